@@ -1,0 +1,22 @@
+"""The one exception for a caller's mistake."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["InputError", "did_you_mean"]
+
+
+class InputError(ValueError):
+    """What the caller gave can't be used: one line that says what was got, what was wanted and what to do.
+
+    The command line prints the message alone and exits with status 2.
+    """
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'PPO'?"` for the known name nearest to `name`, or the empty string."""
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""

@@ -1,0 +1,106 @@
+"""What is recorded and learned from: trajectories (episodes, in NumPy) and transitions (flat, in torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from imitate.datasets.errors import InputError
+
+__all__ = ["Array", "Policy", "Trajectory", "Transitions"]
+
+Array = npt.NDArray[Any]
+
+
+class Policy(Protocol):
+    """Anything that acts: an expert, a learner, a mixture of both."""
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+        """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's own units."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode, or a piece of one that was cut (then `truncated`), of T >= 1 steps.
+
+    obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation
+    actions         (T, *action_shape) as the environment took them
+    rewards         (T,) float32, the environment's own
+    terminated      the task ended: nothing to bootstrap
+    truncated       time limit or cut: bootstrap from V(obs[-1])
+    info            seed, expert, env id ...
+    expert_actions  (T, *action_shape) what the expert would have done, where somebody else acted or noise was
+                    added; None where the actions are the expert's
+
+    Raises InputError where lengths disagree or a float is not finite.
+    """
+
+    obs: Array
+    actions: Array
+    rewards: Array
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, Any] = field(default_factory=dict)
+    expert_actions: Array | None = None
+
+    def __post_init__(self) -> None:
+        steps = len(self.actions)
+        if steps < 1:
+            raise InputError("a trajectory needs at least one step, got 0")
+        if len(self.obs) != steps + 1:
+            raise InputError(
+                f"a trajectory of {steps} actions needs {steps + 1} observations (the final one included), "
+                f"got {len(self.obs)}"
+            )
+        if self.rewards.shape != (steps,):
+            raise InputError(f"a trajectory of {steps} actions needs rewards of shape ({steps},), got {self.rewards.shape}")
+        if self.expert_actions is not None and self.expert_actions.shape != self.actions.shape:
+            raise InputError(
+                f"expert_actions must have the shape of actions {self.actions.shape}, got {self.expert_actions.shape}"
+            )
+        for name in ("obs", "actions", "rewards", "expert_actions"):
+            array = getattr(self, name)
+            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(f"{name} of a trajectory hold NaN or infinity; drop the episode or repair its source")
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def episode_return(self) -> float:
+        """Undiscounted sum of the rewards."""
+        return float(self.rewards.sum(dtype=np.float64))
+
+    @property
+    def labels(self) -> Array:
+        """(T, *action_shape) the actions to imitate."""
+        return self.actions if self.expert_actions is None else self.expert_actions
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """B steps without order, as tensors: obs and next_obs (B, *obs_shape), actions (B, *action_shape),
+    rewards (B,) float32, terminated and truncated (B,) bool, expert_actions like actions or None.
+    """
+
+    obs: Tensor
+    actions: Tensor
+    rewards: Tensor
+    next_obs: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    expert_actions: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def labels(self) -> Tensor:
+        """(B, *action_shape) the actions to imitate."""
+        return self.actions if self.expert_actions is None else self.expert_actions

@@ -1,0 +1,1 @@
+"""Imitation learning from real experts, compared with pure RL."""
