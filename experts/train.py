@@ -1,0 +1,275 @@
+"""Train an expert with Stable-Baselines3 (or sb3-contrib) and tuned hyperparameters.
+
+The state of a run is kept as data: `weights_only` tensors and NumPy arrays, never SB3's own pickled archives.
+A checkpoint holds parameters, optimisers and the replay buffer; environments start new episodes on resume, so a
+resumed run continues the training but does not repeat it byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from tqdm import tqdm
+
+from imitate.datasets.environments import make_env, resolve_env_id
+from imitate.datasets.errors import InputError, did_you_mean
+
+__all__ = ["ALGORITHMS", "preset", "train_expert"]
+
+logger = logging.getLogger(__name__)
+
+ALGORITHMS = {
+    "ppo": "stable_baselines3.PPO",
+    "a2c": "stable_baselines3.A2C",
+    "dqn": "stable_baselines3.DQN",
+    "sac": "stable_baselines3.SAC",
+    "td3": "stable_baselines3.TD3",
+    "ddpg": "stable_baselines3.DDPG",
+    "tqc": "sb3_contrib.TQC",
+    "qrdqn": "sb3_contrib.QRDQN",
+    "trpo": "sb3_contrib.TRPO",
+    "ars": "sb3_contrib.ARS",
+}
+_ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
+_VALIDATION_SEED, _TEST_SEED = 10_000, 20_000
+
+
+def preset(algorithm: str, env_id: str) -> dict[str, Any]:
+    """The tuned hyperparameters of `algorithm` on `env_id`, or the algorithm's defaults."""
+    text = (resources.files("imitate.experts") / "presets" / f"{algorithm}.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    return dict(table.get("default", {}) | table.get(env_id, {}))
+
+
+def train_expert(
+    algorithm: str,
+    env_id: str,
+    out: Path,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    eval_every: int | None = None,
+    eval_episodes: int = 20,
+    test_episodes: int = 50,
+    resume: bool = False,
+    command: str = "",
+    **overrides: Any,
+) -> Path:
+    """Train, keep the best policy by validation, and write the expert folder `out` (safetensors and JSON).
+
+    `out/training/` holds log.jsonl (a row per validation), TensorBoard events and, until the run is finished,
+    the checkpoint. `overrides` replace entries of the preset. Ctrl-C writes the best policy so far.
+
+    Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
+    """
+    if algorithm not in ALGORITHMS:
+        raise InputError(f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}")
+    env_id = resolve_env_id(env_id)
+    training = out / "training"
+    if (out / "expert.json").exists() or (training.exists() and not resume):
+        raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")
+    hyperparameters = preset(algorithm, env_id) | overrides
+    total_steps = int(steps or hyperparameters["n_timesteps"])
+    checked = {key: value for key, value in hyperparameters.items() if key not in ("n_timesteps", "n_envs", "normalize")}
+
+    def make_venv(num_envs: int, first_seed: int) -> VecEnv:
+        return make_vec_env(lambda: make_env(env_id, env_kwargs), n_envs=num_envs, seed=first_seed)
+
+    venv = make_venv(int(hyperparameters.get("n_envs", 1)), seed)
+    normalize = bool(hyperparameters.get("normalize", False))
+    if normalize:
+        venv = VecNormalize(venv, gamma=float(checked.get("gamma", 0.99)))
+    model = _build(algorithm, venv, seed, checked)
+    training.mkdir(parents=True, exist_ok=True)
+    model.set_logger(configure(str(training), ["tensorboard"]))
+
+    keeper = _KeepBest(
+        training,
+        make_venv(min(eval_episodes, 10), _VALIDATION_SEED),
+        every=eval_every or max(total_steps // 50, 1),
+        episodes=eval_episodes,
+        total_steps=total_steps,
+    )
+    if resume and (training / "checkpoint").exists():
+        keeper.load(model)
+    interrupted = False
+    try:
+        if model.num_timesteps < total_steps:
+            remaining = total_steps - model.num_timesteps
+            model.learn(remaining, callback=keeper, reset_num_timesteps=False, log_interval=None)
+            keeper.validate_and_save()
+    except KeyboardInterrupt:
+        interrupted = True
+        logger.warning("interrupted at %d of %d steps; --resume continues", model.num_timesteps, total_steps)
+
+    if not keeper.restore_best(model):
+        raise InputError(f"interrupted before the first validation of {out}: no expert yet; --resume continues")
+    if interrupted:
+        return training
+    test_env = keeper.normalized(make_venv(min(test_episodes, 10), _TEST_SEED), model)
+    returns, _ = evaluate_policy(model, test_env, n_eval_episodes=test_episodes, return_episode_rewards=True)
+    meta = {
+        "env_id": env_id,
+        "env_kwargs": dict(env_kwargs or {}),
+        "algorithm": algorithm,
+        "hyperparameters": hyperparameters,
+        "steps": total_steps,
+        "best_step": model.num_timesteps,
+        "seed": seed,
+        "command": command,
+        "measured": {"mean": float(np.mean(returns)), "std": float(np.std(returns)), "episodes": test_episodes},
+    }
+    from imitate.experts.expert import save_expert
+
+    save_expert(out, model, model.get_vec_normalize_env(), meta)
+    shutil.rmtree(training / "checkpoint")
+    return out
+
+
+def _build(algorithm: str, venv: VecEnv, seed: int, hyperparameters: Mapping[str, Any]) -> BaseAlgorithm:
+    module, _, name = ALGORITHMS[algorithm].partition(".")
+    algorithm_class = getattr(__import__(module), name)
+    arguments = dict(hyperparameters)
+    policy_kwargs = dict(arguments.pop("policy_kwargs", {}))
+    if "activation_fn" in policy_kwargs:
+        policy_kwargs["activation_fn"] = _ACTIVATIONS[policy_kwargs["activation_fn"]]
+    for key in ("learning_rate", "clip_range"):
+        if isinstance(arguments.get(key), str):
+            arguments[key] = _linear(arguments[key])
+    if arguments.pop("action_noise_std", None) is not None:
+        from stable_baselines3.common.noise import NormalActionNoise
+
+        size = venv.action_space.shape[0]
+        arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, hyperparameters["action_noise_std"]))
+    policy = arguments.pop("policy", "MlpPolicy")
+    try:
+        model: BaseAlgorithm = algorithm_class(policy, venv, seed=seed, policy_kwargs=policy_kwargs, **arguments)
+    except TypeError as error:
+        raise InputError(f"{algorithm} does not take these hyperparameters: {error}") from error
+    return model
+
+
+def _linear(spec: str) -> Callable[[float], float]:
+    """`"lin_3e-4"`: from 3e-4 down to 0 as SB3's remaining progress goes from 1 to 0."""
+    if not spec.startswith("lin_"):
+        raise InputError(f"a schedule is a number or 'lin_NUMBER', got {spec!r}")
+    initial = float(spec.removeprefix("lin_"))
+    return lambda remaining: remaining * initial
+
+
+class _KeepBest(BaseCallback):
+    """Progress bar, validation on fixed seeds, best parameters, and the checkpoint to resume from."""
+
+    def __init__(self, folder: Path, venv: VecEnv, *, every: int, episodes: int, total_steps: int) -> None:
+        super().__init__()
+        self._folder, self._venv, self._every, self._episodes = folder, venv, every, episodes
+        self._bar = tqdm(total=total_steps, unit="step", file=sys.stderr)
+        self._next_validation, self._best = every, -np.inf
+
+    def _on_step(self) -> bool:
+        self._bar.update(self.num_timesteps - self._bar.n)
+        if self.num_timesteps >= self._next_validation:
+            self._next_validation += self._every
+            self.validate_and_save()
+        return True
+
+    def normalized(self, venv: VecEnv, model: BaseAlgorithm) -> VecEnv:
+        """`venv` seen through the statistics that `model` was trained with, rewards raw."""
+        trained_with = model.get_vec_normalize_env()
+        if trained_with is None:
+            return venv
+        wrapped = VecNormalize(venv, training=False, norm_reward=False)
+        wrapped.obs_rms, wrapped.ret_rms = trained_with.obs_rms, trained_with.ret_rms
+        return wrapped
+
+    def validate_and_save(self) -> None:
+        self._venv.seed(_VALIDATION_SEED)
+        venv = self.normalized(self._venv, self.model)
+        returns, _ = evaluate_policy(self.model, venv, n_eval_episodes=self._episodes, return_episode_rewards=True)
+        mean, std = float(np.mean(returns)), float(np.std(returns))
+        self.logger.record("eval/mean_return", mean)
+        self.logger.dump(self.model.num_timesteps)
+        with (self._folder / "log.jsonl").open("a") as log:
+            log.write(json.dumps({"step": self.model.num_timesteps, "mean_return": mean, "std": std}) + "\n")
+        # A policy that sometimes falls is no expert: among equal means the steadier one is kept.
+        score = mean - 0.1 * std
+        if score > self._best:
+            self._best = score
+            self._write("best", self.model, with_buffer=False)
+        self._bar.set_postfix_str(f"return {mean:.1f} +- {std:.1f}")
+        self._write("checkpoint", self.model, with_buffer=True)
+
+    def load(self, model: BaseAlgorithm) -> None:
+        state = self._read("checkpoint", model)
+        self._best, self._next_validation = state["best"], state["next_validation"]
+        if isinstance(model, OffPolicyAlgorithm):
+            assert model.replay_buffer is not None
+            buffer = np.load(self._folder / "checkpoint" / "replay.npz", allow_pickle=False)
+            rows = len(buffer["rewards"])
+            for name in buffer.files:
+                getattr(model.replay_buffer, name)[:rows] = buffer[name]
+            model.replay_buffer.pos = state["buffer_position"]
+            model.replay_buffer.full = state["buffer_full"]
+
+    def restore_best(self, model: BaseAlgorithm) -> bool:
+        if not (self._folder / "checkpoint" / "best.pt").exists():
+            return False
+        self._read("best", model)
+        return True
+
+    def _write(self, name: str, model: BaseAlgorithm, *, with_buffer: bool) -> None:
+        folder = self._folder / "checkpoint"
+        folder.mkdir(exist_ok=True)
+        normalize = model.get_vec_normalize_env()
+        state = {
+            "parameters": model.get_parameters(),
+            "num_timesteps": model.num_timesteps,
+            "updates": model._n_updates,
+            "best": self._best,
+            "next_validation": self._next_validation,
+            "statistics": None if normalize is None else _statistics(normalize),
+        }
+        if with_buffer and isinstance(model, OffPolicyAlgorithm):
+            buffer = model.replay_buffer
+            assert buffer is not None
+            rows = buffer.buffer_size if buffer.full else buffer.pos
+            arrays = {k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows}
+            np.savez(folder / "replay.tmp.npz", **arrays)
+            (folder / "replay.tmp.npz").replace(folder / "replay.npz")
+            state |= {"buffer_position": buffer.pos, "buffer_full": buffer.full}
+        torch.save(state, folder / f"{name}.tmp")
+        (folder / f"{name}.tmp").replace(folder / f"{name}.pt")
+
+    def _read(self, name: str, model: BaseAlgorithm) -> dict[str, Any]:
+        state: dict[str, Any] = torch.load(self._folder / "checkpoint" / f"{name}.pt", weights_only=True)
+        model.set_parameters(state["parameters"])
+        model.num_timesteps, model._n_updates = state["num_timesteps"], state["updates"]
+        normalize = model.get_vec_normalize_env()
+        if normalize is not None:
+            for moments, values in zip((normalize.obs_rms, normalize.ret_rms), state["statistics"], strict=True):
+                moments.mean, moments.var, moments.count = values[0].numpy(), values[1].numpy(), values[2]
+        return state
+
+
+def _statistics(normalize: VecNormalize) -> list[tuple[torch.Tensor, torch.Tensor, float]]:
+    return [
+        (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count)) for m in (normalize.obs_rms, normalize.ret_rms)
+    ]

@@ -1,0 +1,67 @@
+"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from safetensors.torch import save_file
+from torch import Tensor
+
+from imitate.datasets.errors import InputError
+
+__all__ = ["draw_seed", "load_state", "save_state"]
+
+_TENSOR = "tensor:"
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write nested dicts, lists, tensors and plain values, atomically."""
+    tensors: dict[str, Tensor] = {}
+    skeleton = _take_out(state, "", tensors)
+    temporary = path.with_name(path.name + ".tmp")
+    save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
+    os.replace(temporary, path)
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """What `save_state` wrote. Raises InputError where the file is not one of its."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            skeleton = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not a state that imitate wrote ({error}); choose another run") from error
+    state: dict[str, Any] = _put_back(skeleton, tensors)
+    return state
+
+
+def draw_seed(*entropy: int) -> int:
+    """A 63-bit seed that depends on all the numbers."""
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(node, Tensor):
+        tensors[path] = node.detach().cpu().contiguous().clone()
+        return _TENSOR + path
+    if isinstance(node, dict):
+        # JSON's keys are strings, but the keys of an optimiser's state are integers.
+        return {"keys": list(node), "values": [_take_out(v, f"{path}/{k}", tensors) for k, v in node.items()]}
+    if isinstance(node, list | tuple):
+        return [_take_out(child, f"{path}/{i}", tensors) for i, child in enumerate(node)]
+    return node
+
+
+def _put_back(node: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(node, str) and node.startswith(_TENSOR):
+        return tensors[node.removeprefix(_TENSOR)]
+    if isinstance(node, dict):
+        return {k: _put_back(v, tensors) for k, v in zip(node["keys"], node["values"], strict=True)}
+    if isinstance(node, list):
+        return [_put_back(child, tensors) for child in node]
+    return node

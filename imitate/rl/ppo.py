@@ -1,0 +1,263 @@
+"""Proximal policy optimisation (arXiv:1707.06347), with the details of arXiv:2005.12729 and arXiv:2006.05990.
+
+A step of the learner is: T steps of N environments, advantages, and a few epochs of minibatches over them.
+Statistics of observations change between iterations only, so the behaviour policy is the one that is updated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from imitate.checkpoint import draw_seed
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.errors import InputError
+from imitate.networks import ActorPolicy, Head, ValueNet, orthogonal_, seeded
+from imitate.normalize import ReturnScaler
+from imitate.rl.returns import gae
+from imitate.rl.rollout import Rollout, Sampler
+
+__all__ = ["PPO", "PPOConfig", "ppo_loss"]
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Hyperparameters of PPO."""
+
+    total_steps: int = 100_000
+    """Environment steps over which the schedules run; the run's budget unless given."""
+    num_steps: int = 128
+    """Steps of each environment in an iteration."""
+    num_epochs: int = 10
+    """Passes over each rollout."""
+    batch_size: int = 256
+    """Samples in a minibatch."""
+    learning_rate: float = 3e-4
+    """Adam's step size at the start."""
+    lr_schedule: Literal["constant", "linear"] = "linear"
+    """`linear` goes down to 0 at total_steps."""
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 0.95
+    """Bias-variance trade-off of the advantages (arXiv:1506.02438)."""
+    clip_coef: float = 0.2
+    """Range of the probability ratio within which the objective is not clipped."""
+    clip_schedule: Literal["constant", "linear"] = "constant"
+    """`linear` goes down to 0 at total_steps."""
+    clip_value: bool = False
+    """Clip the change of the value function to clip_coef too."""
+    standardize_advantages: bool = True
+    """Standardise advantages in each minibatch."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Gradients are clipped to this norm."""
+    target_kl: float | None = None
+    """Stop the epochs of an iteration when the approximate KL passes 1.5 times this."""
+    normalize_obs: bool = False
+    """Standardise observations by running statistics."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers, of the policy and of the value function each."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
+    head: Head | None = None
+    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
+    log_std_init: float = 0.0
+    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
+    value_warmup: int = 0
+    """Iterations at the start that fit the value function alone: for a policy that was trained already."""
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "num_steps", "num_epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.batch_size < 2 and self.standardize_advantages:
+            raise InputError(f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}")
+        if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
+            raise InputError(f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}")
+
+
+def ppo_loss(
+    policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and what is logged of them.
+
+    batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values.
+    """
+    distribution = policy(batch["obs"])
+    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
+    ratio = log_ratio.exp()
+    advantages = batch["advantages"]
+    if config.standardize_advantages:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    clipped_ratio = ratio.clamp(1 - clip_coef, 1 + clip_coef)
+    policy_loss = -torch.minimum(ratio * advantages, clipped_ratio * advantages).mean()
+
+    values = value_net(batch["obs"])  # (B,)
+    value_error = (values - batch["returns"]) ** 2
+    if config.clip_value:
+        near = batch["values"] + (values - batch["values"]).clamp(-clip_coef, clip_coef)
+        value_error = torch.maximum(value_error, (near - batch["returns"]) ** 2)
+    value_loss = value_error.mean()
+
+    entropy = distribution.entropy().mean()
+    loss = policy_loss + config.vf_coef * value_loss - config.ent_coef * entropy
+    with torch.no_grad():
+        metrics = {
+            "policy_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy": entropy.detach(),
+            "approx_kl": (ratio - 1 - log_ratio).mean(),  # http://joschu.net/blog/kl-approx.html, k3
+            "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
+        }
+    return loss, metrics
+
+
+class PPO:
+    """PPO on vector environments; `policy` may be handed in, to fine-tune it."""
+
+    done = False
+    expert_queries = 0
+
+    def __init__(
+        self,
+        config: PPOConfig,
+        *,
+        envs: VecEnv,
+        seed: int,
+        device: torch.device | str = "cpu",
+        policy: ActorPolicy | None = None,
+    ) -> None:
+        self.config, self.seed, self.device = config, seed, torch.device(device)
+        space = envs.single_observation_space
+        with seeded(seed):
+            if policy is None:
+                policy = ActorPolicy(
+                    space,
+                    envs.single_action_space,
+                    hidden=config.hidden,
+                    activation=config.activation,
+                    head=config.head,
+                    log_std_init=config.log_std_init,
+                    normalize_obs=config.normalize_obs,
+                )
+                orthogonal_(policy, policy.output, output_gain=0.01)
+            value_net = ValueNet(space, config.hidden, config.activation)
+            orthogonal_(value_net, value_net.output, output_gain=1.0)
+        self.policy, self.value_net = policy.to(self.device), value_net.to(self.device)
+        self._parameters = [*self.policy.parameters(), *self.value_net.parameters()]
+        # A tensor, so that the schedule does not make the fused kernel be set up anew.
+        self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, eps=1e-5, fused=True)
+        self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
+        self.iteration = 0
+        self.sampler = Sampler(envs, seed)
+        self._reseed()
+
+    @property
+    def env_steps(self) -> int:
+        return self.sampler.env_steps
+
+    def step(self) -> dict[str, float]:
+        """One iteration: rollout, advantages, update."""
+        rollout = self.sampler.collect(self.policy, self.config.num_steps, self.generator)
+        metrics = self.update(rollout)
+        if self.config.normalize_obs:
+            self.policy.encoder.observe(torch.from_numpy(rollout.obs.reshape(-1, *rollout.obs.shape[2:])).to(self.device))
+        self.iteration += 1
+        return metrics | self.sampler.pop_episodes()
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
+        config = self.config
+        remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
+        clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
+        data = self._prepare(rollout)
+        warming_up = self.iteration < config.value_warmup
+        size = len(data["obs"])
+        sums: dict[str, Tensor] = {}
+        updates = 0
+        for _ in range(config.num_epochs):
+            for index in torch.randperm(size, generator=self.generator, device=self.device).split(config.batch_size):
+                if len(index) < 2 and config.standardize_advantages:
+                    continue  # the standard deviation of one sample is NaN
+                batch = {name: tensor[index] for name, tensor in data.items()} if len(index) < size else data
+                loss, metrics = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                if warming_up:
+                    for parameter in self.policy.parameters():
+                        parameter.grad = None
+                nn.utils.clip_grad_norm_(self._parameters, config.max_grad_norm)
+                self.optimizer.step()
+                sums = {name: value + sums.get(name, 0.0) for name, value in metrics.items()}
+                updates += 1
+            if config.target_kl is not None and float(metrics["approx_kl"]) > 1.5 * config.target_kl:
+                break
+        explained = 1 - (data["returns"] - data["values"]).var() / (data["returns"].var() + 1e-8)
+        means = {name: float(value) / updates for name, value in sums.items()}
+        return means | {"explained_variance": float(explained), "learning_rate": self.optimizer.param_groups[0]["lr"]}
+
+    @torch.no_grad()
+    def _prepare(self, rollout: Rollout) -> dict[str, Tensor]:
+        """Flatten (T, N) to (B,), with values, log-probabilities, advantages and returns computed in one batch."""
+        steps, num_envs = rollout.rewards.shape
+        obs = self._encode(rollout.obs.reshape(steps * num_envs, *rollout.obs.shape[2:]))
+        values = self.value_net(obs).cpu().numpy().reshape(steps, num_envs)
+        next_values = np.empty_like(values)
+        next_values[:-1] = values[1:]
+        next_values[-1] = self.value_net(self._encode(rollout.last_obs)).cpu().numpy()
+        if len(rollout.ends):
+            next_values[tuple(rollout.ends.T)] = self.value_net(self._encode(rollout.end_obs)).cpu().numpy()
+        rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
+        advantages = gae(
+            rewards, values, next_values, rollout.terminated, rollout.truncated, self.config.gamma, self.config.gae_lambda
+        )
+        raw_actions = torch.from_numpy(rollout.raw_actions).to(self.device).flatten(0, 1)
+        flat = {"advantages": advantages, "returns": advantages + values, "values": values}
+        return {
+            "obs": obs,
+            "raw_actions": raw_actions,
+            "log_probs": self.policy(obs).log_prob(raw_actions),
+            **{name: torch.from_numpy(array).to(self.device).flatten() for name, array in flat.items()},
+        }
+
+    def _encode(self, obs: np.ndarray[Any, Any]) -> Tensor:
+        return self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.sampler.restart(seed)
+        if self.scaler is not None:
+            self.scaler.restart()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+            "policy": self.policy.state_dict(),
+            "value_net": self.value_net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": {} if self.scaler is None else self.scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
+        self.iteration = state["iteration"]
+        self.policy.load_state_dict(state["policy"])
+        self.value_net.load_state_dict(state["value_net"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self.sampler.env_steps = state["env_steps"]
+        self._reseed()

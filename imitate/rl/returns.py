@@ -1,0 +1,27 @@
+"""Returns and advantages from rewards, values and the two ways in which an episode ends. Arrays are (T, N)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from imitate.datasets.trajectory import Array
+
+__all__ = ["gae"]
+
+
+def gae(
+    rewards: Array, values: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float, gae_lambda: float
+) -> Array:
+    """Generalised advantage estimates (T, N), arXiv:1506.02438 eq. 16.
+
+    `next_values` are of the true successors: termination zeroes them, truncation bootstraps from them, and
+    either one cuts the sum over the future.
+    """
+    deltas = rewards + gamma * next_values * ~terminated - values
+    decay = (gamma * gae_lambda) * ~(terminated | truncated)
+    advantages = np.empty_like(deltas)
+    following = np.zeros_like(deltas[0])
+    for t in reversed(range(len(deltas))):
+        following = deltas[t] + decay[t] * following
+        advantages[t] = following
+    return advantages
