@@ -9,7 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,18 @@ def record_video(
     """Record deterministic episodes to an H.264 mp4 that any browser plays; the return of each episode.
 
     Episodes are those of `evaluate(..., seed=seed)`, in its order. The film runs at the environment's own
-    `render_fps` and ends with the last episode, after `max_steps` environment steps, or after `max_seconds` of
+    `render_fps` and ends with the last episode, after `max_steps` environment steps or after `max_seconds` of
     film, whichever comes first (the last return is then of the recorded part). `width` in pixels shrinks the
-    picture, never enlarges it; `crf` is x264's quality, 18 (fine) to 35 (small). Memory does not grow with length:
-    frames go to ffmpeg one by one. `out` appears when it is complete, or not at all.
+    picture, never enlarges it; `crf` is x264's quality, 18 (fine) to 35 (small). Memory does not grow with
+    length: frames go to ffmpeg one by one. `out` appears when it is complete, or not at all.
 
     Raises InputError where `out` exists or is no .mp4, or the environment can't be rendered to pictures.
     """
     out = Path(out)
     if out.suffix.lower() != ".mp4":
-        raise InputError(f"a video is written as .mp4, got {out}; name the file {out.with_suffix('.mp4').name}")
+        raise InputError(
+            f"a video is written as .mp4, got {out}; name the file {out.with_suffix('.mp4').name}"
+        )
     if out.exists():
         raise InputError(f"{out} exists already; choose another name or remove it")
     if episodes < 1:
@@ -59,13 +61,13 @@ def record_video(
     with closing(_renderable_env(env_id, env_kwargs)) as env:
         fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
-        limit = min((limit for limit in limits if limit is not None), default=None)
+        limit = min((limit for limit in limits if limit is not None), default=sys.maxsize)
         returns: list[float] = []
-        frames = _frames(policy, env, itertools.islice(episode_seeds(seed), episodes), returns)
+        frames = _frames(policy, env, itertools.islice(episode_seeds(seed), episodes), limit, returns)
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(out.name + ".partial")
         try:
-            _encode(itertools.islice(frames, None if limit is None else limit + 1), partial, fps, width, crf)
+            _encode(frames, partial, fps, width, crf)
             partial.rename(out)
         finally:
             partial.unlink(missing_ok=True)
@@ -73,13 +75,13 @@ def record_video(
 
 
 def _renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
-    """An environment whose render() gives pictures. SDL is told to use no display where there is none: it reads
-    that when pygame starts, and an environment imports pygame at its first picture."""
+    """An environment whose render() gives pictures. SDL is told to use no display where there is none: it
+    reads that when pygame starts, and an environment imports pygame at its first picture."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    env = make_env(env_id, env_kwargs, render_mode="rgb_array")
+    env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
         env.close()
@@ -87,17 +89,23 @@ def _renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.En
     return env
 
 
-def _frames(policy: Policy, env: gym.Env[Any, Any], seeds: Iterator[int], returns: list[float]) -> Iterator[Array]:
+def _frames(
+    policy: Policy, env: gym.Env[Any, Any], seeds: Iterator[int], max_steps: int, returns: list[float]
+) -> Iterator[Array]:
     """(H, W, 3) uint8 pictures: one of each reset and one of each step. Adds to `returns` as it goes."""
+    steps = 0
     for seed in seeds:
         obs, done = env.reset(seed=seed)[0], False
         returns.append(0.0)
         yield _picture(env)
         while not done:
+            if steps == max_steps:
+                return
             action = policy.act(np.asarray(obs)[None], deterministic=True)[0]
             obs, reward, terminated, truncated, _ = env.step(action)
-            done = terminated or truncated
+            done = bool(terminated or truncated)
             returns[-1] += float(reward)
+            steps += 1
             yield _picture(env)
 
 
@@ -116,13 +124,14 @@ def _encode(frames: Iterator[Array], path: Path, fps: float, width: int | None, 
     height, full_width = first.shape[:2]
     width = min(width or full_width, full_width) // 2 * 2  # yuv420p needs even sides
     scale = f"scale={width}:{round(height * width / full_width / 2) * 2}:flags=lanczos"
+    size = f"{full_width}x{height}"
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin"]
-    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{full_width}x{height}", "-r", str(fps), "-i", "pipe:0"]
-    # yuv420p is the one chroma format that all browsers decode. Rendered scenes are flat: a slow preset brings
-    # them to about 5 KB a second. faststart puts the index first, so that playing begins before all is read.
+    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(fps), "-i", "pipe:0"]
+    # yuv420p is the one chroma format that all browsers decode. Rendered scenes are flat: a slow preset
+    # brings them to about 5 KB a second. faststart: the index comes first, playing needs not all of it.
     command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", scale, "-crf", str(crf), "-preset", "slow"]
     command += ["-threads", "1", "-movflags", "+faststart", "-f", "mp4", str(path)]
-    # Not imageio_ffmpeg.write_frames: it does not look at ffmpeg's exit status, so that a full disk would pass.
+    # Not imageio_ffmpeg.write_frames: it ignores ffmpeg's exit status, so that a full disk would pass.
     with tempfile.TemporaryFile() as log:
         # A session of its own: Ctrl-C is for us, who then remove the unfinished file.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, start_new_session=True)
@@ -139,6 +148,10 @@ def _encode(frames: Iterator[Array], path: Path, fps: float, width: int | None, 
         finally:
             process.kill()
             process.wait()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         if failed:
             log.seek(0)
-            raise OSError(f"ffmpeg could not write {path}: {' '.join(log.read().decode(errors='replace').split())}")
+            raise OSError(
+                f"ffmpeg could not write {path}: {' '.join(log.read().decode(errors='replace').split())}"
+            )
