@@ -1,0 +1,157 @@
+"""An expert's folder as this toolkit writes it: `expert.json` and `policy.safetensors`, plain data both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from imitate.datasets.environments import space_from_json, space_to_json
+from imitate.datasets.errors import InputError
+from imitate.experts.networks import PolicySpec, build_networks
+from imitate.experts.sb3 import make_spec
+from imitate.experts.vecnormalize import Normalisation
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.vec_env import VecNormalize
+
+__all__ = ["Stored", "read_folder", "save_expert"]
+
+FORMAT_VERSION = 1
+
+
+def save_expert(
+    folder: Path, model: BaseAlgorithm, vecnormalize: VecNormalize | None, meta: Mapping[str, Any]
+) -> None:
+    """Write a live SB3 agent as `policy.safetensors` (critics included, targets not) and `expert.json`.
+
+    meta holds at least `env_id`; `env_kwargs` and `measured` (mean, std, episodes) are read back by `load_expert`,
+    the rest is kept as the story of the training. `expert.json` is written last, so a folder with it is whole.
+    """
+    policy = model.policy
+    kwargs = dict(model.policy_kwargs)
+    spec = make_spec(
+        type(model).__name__,
+        type(policy).__name__,
+        kwargs,
+        model.observation_space,
+        model.action_space,
+        exploration_rate=float(getattr(model, "exploration_rate", 0.0)),
+    )
+    kept = {
+        name: tensor.detach().cpu() for name, tensor in policy.state_dict().items() if "_target." not in name
+    }
+    normalisation = None if vecnormalize is None else Normalisation.from_live(vecnormalize)
+    build_networks(spec, kept, normalisation)  # what can't be read back is not written
+    weights = save_tensors({name: tensor.clone().contiguous() for name, tensor in kept.items()})
+    description = {
+        "format": FORMAT_VERSION,
+        "algorithm": spec.algorithm,
+        "env_id": meta["env_id"],
+        "env_kwargs": dict(meta.get("env_kwargs", {})),
+        "policy": {
+            name: value
+            for name, value in vars(spec).items()
+            if name not in ("algorithm", "observation_space", "action_space", "time_feature")
+        },
+        "observation_space": space_to_json(spec.observation_space),
+        "action_space": space_to_json(spec.action_space),
+        "normalisation": None if normalisation is None else normalisation.to_json(),
+        "gamma": getattr(model, "gamma", None),
+        "measured": meta.get("measured"),
+        "sha256": hashlib.sha256(weights).hexdigest(),
+        "training": {
+            key: value for key, value in meta.items() if key not in ("env_id", "env_kwargs", "measured")
+        },
+        "versions": _versions(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "policy.safetensors", weights)
+    _write(folder / "expert.json", (json.dumps(description, indent=1) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What `save_expert` wrote."""
+
+    env_id: str
+    env_kwargs: dict[str, Any]
+    spec: PolicySpec
+    tensors: Mapping[str, Tensor]
+    normalisation: Normalisation | None
+    measured: Mapping[str, float]
+    training: dict[str, Any]
+    sha256: str
+
+
+def read_folder(folder: Path) -> Stored:
+    """Read an expert's folder back. Raises InputError where it is none, damaged, or of another format."""
+    try:
+        description = json.loads((folder / "expert.json").read_text("utf-8"))
+        weights = (folder / "policy.safetensors").read_bytes()
+        tensors = load_tensors(weights)
+    except OSError as error:
+        raise InputError(
+            f"{folder} is no expert's folder: {error.filename or error} can't be read"
+        ) from error
+    except (ValueError, SafetensorError) as error:
+        raise InputError(f"{folder} is damaged: {' '.join(str(error).split())}") from error
+    sha256 = hashlib.sha256(weights).hexdigest()
+    try:
+        if description["format"] != FORMAT_VERSION:
+            raise InputError(
+                f"{folder} has format {description['format']}, this version reads {FORMAT_VERSION}"
+            )
+        if description["sha256"] != sha256:
+            raise InputError(f"policy.safetensors in {folder} is not the one that its expert.json describes")
+        normalisation = description["normalisation"]
+        return Stored(
+            env_id=description["env_id"],
+            env_kwargs=dict(description["env_kwargs"]),
+            spec=PolicySpec(
+                description["algorithm"],
+                space_from_json(description["observation_space"]),
+                space_from_json(description["action_space"]),
+                **description["policy"],
+            ),
+            tensors=tensors,
+            normalisation=None if normalisation is None else Normalisation.from_json(normalisation),
+            measured=description["measured"] or {},
+            training=description["training"],
+            sha256=sha256,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"expert.json in {folder} is incomplete: {type(error).__name__} {error}") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _versions() -> dict[str, str]:
+    import stable_baselines3
+
+    return {
+        "stable_baselines3": stable_baselines3.__version__,
+        "torch": str(torch.__version__),
+        "gymnasium": gym.__version__,
+        "numpy": np.__version__,
+    }

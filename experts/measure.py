@@ -1,0 +1,111 @@
+"""What an expert is worth here: its mean return over fixed episodes, kept on disk, beside random play's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
+from imitate.datasets.rollout import episodes as play
+from imitate.datasets.trajectory import Array, Policy
+
+__all__ = ["Measured", "measure", "verdict"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Returns over the same episode seeds, of the expert acting deterministically and of uniformly random actions."""
+
+    mean: float
+    std: float
+    episodes: int
+    random_mean: float
+
+
+def measure(
+    policy: Policy,
+    weights_sha256: str,
+    env_id: str,
+    env_kwargs: Mapping[str, Any],
+    *,
+    episodes: int,
+    seed: int,
+) -> Measured:
+    """Play `episodes` whole episodes, or take the result of doing so before from the cache
+    ($XDG_CACHE_HOME/imitate, by weights, environment and gymnasium's version)."""
+    task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {episodes} {seed} {gym.__version__}"
+    mean, std = _cached(f"{weights_sha256} {task}", lambda: _play(policy, env_id, env_kwargs, episodes, seed))
+    random_mean, _ = _cached(f"random {task}", lambda: _play(None, env_id, env_kwargs, episodes, seed))
+    return Measured(mean, std, episodes, random_mean)
+
+
+def verdict(measured: Measured, published: float | None) -> str | None:
+    """A warning where the expert is no better than random, or far below its published return; else None.
+
+    Far: by more than a tenth of the way from random to published, and beyond two standard errors.
+    """
+    margin = 2 * measured.std / np.sqrt(measured.episodes)
+    if measured.mean - margin <= measured.random_mean:
+        return (
+            f"no better than random actions, which get {measured.random_mean:.1f}: imitating it is pointless"
+        )
+    if published is None:
+        return None
+    gap = published - measured.mean
+    if gap > 0.1 * abs(published - measured.random_mean) and gap > margin:
+        return f"far below its published return of {published:.1f}: imitators can only get what it has"
+    return None
+
+
+def _play(
+    policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int
+) -> tuple[float, float]:
+    envs = SyncVecEnv([lambda: make_env(env_id, env_kwargs)] * min(episodes, 8))
+    try:
+        player = _Random(envs.single_action_space, seed) if policy is None else policy
+        seeds = islice(episode_seeds(seed), episodes)
+        returns = [episode.episode_return for episode in play(player, envs, seeds, deterministic=True)]
+    finally:
+        envs.close()
+    return float(np.mean(returns)), float(np.std(returns))
+
+
+class _Random:
+    def __init__(self, action_space: spaces.Space[Any], seed: int) -> None:
+        self._space = action_space
+        self._space.seed(seed)
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        return np.stack([self._space.sample() for _ in obs])
+
+
+def _cached(key: str, compute: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "measured"
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    try:
+        entry = json.loads(path.read_text("utf-8"))
+        return float(entry["mean"]), float(entry["std"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not measured yet, or half-written by something else: measure
+    mean, std = compute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps({"key": key, "mean": mean, "std": std}), "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        logger.info("the measured return is not kept: %s", error)
+    return mean, std

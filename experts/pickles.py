@@ -1,0 +1,199 @@
+"""Pickles read as data: a stack machine over `pickletools.genops` that can't call anything.
+
+An ordinary unpickler imports names and calls them, which is how a model file runs code on load. Here a global stays
+its name (`Global`) and every call, object or `__setstate__` becomes a `Record` of what would have been called.
+Arrays are then decoded from their bytes by `to_array`, which accepts plain number types only.
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+
+__all__ = ["Global", "Record", "read_pickle", "to_array", "to_float"]
+
+
+@dataclass(frozen=True)
+class Global:
+    """A name that the pickle would have imported."""
+
+    module: str
+    name: str
+
+
+@dataclass(eq=False)
+class Record:
+    """An object that was not built: what would have been called, with what, and the state it would be given."""
+
+    function: Any
+    args: Any
+    state: Any = None
+    items: dict[Any, Any] = field(default_factory=dict)  # of a dict subclass, say OrderedDict
+
+    @property
+    def class_name(self) -> str:
+        """The class's own name, `Box` of `gym.spaces.box.Box`; empty where it is not a plain class."""
+        function = self.function
+        if function in (
+            Global("copyreg", "_reconstructor"),
+            Global("copy_reg", "_reconstructor"),
+        ):  # protocols 0, 1
+            function = self.args[0] if self.args else None
+        return function.name if isinstance(function, Global) else ""
+
+
+_MARK = object()
+_PUSH_ARGUMENT = {
+    "BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING",
+    "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES",
+    "BINBYTES8", "BYTEARRAY8",
+}  # fmt: skip
+_PUSH_FRESH: dict[str, Any] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set, "EMPTY_TUPLE": tuple}
+_PUSH_CONSTANT = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_TUPLE_SIZE = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+
+
+def read_pickle(data: bytes) -> Any:
+    """The pickle's content as numbers, strings, bytes, containers, `Global` and `Record`; nothing is imported or run.
+
+    Raises InputError for bytes that are no pickle, or use what plain model files don't.
+    """
+    try:
+        return _interpret(data)
+    except InputError:
+        raise
+    except Exception as error:  # a malformed stream can fail in any stack operation
+        raise InputError(f"not a readable pickle: {type(error).__name__}: {error}".split("\n")[0]) from error
+
+
+def _interpret(data: bytes) -> Any:
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+
+    def since_mark() -> list[Any]:
+        start = len(stack) - 1 - next(n for n, value in enumerate(reversed(stack)) if value is _MARK)
+        values = stack[start + 1 :]
+        del stack[start:]
+        return values
+
+    for opcode, argument, _ in pickletools.genops(data):
+        name = opcode.name
+        if name in _PUSH_ARGUMENT:
+            stack.append(argument)
+        elif name in _PUSH_CONSTANT:
+            stack.append(_PUSH_CONSTANT[name])
+        elif name in _PUSH_FRESH:
+            stack.append(_PUSH_FRESH[name]())
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+        elif name == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name in _TUPLE_SIZE:
+            stack[-_TUPLE_SIZE[name] :] = [tuple(stack[-_TUPLE_SIZE[name] :])]
+        elif name == "TUPLE":
+            stack.append(tuple(since_mark()))
+        elif name == "LIST":
+            stack.append(since_mark())
+        elif name == "FROZENSET":
+            stack.append(frozenset(since_mark()))
+        elif name == "DICT":
+            stack.append(_pairs(since_mark()))
+        elif name == "GLOBAL":
+            stack.append(Global(*argument.split(" ", 1)))
+        elif name == "STACK_GLOBAL":
+            stack[-2:] = [Global(*stack[-2:])]
+        elif name in ("REDUCE", "NEWOBJ"):
+            stack[-2:] = [Record(*stack[-2:])]
+        elif name == "NEWOBJ_EX":
+            cls, args, kwargs = stack[-3:]
+            stack[-3:] = [Record(cls, args, kwargs)]
+        elif name == "BUILD":
+            state = stack.pop()
+            if isinstance(stack[-1], Record):
+                stack[-1].state = state
+        elif name in ("APPEND", "APPENDS", "ADDITEMS"):
+            values = [stack.pop()] if name == "APPEND" else since_mark()
+            if isinstance(stack[-1], list):
+                stack[-1].extend(values)
+            elif isinstance(stack[-1], set):
+                stack[-1].update(values)
+        elif name in ("SETITEM", "SETITEMS"):
+            values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else since_mark()
+            target = stack[-1].items if isinstance(stack[-1], Record) else stack[-1]
+            target.update(_pairs(values))
+        elif name == "POP":
+            stack.pop()
+        elif name == "POP_MARK":
+            since_mark()
+        elif name == "DUP":
+            stack.append(stack[-1])
+        elif name == "STOP":
+            return stack.pop()
+        elif name not in ("PROTO", "FRAME"):  # INST, OBJ, EXT*, PERSID, out-of-band buffers
+            raise InputError(f"pickle opcode {name} is not read as data")
+    raise InputError("the pickle ends too soon: the file is truncated")
+
+
+def _pairs(values: list[Any]) -> dict[Any, Any]:
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
+def to_array(value: Any) -> Array:
+    """The NumPy array or scalar that a record describes, decoded from its bytes; plain numbers become arrays too.
+
+    Raises InputError for anything else, such as arrays of Python objects.
+    """
+    if isinstance(value, bool | int | float):
+        return np.asarray(value)
+    if isinstance(value, Record) and isinstance(value.function, Global) and isinstance(value.args, tuple):
+        module, name = value.function.module, value.function.name
+        if module.split(".")[0] == "numpy":
+            if name == "scalar" and len(value.args) == 2:
+                return _decode(value.args[1], value.args[0], (), "C")
+            if name == "_reconstruct" and isinstance(value.state, tuple) and len(value.state) == 5:
+                _, shape, dtype, fortran_order, raw = value.state
+                return _decode(raw, dtype, shape, "F" if fortran_order is True else "C")
+            if name == "_frombuffer" and len(value.args) == 4:  # pickle protocol 5
+                return _decode(*value.args)
+    raise InputError(
+        "the pickle holds an object where an array of numbers was expected; it is not run to find out"
+    )
+
+
+def to_float(value: Any) -> float:
+    """One number, plain or NumPy's. Raises InputError otherwise."""
+    array = to_array(value)
+    if array.size != 1:
+        raise InputError(f"the pickle holds an array of shape {array.shape} where one number was expected")
+    return float(array.reshape(()))
+
+
+def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
+    if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
+        raw = raw.args[0].encode("latin1")
+    kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
+    byte_order = dtype.state[1] if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else "|"
+    number = (
+        isinstance(kind, str) and re.fullmatch(r"[biuf][1248]", kind) and byte_order in ("<", ">", "|", "=")
+    )
+    sizes = isinstance(shape, tuple) and all(type(size) is int and 0 <= size for size in shape)
+    if not (number and sizes and isinstance(raw, bytes | bytearray)):
+        raise InputError("the pickle holds an array that is not of plain numbers")
+    array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))
+    if array.size != math.prod(shape):
+        raise InputError(
+            f"the pickle holds {array.size} numbers for an array of shape {shape}: the file is damaged"
+        )
+    return array.reshape(shape, order="F" if order == "F" else "C").astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,123 @@
+"""Observation and reward statistics of SB3's `VecNormalize`, read from its pickle as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+from imitate.experts.pickles import Record, read_pickle, to_array, to_float
+
+__all__ = ["Normalisation", "read_vecnormalize"]
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How training normalised: an agent sees `clip((obs - mean) / sqrt(var + epsilon), -clip_obs, clip_obs)` and
+    its critic learned from rewards divided by `reward_scale` (then clipped to +-clip_reward).
+
+    mean, var   (*obs_shape) float64; of dict observations, all keys in sorted order, flat. None: observations raw
+    """
+
+    mean: Array | None
+    var: Array | None
+    epsilon: float
+    clip_obs: float
+    norm_reward: bool
+    return_var: float
+    clip_reward: float
+    gamma: float
+
+    @property
+    def reward_scale(self) -> float:
+        """Environment reward = critic's reward x this; 1 where rewards were not normalised."""
+        return float(np.sqrt(self.return_var + self.epsilon)) if self.norm_reward else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads back to the same float64 numbers."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Normalisation:
+        """Raises InputError where the description is not one."""
+        try:
+            arrays = {
+                name: None if data[name] is None else np.asarray(data[name], float)
+                for name in ("mean", "var")
+            }
+            return cls(**{**data, **arrays})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not the description of a normalisation: {error}") from error
+
+    @classmethod
+    def from_live(cls, vecnormalize: Any) -> Normalisation:
+        """That of a live `stable_baselines3.common.vec_env.VecNormalize`."""
+        rms = vecnormalize.obs_rms if vecnormalize.norm_obs else None
+        return cls(
+            mean=None if rms is None else np.asarray(rms.mean, float),
+            var=None if rms is None else np.asarray(rms.var, float),
+            epsilon=float(vecnormalize.epsilon),
+            clip_obs=float(vecnormalize.clip_obs),
+            norm_reward=bool(vecnormalize.norm_reward),
+            return_var=float(vecnormalize.ret_rms.var),
+            clip_reward=float(vecnormalize.clip_reward),
+            gamma=float(vecnormalize.gamma),
+        )
+
+
+def read_vecnormalize(data: bytes) -> Normalisation:
+    """The statistics in the bytes of a `vecnormalize.pkl`; nothing in it is run.
+
+    Raises InputError for another kind of file, a damaged one, or normalisation of only some keys of dict observations.
+    """
+    record = read_pickle(data)
+    if not (
+        isinstance(record, Record) and record.class_name == "VecNormalize" and isinstance(record.state, dict)
+    ):
+        raise InputError(
+            "not a VecNormalize pickle: wanted the vecnormalize.pkl that SB3 saved beside the agent"
+        )
+    state = record.state
+    mean, var = _moments(state) if state.get("norm_obs", True) else (None, None)
+    return Normalisation(
+        mean=mean,
+        var=var,
+        epsilon=to_float(state.get("epsilon", 1e-8)),
+        clip_obs=to_float(state.get("clip_obs", 10.0)),
+        norm_reward=bool(state.get("norm_reward", True)),
+        return_var=to_float(_statistics(state.get("ret_rms"))["var"]),
+        clip_reward=to_float(state.get("clip_reward", 10.0)),
+        gamma=to_float(state.get("gamma", 0.99)),
+    )
+
+
+def _moments(state: Mapping[str, Any]) -> tuple[Array, Array]:
+    rms = state.get("obs_rms")
+    if not isinstance(rms, dict):
+        moments = _statistics(rms)
+        return to_array(moments["mean"]).astype(float), to_array(moments["var"]).astype(float)
+    keys = state.get("norm_obs_keys")
+    if isinstance(keys, list) and set(keys) != set(rms):
+        raise InputError(f"only {sorted(rms)} of the dict observations were normalised: not supported")
+    each = [_statistics(rms[key]) for key in sorted(rms)]
+    mean, var = (
+        np.concatenate([to_array(moments[name]).ravel() for moments in each]) for name in ("mean", "var")
+    )
+    return mean.astype(float), var.astype(float)
+
+
+def _statistics(record: Any) -> dict[str, Any]:
+    if (
+        isinstance(record, Record)
+        and record.class_name == "RunningMeanStd"
+        and isinstance(record.state, dict)
+    ):
+        return record.state
+    raise InputError("the VecNormalize pickle has no running mean and variance where they belong")
