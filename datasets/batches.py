@@ -1,0 +1,295 @@
+"""Steps of a demonstrations file as tensors: all at once, or as shuffled minibatches within a memory
+limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import h5py
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array, Transitions
+
+__all__ = ["Field", "Shuffler", "load_transitions", "read_rows"]
+
+Field = Literal["obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated"]
+
+_PIECE_BYTES = 1 << 24  # gathered at once; its minibatches are views
+_BLOCKS = 64  # pieces of the file, far apart, that mix in a window of the streaming shuffle
+
+
+def read_rows(dataset: h5py.Dataset, start: int, stop: int) -> Array:
+    """Rows [start, stop). Raises InputError where the file is damaged there."""
+    try:
+        rows: Array = dataset[start:stop]
+        return rows
+    except OSError as error:
+        where = f"{dataset.file.filename}: rows {start} to {stop} of {dataset.name}"
+        raise InputError(
+            f"{where} can't be read: the file is damaged; restore it or record it again"
+        ) from error
+
+
+class Steps:
+    """Ranges of a file's steps in memory, one after another; observations once, with the rows between
+    episodes."""
+
+    def __init__(self, columns: Mapping[str, h5py.Dataset], frame_stack: int) -> None:
+        self._columns = columns
+        self._stack = frame_stack
+        self._data = {
+            name: np.empty((0, *column.shape[1:]), column.dtype) for name, column in columns.items()
+        }
+        self._data["row"] = np.empty(0, np.int64)  # of a step's observation (its oldest frame) in `obs`
+        self._data["terminated"] = np.empty(0, bool)
+        self._data["truncated"] = np.empty(0, bool)
+        self._rows = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def clear(self) -> None:
+        """Forget the steps, keep the memory."""
+        self._rows = self._count = 0
+
+    def nbytes(self, steps: int, rows: int) -> int:
+        """Memory that so many steps and rows of observations take."""
+        return sum(
+            _row_bytes(array) * (rows if name == "obs" else steps) for name, array in self._data.items()
+        )
+
+    def reserve(self, steps: int, rows: int) -> None:
+        """Make room for so many steps and rows more; memory beyond what was asked for only where it had to
+        grow."""
+        for name, old in self._data.items():
+            used, more = (self._rows, rows) if name == "obs" else (self._count, steps)
+            if used + more > len(old):
+                new = np.empty((max(used + more, used + used // 2), *old.shape[1:]), old.dtype)
+                new[:used] = old[:used]
+                self._data[name] = new
+
+    def load(self, table: Array, start: int, stop: int) -> None:
+        """Read the file's steps [start, stop), which may span episodes, with one contiguous read a column."""
+        steps = np.arange(start, stop)
+        episode = np.searchsorted(table["start"], steps, side="right") - 1
+        row = steps + self._stack * episode  # every episode of T steps has T + k rows
+        first, last = int(row[0]), int(row[-1]) + self._stack + 1  # the successor of the last step included
+        self.reserve(len(steps), last - first)
+        new = slice(self._count, self._count + len(steps))
+        self._data["obs"][self._rows : self._rows + last - first] = read_rows(
+            self._columns["obs"], first, last
+        )
+        for name in self._columns.keys() - {"obs"}:
+            self._data[name][new] = read_rows(self._columns[name], start, stop)
+        self._data["row"][new] = row - first + self._rows
+        is_last = steps == (table["start"] + table["length"])[episode] - 1
+        for flag in ("terminated", "truncated"):
+            self._data[flag][new] = is_last & table[flag][episode]
+        self._count += len(steps)
+        self._rows += last - first
+
+    def gather(self, field: Field, which: Array) -> Tensor:
+        """One field of the steps `which` (B,), copied: (B, *shape)."""
+        if field == "obs" or field == "next_obs":
+            rows = self._data["row"].take(which) + (field == "next_obs")
+            if self._stack > 1:
+                rows = rows[:, None] + np.arange(self._stack)
+            return torch.from_numpy(self._data["obs"].take(rows, axis=0))
+        return torch.from_numpy(self._data[self._source(field)].take(which, axis=0))
+
+    def field_bytes(self, field: Field) -> int:
+        """Of one step, gathered."""
+        if field == "obs" or field == "next_obs":
+            return self._stack * _row_bytes(self._data["obs"])
+        return _row_bytes(self._data[self._source(field)])
+
+    def minibatches(
+        self, order: Array, batch_size: int, fields: Sequence[Field]
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """The steps `order` in minibatches, the last of which may be short."""
+        sample_bytes = sum(self.field_bytes(field) for field in fields)
+        piece = max(1, _PIECE_BYTES // (sample_bytes * batch_size)) * batch_size
+        for start in range(0, len(order), piece):
+            gathered = (self.gather(field, order[start : start + piece]) for field in fields)
+            yield from zip(*(torch.split(tensor, batch_size) for tensor in gathered), strict=True)
+
+    def transitions(self) -> Transitions:
+        """Everything, with `obs` in the memory that it was read to and `next_obs` too if one
+        episode."""
+        rows, row = torch.from_numpy(self._data["obs"][: self._rows]), self._data["row"][: self._count]
+        everything = np.arange(self._count)
+        if self._rows == self._count + self._stack:  # one episode
+            stacks = rows if self._stack == 1 else rows.unfold(0, self._stack, 1).movedim(-1, 1)
+            obs, next_obs = stacks[:-1], stacks[1:]
+        elif self._stack > 1:
+            obs, next_obs = self.gather("obs", everything), self.gather("next_obs", everything)
+        else:
+            next_obs = self.gather("next_obs", everything)
+            begins = np.flatnonzero(np.diff(row, prepend=-2) != 1)
+            for begin, end in zip(begins, [*begins[1:], self._count], strict=True):
+                # In place: drop the final observations between the episodes.
+                self._data["obs"][begin:end] = self._data["obs"][row[begin] : row[begin] + end - begin]
+            obs = rows[: self._count]
+        data = {
+            name: torch.from_numpy(array[: self._count])
+            for name, array in self._data.items()
+            if name != "obs"
+        }
+        return Transitions(
+            obs=obs,
+            actions=data["actions"],
+            rewards=data["rewards"],
+            next_obs=next_obs,
+            terminated=data["terminated"],
+            truncated=data["truncated"],
+            expert_actions=data.get("expert_actions"),
+        )
+
+    def _source(self, field: Field) -> str:
+        if field == "labels":
+            return "expert_actions" if "expert_actions" in self._data else "actions"
+        return field
+
+
+class Shuffler:
+    """Epochs over a file's steps. What fits the memory limit is read once and kept, and episodes that were
+    appended since are added to it; what does not fit is streamed at each epoch."""
+
+    def __init__(self, columns: Mapping[str, h5py.Dataset], frame_stack: int) -> None:
+        self._columns = columns
+        self._stack = frame_stack
+        self._cache = Steps(columns, frame_stack)
+        self._cached_at = np.empty(
+            0, np.int64
+        )  # (E,) where an episode's steps begin in the cache; -1: not there
+
+    def epoch(
+        self,
+        table: Array,
+        episodes: Array,
+        batch_size: int,
+        rng: np.random.Generator,
+        fields: Sequence[Field],
+        memory_limit: int,
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Every step of `episodes` once, shuffled. Memory: at most about `memory_limit` bytes."""
+        if len(episodes) == 0:
+            return
+        # Half of the limit for the steps; the other half covers growing by a copy and the gathered
+        # minibatches.
+        budget = memory_limit // 2
+        if self._fits(table, episodes, budget):
+            yield from self._cache.minibatches(
+                rng.permutation(self._cached(table, episodes)), batch_size, fields
+            )
+            return
+        self._forget()
+        yield from self._stream(table, episodes, batch_size, rng, fields, budget)
+
+    def _fits(self, table: Array, episodes: Array, budget: int) -> bool:
+        """Whether `episodes` can be cached; drops what else is in the cache where they fit only alone."""
+        grown = np.full(len(table), -1)
+        grown[: len(self._cached_at)] = self._cached_at
+        self._cached_at = grown
+        wanted = np.zeros(len(table), bool)
+        wanted[episodes] = True
+        if self._nbytes(table, wanted | (grown >= 0)) <= budget:
+            return True
+        if self._nbytes(table, wanted) > budget:
+            return False
+        self._forget()
+        return True
+
+    def _forget(self) -> None:
+        self._cache = Steps(self._columns, self._stack)
+        self._cached_at[:] = -1
+
+    def _nbytes(self, table: Array, episodes: Array) -> int:
+        lengths = table["length"][episodes]
+        return self._cache.nbytes(int(lengths.sum()), int((lengths + self._stack).sum()))
+
+    def _cached(self, table: Array, episodes: Array) -> Array:
+        """Where the steps of `episodes` are in the cache, after reading those that are not."""
+        missing = np.unique(episodes[self._cached_at[episodes] < 0])
+        lengths = table["length"][missing]
+        self._cache.reserve(int(lengths.sum()), int((lengths + self._stack).sum()))
+        for start, stop in _runs(missing):
+            self._cached_at[start:stop] = (
+                table["start"][start:stop] - table["start"][start] + len(self._cache)
+            )
+            self._cache.load(table, *_steps_of(table, start, stop))
+        lengths = table["length"][episodes]
+        offsets = self._cached_at[episodes] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        return np.repeat(offsets, lengths) + np.arange(lengths.sum())
+
+    def _stream(
+        self,
+        table: Array,
+        episodes: Array,
+        batch_size: int,
+        rng: np.random.Generator,
+        fields: Sequence[Field],
+        budget: int,
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Contiguous blocks in random order fill a window of `budget` bytes, which is shuffled."""
+        ranges = [_steps_of(table, start, stop) for start, stop in _runs(np.unique(episodes))]
+        total = sum(stop - start for start, stop in ranges)
+        steps = Steps(self._columns, self._stack)
+        rows = total + self._stack * len(episodes)
+        # A multiple of the batch size, so that only the epoch's last batch is short.
+        window = max(1, int(total * budget / steps.nbytes(total, rows)) // batch_size) * batch_size
+        length = max(1, window // _BLOCKS)
+        blocks = [(at, min(at + length, stop)) for start, stop in ranges for at in range(start, stop, length)]
+        queue = [blocks[index] for index in rng.permutation(len(blocks))]
+        steps.reserve(window, window * rows // total + 1)
+        while queue:
+            steps.clear()
+            while queue and len(steps) < window:
+                start, stop = queue.pop()
+                cut = min(stop, start + window - len(steps))
+                steps.load(table, start, cut)
+                if cut < stop:
+                    queue.append((cut, stop))
+            yield from steps.minibatches(rng.permutation(len(steps)), batch_size, fields)
+
+
+def load_transitions(
+    columns: Mapping[str, h5py.Dataset], frame_stack: int, table: Array, episodes: Array, memory_limit: int
+) -> Transitions:
+    """The steps of `episodes`, in order. Raises InputError where they take more than `memory_limit` bytes."""
+    steps = Steps(columns, frame_stack)
+    lengths = table["length"][episodes]
+    count, rows = int(lengths.sum()), int((lengths + frame_stack).sum())
+    copied = 0 if len(episodes) == 1 else count * steps.field_bytes("obs") * (1 if frame_stack == 1 else 2)
+    needed = steps.nbytes(count, rows) + copied
+    if needed > memory_limit:
+        raise InputError(
+            f"{count} transitions take {needed >> 20} MiB, over the limit of {memory_limit >> 20}: take "
+            "fewer episodes, raise memory_limit, or use batches(), which streams"
+        )
+    if count == 0:
+        raise InputError("no episodes to take transitions from")
+    steps.reserve(count, rows)
+    for start, stop in _runs(episodes):
+        steps.load(table, *_steps_of(table, start, stop))
+    return steps.transitions()
+
+
+def _runs(episodes: Array) -> list[tuple[int, int]]:
+    """Runs [start, stop) of consecutive numbers."""
+    breaks = np.flatnonzero(np.diff(episodes) != 1) + 1
+    return [(int(run[0]), int(run[-1]) + 1) for run in np.split(episodes, breaks) if len(run)]
+
+
+def _steps_of(table: Array, start: int, stop: int) -> tuple[int, int]:
+    """Range of the steps of the episodes [start, stop)."""
+    return int(table["start"][start]), int(table["start"][stop - 1] + table["length"][stop - 1])
+
+
+def _row_bytes(array: Array) -> int:
+    return array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))

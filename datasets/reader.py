@@ -1,0 +1,145 @@
+"""Reading demonstrations: episodes one by one, or their steps as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import h5py
+import numpy as np
+from torch import Tensor
+
+from imitate.datasets.batches import Field, Shuffler, load_transitions, read_rows
+from imitate.datasets.errors import InputError
+from imitate.datasets.rollout import stack_frames
+from imitate.datasets.schema import COLUMNS, open_demos, read_info, read_table
+from imitate.datasets.trajectory import Array, Trajectory, Transitions
+
+__all__ = ["DemoReader"]
+
+
+class DemoReader:
+    """A file of demonstrations, read lazily: a sequence of trajectories, and of minibatches.
+
+    source   a path, or a file that is open (`DemoWriter.reader`)
+    info     where the demonstrations come from
+    table    (E,) records of the episodes, see `schema.EPISODES`
+
+    Raises InputError for a file that is absent, truncated, foreign or of another schema.
+    """
+
+    def __init__(self, source: str | Path | h5py.File) -> None:
+        self._file = source if isinstance(source, h5py.File) else open_demos(Path(source))
+        self.info = read_info(self._file)
+        names = [name for name in (*COLUMNS, "expert_actions") if name in self._file]
+        self._columns = {name: self._file[name] for name in names}
+        self._shuffler = Shuffler(self._columns, self.info.frame_stack)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """See the episodes that were appended since."""
+        self.table = read_table(self._file)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def num_steps(self) -> int:
+        return int(self.table["length"].sum())
+
+    @property
+    def lengths(self) -> Array:
+        """(E,) steps of each episode."""
+        lengths: Array = self.table["length"]
+        return lengths
+
+    @property
+    def returns(self) -> Array:
+        """(E,) undiscounted return of each episode."""
+        returns: Array = self.table["return"]
+        return returns
+
+    @property
+    def has_expert_actions(self) -> bool:
+        """Whether the file has labels beside the executed actions."""
+        return "expert_actions" in self._columns
+
+    def __getitem__(self, index: int) -> Trajectory:
+        episode = self.table[index]  # an IndexError ends iteration
+        start, stop = int(episode["start"]), int(episode["start"] + episode["length"])
+        first, k = int(episode["obs_start"]), self.info.frame_stack
+        columns = {
+            name: read_rows(column, start, stop) for name, column in self._columns.items() if name != "obs"
+        }
+        return Trajectory(
+            obs=stack_frames(read_rows(self._columns["obs"], first, first + stop - start + k), k),
+            **columns,
+            terminated=bool(episode["terminated"]),
+            truncated=bool(episode["truncated"]),
+            info={"seed": int(episode["seed"]), "env_id": self.info.env_id, "expert": self.info.expert},
+        )
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[index] for index in range(len(self)))
+
+    def split(self, holdout: float, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Episodes at random into (train, held-out), sorted; at least one is held out where holdout > 0.
+
+        Raises InputError where nothing would be left to train on.
+        """
+        count = len(self)
+        held_out = 0 if holdout == 0 else max(1, round(holdout * count))
+        if not 0 <= holdout < 1 or held_out >= count:
+            raise InputError(
+                f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
+            )
+        order = rng.permutation(count)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    def batches(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        fields: Sequence[Field] = ("obs", "labels"),
+        episodes: Sequence[int] | Array | None = None,
+        memory_limit: int = 1 << 30,
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """One epoch: every step once, shuffled, in minibatches of `fields`; the last may be short.
+
+        Steps that fit `memory_limit` bytes (twice) are read once and kept; else they are streamed: random
+        blocks of the file fill a window, which is shuffled.
+        """
+        selected = self._select(episodes)
+        return self._shuffler.epoch(self.table, selected, batch_size, rng, fields, memory_limit)
+
+    def transitions(
+        self, episodes: Sequence[int] | Array | None = None, *, memory_limit: int = 1 << 30
+    ) -> Transitions:
+        """All steps of some episodes (default: all) as tensors; `obs` stays in the memory it was read to.
+
+        Raises InputError where they take more than `memory_limit` bytes.
+        """
+        selected = self._select(episodes)
+        return load_transitions(self._columns, self.info.frame_stack, self.table, selected, memory_limit)
+
+    def _select(self, episodes: Sequence[int] | Array | None) -> Array:
+        selected = np.arange(len(self)) if episodes is None else np.asarray(episodes, np.int64)
+        if len(selected) and not (selected.min() >= 0 and selected.max() < len(self)):
+            raise InputError(
+                f"episodes {selected.min()} to {selected.max()} were asked for, the file has {len(self)}"
+            )
+        return selected
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
