@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from imitate.datasets.collect import collect
 from imitate.datasets.environments import (
     Step,
     SyncVecEnv,
@@ -16,6 +17,7 @@ from imitate.datasets.hdf5 import DemoReader, DemoWriter
 from imitate.datasets.rollout import ActionNoise, episodes
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Array, Policy, Trajectory, Transitions
+from imitate.datasets.validate import describe, validate
 
 __all__ = [
     "ActionNoise",
@@ -31,8 +33,11 @@ __all__ = [
     "Transitions",
     "VecEnv",
     "check_supported",
+    "collect",
+    "describe",
     "episode_seeds",
     "episodes",
     "make_env",
     "resolve_env_id",
+    "validate",
 ]

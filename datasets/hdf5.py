@@ -26,7 +26,7 @@ __all__ = ["DemoReader", "DemoWriter"]
 
 _CHUNK_BYTES = 1 << 17  # larger chunks read hardly faster, and each column of a file takes one at least
 _PIXEL_CHUNK_ROWS = (
-    64  # 84 x 84 frames of Breakout: 136 bytes each with gzip 1, 189 with lzf, at the same speed
+    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
 )
 _PENDING_BYTES = 1 << 24
 _FLUSH_SHARE = 0.02  # of the time goes into flushing at most: an episode waits for some tens of milliseconds
@@ -45,9 +45,9 @@ class DemoWriter:
     def __init__(self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False) -> None:
         self.path = Path(path)
         self.info = info
+        self._pending: list[dict[str, Array]] = []
         self._pending_bytes = 0
         self._next_flush = 0.0
-        self._episodes = self._steps = 0
         self._reader: DemoReader | None = None
         self._reserved = 0
         try:
@@ -57,9 +57,9 @@ class DemoWriter:
         except OSError as error:
             raise InputError(f"{self.path} can't be written: {error.strerror}") from error
         try:
-            self._reserve(0, 1 << 16)
+            self._reserve(1 << 16)
             self._columns = self._create(expert_actions)
-            self._pending: dict[str, list[Array]] = {name: [] for name in self._columns}
+            self._written = dict.fromkeys(self._columns, 0)
         except BaseException:
             os.close(self._disk)
             self.path.unlink()
@@ -94,11 +94,11 @@ class DemoWriter:
         return writer
 
     def __len__(self) -> int:
-        return self._episodes
+        return self._written["episodes"] + len(self._pending)
 
     @property
     def num_steps(self) -> int:
-        return self._steps
+        return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
 
     def append(self, trajectory: Trajectory) -> None:
         """Record one episode, or a piece of one; on disk within moments, see `flush_due`.
@@ -106,55 +106,51 @@ class DemoWriter:
         Raises InputError where it does not fit the file's spaces or the disk is full; what had been flushed
         is kept.
         """
-        obs = self._check(trajectory)
-        last_step, last_row = (
-            len(self._columns[name]) + sum(map(len, self._pending[name])) for name in ("actions", "obs")
-        )
+        self._check(trajectory)
         seed = int(trajectory.info.get("seed", -1))
         flags = trajectory.terminated, trajectory.truncated
-        row = (last_step, last_row, len(trajectory), trajectory.episode_return, *flags, seed)
-        self._pending["obs"].append(obs)
-        self._pending["actions"].append(trajectory.actions)
-        self._pending["rewards"].append(trajectory.rewards)
-        if "expert_actions" in self._pending:
-            self._pending["expert_actions"].append(trajectory.labels)
-        self._pending["episodes"].append(np.array([row], EPISODES))
-        self._pending_bytes += obs.nbytes
-        self._episodes += 1
-        self._steps += len(trajectory)
+        row = (0, 0, len(trajectory), trajectory.episode_return, *flags, seed)  # starts: see flush
+        rows = {
+            "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
+            "actions": trajectory.actions,
+            "rewards": trajectory.rewards,
+            "expert_actions": trajectory.labels,
+            "episodes": np.array([row], EPISODES),
+        }
+        self._pending.append({name: rows[name] for name in self._columns})
+        self._pending_bytes += rows["obs"].nbytes
         self.flush_due()
 
     def flush_due(self) -> None:
         """Flush where enough is pending or enough time has passed, else cost nothing. Call it also between
         episodes where these are far apart."""
-        if self._pending_bytes and (
-            self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush
-        ):
+        if self._pending and (self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush):
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything appended to the system, safe from a kill. Raises InputError where the disk is
-        full."""
-        if not self._pending_bytes:
+        """Hand everything appended to the system, safe from a kill. Raises InputError: the disk is full."""
+        if not self._pending:
             return
         begin = time.monotonic()
-        pending = {name: np.concatenate(arrays) for name, arrays in self._pending.items()}
-        for arrays in self._pending.values():
-            arrays.clear()
-        self._pending_bytes = 0
+        pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in self._columns}
+        table, written = pending["episodes"], self._written
+        table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
+        number = written["episodes"] + np.arange(len(table))
+        table["obs_start"] = table["start"] + self.info.frame_stack * number
+        more = sum(rows.nbytes for rows in pending.values()) + self._slack
         try:
-            self._reserve(
-                self._file.id.get_filesize(), sum(rows.nbytes for rows in pending.values()) + self._slack
-            )
+            self._reserve(self._file.id.get_filesize() + more)
         except InputError:
-            self._episodes, self._steps = len(self._columns["episodes"]), len(self._columns["actions"])
+            self._pending, self._pending_bytes = [], 0
             raise
-        for name, rows in pending.items():  # the table comes last: an episode exists once its row is on disk
-            column = self._columns[name]
-            size = len(column)
-            column.resize(size + len(rows), axis=0)
-            column[size:] = rows
+        # The table comes last: an episode exists once its row is on disk. An interrupt in here leaves rows
+        # that nothing refers to, which the next flush writes again.
+        for name, column in self._columns.items():
+            column.resize(written[name] + len(pending[name]), axis=0)
+            column[written[name] :] = pending[name]
             column.flush()
+        self._written = {name: len(column) for name, column in self._columns.items()}
+        self._pending, self._pending_bytes = [], 0
         end = time.monotonic()
         self._next_flush = end + (end - begin) / _FLUSH_SHARE
 
@@ -174,7 +170,7 @@ class DemoWriter:
         try:
             self.flush()
         finally:
-            empty = len(self._columns["episodes"]) == 0
+            empty = self._written["episodes"] == 0
             self._file.close()
             # Give back what was reserved: bytes 28 to 36 of the superblock are HDF5's own end of the file.
             os.truncate(self._disk, int.from_bytes(os.pread(self._disk, 8, 28), "little"))
@@ -222,24 +218,21 @@ class DemoWriter:
         self._file.swmr_mode = True
         return columns
 
-    def _reserve(self, end: int, more: int) -> None:
-        """Claim disk space up to byte `end + more`, so that no write of HDF5's fails for want of it: it would
+    def _reserve(self, end: int) -> None:
+        """Claim disk space up to byte `end`, so that no write of HDF5's fails for want of it: it would
         not even close the file any more, and end the process with a segmentation fault."""
-        end += more
         if end <= self._reserved or not hasattr(os, "posix_fallocate"):
             return
         end += _RESERVE_BYTES if self._reserved else 0
         try:
             os.posix_fallocate(self._disk, 0, end)
         except OSError as error:
-            kept = (
-                f"; the {len(self._columns['episodes'])} episodes before are kept" if self._reserved else ""
-            )
+            kept = f"; {self._written['episodes']} episodes are kept" if self._reserved else ""
             raise InputError(f"{self.path} can't be written: {error.strerror}{kept}") from error
         self._reserved = end
 
-    def _check(self, trajectory: Trajectory) -> Array:
-        """The rows of `obs` to store. Raises InputError where something does not fit the spaces."""
+    def _check(self, trajectory: Trajectory) -> None:
+        """Raise InputError where something does not fit the spaces."""
         spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
         if trajectory.expert_actions is not None:
             if "expert_actions" not in self._columns:
@@ -253,4 +246,3 @@ class DemoWriter:
                 )
             if name != "obs" and outside(space, array).any():
                 raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
-        return unstack_frames(trajectory.obs, self.info.frame_stack)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import h5py
 import numpy as np
 from torch import Tensor
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions, read_rows
+from imitate.datasets.environments import episode_seeds
 from imitate.datasets.errors import InputError
 from imitate.datasets.rollout import stack_frames
 from imitate.datasets.schema import COLUMNS, open_demos, read_info, read_table
@@ -62,6 +64,11 @@ class DemoReader:
         return returns
 
     @property
+    def columns(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Type and shape of a row of each column."""
+        return {name: (column.dtype, column.shape[1:]) for name, column in self._columns.items()}
+
+    @property
     def has_expert_actions(self) -> bool:
         """Whether the file has labels beside the executed actions."""
         return "expert_actions" in self._columns
@@ -84,18 +91,36 @@ class DemoReader:
     def __iter__(self) -> Iterator[Trajectory]:
         return (self[index] for index in range(len(self)))
 
-    def split(self, holdout: float, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Episodes at random into (train, held-out), sorted; at least one is held out where holdout > 0.
+    def first(self, count: int | None) -> Array:
+        """The `count` episodes that were begun first (None: all), sorted. In the file the short ones of those that
+        were played side by side come first, so the file's first ones are not a fair sample.
+
+        Raises InputError where there are fewer.
+        """
+        if count is not None and not 1 <= count <= len(self):
+            raise InputError(f"{count} episodes were asked for, the file has {len(self)}: ask for 1 to {len(self)}")
+        if count is None or self.info.seed is None:
+            return np.arange(len(self) if count is None else count)
+        begun = {seed: n for n, seed in enumerate(itertools.islice(episode_seeds(self.info.seed), len(self)))}
+        order = np.argsort([begun.get(int(seed), len(begun)) for seed in self.table["seed"]], kind="stable")
+        return np.sort(order[:count])
+
+    def split(
+        self, holdout: float, rng: np.random.Generator, episodes: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Episodes (by default all) at random into (train, held-out), sorted; at least one is held out where
+        holdout > 0.
 
         Raises InputError where nothing would be left to train on.
         """
-        count = len(self)
+        episodes = np.arange(len(self)) if episodes is None else episodes
+        count = len(episodes)
         held_out = 0 if holdout == 0 else max(1, round(holdout * count))
         if not 0 <= holdout < 1 or held_out >= count:
             raise InputError(
                 f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
             )
-        order = rng.permutation(count)
+        order = rng.permutation(episodes)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def batches(

@@ -1,0 +1,147 @@
+"""Collecting demonstrations: the work behind `imitate collect`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from imitate.datasets.environments import VecEnv, episode_seeds
+from imitate.datasets.errors import InputError
+from imitate.datasets.hdf5 import DemoReader, DemoWriter
+from imitate.datasets.rollout import ActionNoise
+from imitate.datasets.rollout import episodes as play
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Array, Policy
+
+__all__ = ["collect"]
+
+_SAME_WHEN_RESUMED = (
+    "env_id",
+    "env_kwargs",
+    "observation_space",
+    "action_space",
+    "expert_sha256",
+    "deterministic",
+    "noise",
+    "seed",
+    "frame_stack",
+)
+
+
+def collect(
+    policy: Policy,
+    envs: VecEnv,
+    out: str | Path,
+    info: DemoInfo,
+    *,
+    episodes: int | None = None,
+    steps: int | None = None,
+    expert: Policy | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> None:
+    """Play episodes of `policy` into the file `out`; `info` says how (seed, deterministic, noise,
+    frame_stack).
+
+    episodes   that many: those numbered 0 .. episodes-1, number n with the seed `episode_seeds(info.seed)[n]`
+    steps      at least that many, in whole episodes
+    expert     labels the actions of another policy
+    resume     go on with `out` where it exists: only the episodes that it lacks are played
+    progress   a bar on standard error
+
+    Interrupted (Ctrl-C, a kill, a full disk) the file keeps every episode that had ended. Resumed, it ends
+    up with the episodes of an uninterrupted collection if `episodes` was given and the policy is
+    deterministic. Raises InputError where `out` exists and is not to be resumed, or was collected otherwise,
+    or the disk is full.
+    """
+    if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
+        raise InputError(
+            f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
+        )
+    out = Path(out)
+    resume = resume and out.exists()
+    recorded: Counter[int] = Counter()
+    if resume:
+        with DemoReader(out) as reader:
+            _check_same(out, reader.info, info)
+            recorded.update(reader.table["seed"].tolist())
+            if len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf):
+                return
+    labelled = expert is not None or bool(info.noise)
+    noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
+    seeds = _without(islice(episode_seeds(info.seed), episodes), recorded)
+    bar = tqdm(
+        total=episodes or steps,
+        unit="episodes" if episodes else "steps",
+        disable=not progress,
+        dynamic_ncols=True,
+    )
+    writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
+    with bar, writer:
+        bar.update(len(writer) if episodes else writer.num_steps)
+        watched = _Watched(policy, envs, writer)
+        wanted = seeds if steps is None else watched.until(steps, seeds)
+        played = play(
+            watched,
+            envs,
+            wanted,
+            deterministic=info.deterministic,
+            expert=expert,
+            noise=noise,
+            frame_stack=info.frame_stack,
+        )
+        for trajectory in played:
+            writer.append(trajectory)
+            bar.update(1 if episodes else len(trajectory))
+
+
+class _Watched:
+    """The policy, with what has to happen between the ends of episodes: steps are counted, and what is due is
+    flushed, since the next end may be minutes away."""
+
+    def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
+        self._policy = policy
+        self._envs = envs
+        self._writer = writer
+        self._steps = writer.num_steps  # recorded and in flight
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+        self._steps += int(np.count_nonzero(self._envs.running))
+        self._writer.flush_due()
+        return self._policy.act(obs, deterministic=deterministic)
+
+    def until(self, steps: int, seeds: Iterable[int]) -> Iterator[int]:
+        """Seeds for as long as fewer than `steps` steps are recorded and in flight.
+
+        Every episode that was begun is played to its end and recorded. When to stop beginning depends on the
+        past only, so by Wald's identity means over episodes stay unbiased; cutting at `steps` would lose
+        long ones.
+        """
+        for seed in seeds:
+            if self._steps >= steps:
+                return
+            yield seed
+
+
+def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
+    """The seeds less those recorded, each as often as it was (31-bit seeds can repeat)."""
+    left = recorded.copy()
+    for seed in seeds:
+        if left[seed]:
+            left[seed] -= 1
+        else:
+            yield seed
+
+
+def _check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
+    for name in _SAME_WHEN_RESUMED:
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            raise InputError(
+                f"{out} has {name} {was!r}, not {now!r}: resume with the same or choose another name"
+            )
