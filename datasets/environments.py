@@ -215,9 +215,10 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
         raise InputError(f"not the description of a space: {_one_line(error)}") from error
 
 
-def _compact(bounds: Array) -> float | list[Any]:
-    first = bounds.flat[0].item()
-    return first if (bounds == first).all() else bounds.tolist()
+def _compact(bounds: Array) -> Any:
+    # Strict JSON has no infinity, but NumPy reads it from text.
+    plain = np.where(np.isinf(bounds), bounds.astype(str).astype(object), bounds.astype(object))
+    return plain.flat[0] if (bounds == bounds.flat[0]).all() else plain.tolist()
 
 
 def _name(space: Space) -> str:

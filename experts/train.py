@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 from imitate.datasets.environments import make_env, resolve_env_id
 from imitate.datasets.errors import InputError, did_you_mean
+from imitate.experts.expert import save_expert
 
 __all__ = ["ALGORITHMS", "preset", "train_expert"]
 
@@ -75,20 +76,26 @@ def train_expert(
 ) -> Path:
     """Train, keep the best policy by validation, and write the expert folder `out` (safetensors and JSON).
 
-    `out/training/` holds log.jsonl (a row per validation), TensorBoard events and, until the run is finished,
-    the checkpoint. `overrides` replace entries of the preset. Ctrl-C writes the best policy so far.
+    `out/log.jsonl` has a row per validation; `out/training/` holds TensorBoard events and, until the run is
+    finished, the checkpoint. `overrides` replace entries of the preset. Ctrl-C writes the best policy so far.
 
     Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
     """
     if algorithm not in ALGORITHMS:
-        raise InputError(f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}")
+        raise InputError(
+            f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}"
+        )
     env_id = resolve_env_id(env_id)
     training = out / "training"
     if (out / "expert.json").exists() or (training.exists() and not resume):
         raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")
     hyperparameters = preset(algorithm, env_id) | overrides
     total_steps = int(steps or hyperparameters["n_timesteps"])
-    checked = {key: value for key, value in hyperparameters.items() if key not in ("n_timesteps", "n_envs", "normalize")}
+    checked = {
+        key: value
+        for key, value in hyperparameters.items()
+        if key not in ("n_timesteps", "n_envs", "normalize")
+    }
 
     def make_venv(num_envs: int, first_seed: int) -> VecEnv:
         return make_vec_env(lambda: make_env(env_id, env_kwargs), n_envs=num_envs, seed=first_seed)
@@ -121,7 +128,9 @@ def train_expert(
         logger.warning("interrupted at %d of %d steps; --resume continues", model.num_timesteps, total_steps)
 
     if not keeper.restore_best(model):
-        raise InputError(f"interrupted before the first validation of {out}: no expert yet; --resume continues")
+        raise InputError(
+            f"interrupted before the first validation of {out}: no expert yet; --resume continues"
+        )
     if interrupted:
         return training
     test_env = keeper.normalized(make_venv(min(test_episodes, 10), _TEST_SEED), model)
@@ -135,10 +144,12 @@ def train_expert(
         "best_step": model.num_timesteps,
         "seed": seed,
         "command": command,
-        "measured": {"mean": float(np.mean(returns)), "std": float(np.std(returns)), "episodes": test_episodes},
+        "measured": {
+            "mean": float(np.mean(returns)),
+            "std": float(np.std(returns)),
+            "episodes": test_episodes,
+        },
     }
-    from imitate.experts.expert import save_expert
-
     save_expert(out, model, model.get_vec_normalize_env(), meta)
     shutil.rmtree(training / "checkpoint")
     return out
@@ -158,10 +169,14 @@ def _build(algorithm: str, venv: VecEnv, seed: int, hyperparameters: Mapping[str
         from stable_baselines3.common.noise import NormalActionNoise
 
         size = venv.action_space.shape[0]
-        arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, hyperparameters["action_noise_std"]))
+        arguments["action_noise"] = NormalActionNoise(
+            np.zeros(size), np.full(size, hyperparameters["action_noise_std"])
+        )
     policy = arguments.pop("policy", "MlpPolicy")
     try:
-        model: BaseAlgorithm = algorithm_class(policy, venv, seed=seed, policy_kwargs=policy_kwargs, **arguments)
+        model: BaseAlgorithm = algorithm_class(
+            policy, venv, seed=seed, policy_kwargs=policy_kwargs, **arguments
+        )
     except TypeError as error:
         raise InputError(f"{algorithm} does not take these hyperparameters: {error}") from error
     return model
@@ -203,15 +218,18 @@ class _KeepBest(BaseCallback):
     def validate_and_save(self) -> None:
         self._venv.seed(_VALIDATION_SEED)
         venv = self.normalized(self._venv, self.model)
-        returns, _ = evaluate_policy(self.model, venv, n_eval_episodes=self._episodes, return_episode_rewards=True)
+        returns, _ = evaluate_policy(
+            self.model, venv, n_eval_episodes=self._episodes, return_episode_rewards=True
+        )
         mean, std = float(np.mean(returns)), float(np.std(returns))
         self.logger.record("eval/mean_return", mean)
         self.logger.dump(self.model.num_timesteps)
-        with (self._folder / "log.jsonl").open("a") as log:
+        with (self._folder.parent / "log.jsonl").open("a") as log:
             log.write(json.dumps({"step": self.model.num_timesteps, "mean_return": mean, "std": std}) + "\n")
         # A policy that sometimes falls is no expert: among equal means the steadier one is kept.
         score = mean - 0.1 * std
-        if score > self._best:
+        # Of equal ones the later: its critic has seen more.
+        if score >= self._best:
             self._best = score
             self._write("best", self.model, with_buffer=False)
         self._bar.set_postfix_str(f"return {mean:.1f} +- {std:.1f}")
@@ -251,7 +269,9 @@ class _KeepBest(BaseCallback):
             buffer = model.replay_buffer
             assert buffer is not None
             rows = buffer.buffer_size if buffer.full else buffer.pos
-            arrays = {k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows}
+            arrays = {
+                k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows
+            }
             np.savez(folder / "replay.tmp.npz", **arrays)
             (folder / "replay.tmp.npz").replace(folder / "replay.npz")
             state |= {"buffer_position": buffer.pos, "buffer_full": buffer.full}
@@ -264,12 +284,15 @@ class _KeepBest(BaseCallback):
         model.num_timesteps, model._n_updates = state["num_timesteps"], state["updates"]
         normalize = model.get_vec_normalize_env()
         if normalize is not None:
-            for moments, values in zip((normalize.obs_rms, normalize.ret_rms), state["statistics"], strict=True):
+            for moments, values in zip(
+                (normalize.obs_rms, normalize.ret_rms), state["statistics"], strict=True
+            ):
                 moments.mean, moments.var, moments.count = values[0].numpy(), values[1].numpy(), values[2]
         return state
 
 
 def _statistics(normalize: VecNormalize) -> list[tuple[torch.Tensor, torch.Tensor, float]]:
     return [
-        (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count)) for m in (normalize.obs_rms, normalize.ret_rms)
+        (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count))
+        for m in (normalize.obs_rms, normalize.ret_rms)
     ]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, Head, ValueNet, orthogonal_, seeded
 from imitate.normalize import ReturnScaler
 from imitate.rl.returns import gae
@@ -167,10 +168,9 @@ class PPO:
 
     def step(self) -> dict[str, float]:
         """One iteration: rollout, advantages, update."""
-        rollout = self.sampler.collect(self.policy, self.config.num_steps, self.generator)
+        rollout = self.sampler.collect(self._choose, self.config.num_steps)
         metrics = self.update(rollout)
-        if self.config.normalize_obs:
-            self.policy.encoder.observe(torch.from_numpy(rollout.obs.reshape(-1, *rollout.obs.shape[2:])).to(self.device))
+        self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
         self.iteration += 1
         return metrics | self.sampler.pop_episodes()
 
@@ -211,7 +211,7 @@ class PPO:
     def _prepare(self, rollout: Rollout) -> dict[str, Tensor]:
         """Flatten (T, N) to (B,), with values, log-probabilities, advantages and returns computed in one batch."""
         steps, num_envs = rollout.rewards.shape
-        obs = self._encode(rollout.obs.reshape(steps * num_envs, *rollout.obs.shape[2:]))
+        obs = self._encode(rollout.flat_obs)
         values = self.value_net(obs).cpu().numpy().reshape(steps, num_envs)
         next_values = np.empty_like(values)
         next_values[:-1] = values[1:]
@@ -222,7 +222,7 @@ class PPO:
         advantages = gae(
             rewards, values, next_values, rollout.terminated, rollout.truncated, self.config.gamma, self.config.gae_lambda
         )
-        raw_actions = torch.from_numpy(rollout.raw_actions).to(self.device).flatten(0, 1)
+        raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
         flat = {"advantages": advantages, "returns": advantages + values, "values": values}
         return {
             "obs": obs,
@@ -231,7 +231,12 @@ class PPO:
             **{name: torch.from_numpy(array).to(self.device).flatten() for name, array in flat.items()},
         }
 
-    def _encode(self, obs: np.ndarray[Any, Any]) -> Tensor:
+    @torch.inference_mode()
+    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        raw = self.policy(self._encode(obs)).sample(self.generator)
+        return self.policy.to_env(raw).cpu().numpy(), raw.cpu().numpy()
+
+    def _encode(self, obs: Array) -> Tensor:
         return self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
 
     def _reseed(self) -> None:

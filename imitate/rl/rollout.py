@@ -1,33 +1,35 @@
-"""On-policy experience of the RL core: T steps of N environments, carried on from where the last ones stopped."""
+"""Experience: T steps of N environments, carried on from where the last ones stopped. For every online learner."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from imitate.datasets.environments import VecEnv, episode_seeds
-from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy
+from imitate.datasets.trajectory import Array, Trajectory
 
-__all__ = ["Rollout", "Sampler"]
+__all__ = ["Chooser", "Rollout", "Sampler"]
+
+Chooser = Callable[[Array, Array], tuple[Array, Array]]
+"""(obs (N, ...), begun (N,) bool: an episode begins here) -> (actions for the environment, actions to record)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What happened in T steps of N environments; every field (T, N, ...).
+    """What happened in T steps of N environments; arrays are (T, N, ...) unless said otherwise.
 
     obs         raw
-    raw_actions what the policy's distribution gave, before scaling to the environment
-    rewards     the environment's own
+    actions     as the chooser recorded them
+    rewards     the environment's own, float32
     ends        (E, 2) int: the (t, n) where episodes ended, in order
     end_obs     (E, *obs_shape) the true final observations there
     last_obs    (N, *obs_shape) the true successors of the last row
     """
 
     obs: Array
-    raw_actions: Array
+    actions: Array
     rewards: Array
     terminated: Array
     truncated: Array
@@ -39,12 +41,36 @@ class Rollout:
     def done(self) -> Array:
         return self.terminated | self.truncated
 
+    @property
+    def flat_obs(self) -> Array:
+        """(T * N, *obs_shape)"""
+        return self.obs.reshape(-1, *self.obs.shape[2:])
+
+    def segments(self, labels: Array) -> Iterator[Trajectory]:
+        """Each environment's steps, cut where its episodes ended and after the last row (then `truncated`).
+        `labels` (T, N, *action_shape) become `expert_actions`."""
+        steps, num_envs = self.rewards.shape
+        for n in range(num_envs):
+            begin = 0
+            ends = [(t, self.end_obs[i]) for i, (t, m) in enumerate(self.ends) if m == n]
+            if not ends or ends[-1][0] < steps - 1:
+                ends.append((steps - 1, self.last_obs[n]))
+            for t, final_obs in ends:
+                rows = slice(begin, t + 1)
+                terminated = bool(self.terminated[t, n])
+                yield Trajectory(
+                    np.concatenate([self.obs[rows, n], final_obs[None]]),
+                    self.actions[rows, n],
+                    self.rewards[rows, n],
+                    terminated=terminated,
+                    truncated=not terminated,
+                    expert_actions=labels[rows, n],
+                )
+                begin = t + 1
+
 
 class Sampler:
-    """Steps the environments with a policy and remembers where it stopped.
-
-    `returns` and `lengths` collect the episodes that ended since `pop_episodes` was called last.
-    """
+    """Steps the environments and remembers where it stopped; counts steps and the returns of ended episodes."""
 
     def __init__(self, envs: VecEnv, seed: int) -> None:
         self.envs = envs
@@ -54,39 +80,42 @@ class Sampler:
     def restart(self, seed: int) -> None:
         """Drop the episodes in flight and begin new ones, seeded."""
         self._obs = self.envs.reset(episode_seeds(seed))
+        self._begun = np.ones(self.envs.num_envs, bool)
         self._return = np.zeros(self.envs.num_envs)
         self._length = np.zeros(self.envs.num_envs, np.int64)
         self._ended: list[tuple[float, int]] = []
 
-    @torch.inference_mode()
-    def collect(self, policy: ActorPolicy, num_steps: int, generator: torch.Generator) -> Rollout:
-        """`num_steps` steps of every environment with sampled actions."""
-        envs, obs = self.envs, self._obs
-        shape = (num_steps, envs.num_envs)
-        device = policy.output.weight.device
+    def collect(self, choose: Chooser, num_steps: int) -> Rollout:
+        """`num_steps` steps of every environment."""
+        obs, begun = self._obs, self._begun
+        shape = (num_steps, self.envs.num_envs)
         all_obs = np.empty((*shape, *obs.shape[1:]), obs.dtype)
         rewards = np.empty(shape, np.float32)
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
-        raw_actions, end_obs = [], []
+        actions, end_obs = [], []
         for t in range(num_steps):
             all_obs[t] = obs
-            raw = policy(policy.encoder.prepare(torch.as_tensor(obs, device=device))).sample(generator)
-            step = envs.step(policy.to_env(raw).cpu().numpy())
-            raw_actions.append(raw)
+            executed, recorded = choose(obs, begun)
+            step = self.envs.step(executed)
+            begun = step.terminated | step.truncated
+            actions.append(recorded)
             rewards[t], terminated[t], truncated[t] = step.rewards, step.terminated, step.truncated
-            self._count(step.rewards, step.terminated | step.truncated)
-            end_obs.append(step.final_obs[step.terminated | step.truncated])
+            self._return += step.rewards
+            self._length += 1
+            if np.count_nonzero(begun):
+                end_obs.append(step.final_obs[begun])
+                self._count(begun)
             obs, last_obs = step.obs, step.final_obs
-        self._obs = obs
-        self.env_steps += num_steps * envs.num_envs
+        self._obs, self._begun = obs, begun
+        self.env_steps += num_steps * self.envs.num_envs
         return Rollout(
             all_obs,
-            torch.stack(raw_actions).cpu().numpy(),
+            np.stack(actions),
             rewards,
             terminated,
             truncated,
             ends=np.argwhere(terminated | truncated),
-            end_obs=np.concatenate(end_obs),
+            end_obs=np.concatenate(end_obs) if end_obs else obs[:0],
             last_obs=last_obs,
         )
 
@@ -98,9 +127,7 @@ class Sampler:
         self._ended = []
         return {"train_return": float(np.mean(returns)), "train_length": float(np.mean(lengths))}
 
-    def _count(self, rewards: Array, done: Array) -> None:
-        self._return += rewards
-        self._length += 1
-        for index in np.flatnonzero(done):
-            self._ended.append((float(self._return[index]), int(self._length[index])))
-            self._return[index], self._length[index] = 0.0, 0
+    def _count(self, ended: Array) -> None:
+        self._ended += zip(self._return[ended].tolist(), self._length[ended].tolist(), strict=True)
+        self._return[ended] = 0.0
+        self._length[ended] = 0

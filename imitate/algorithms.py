@@ -1,0 +1,79 @@
+"""The one table of algorithms, read by the command line, experiments and compare. Names only: nothing is imported
+until an algorithm is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from imitate.datasets.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from imitate.networks import ActorPolicy
+
+__all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
+
+Need = Literal["envs", "demos", "expert", "store"]
+
+
+class Learner(Protocol):
+    """What `run.train` drives. `env_steps` are the learner's own; `done` says that more steps would not help."""
+
+    @property
+    def policy(self) -> ActorPolicy: ...
+    @property
+    def env_steps(self) -> int: ...
+    @property
+    def expert_queries(self) -> int: ...
+    @property
+    def done(self) -> bool: ...
+    def step(self) -> dict[str, float]:
+        """One iteration: data, losses, updates; returns what is logged."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes with seeds that depend on the state alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Where an algorithm lives and what its learner is handed, by keyword: `envs` (VecEnv), `demos`
+    (DemoReader), `expert` (Policy), `store` (DemoWriter); optionally `policy`, to start from."""
+
+    title: str
+    summary: str
+    module: str
+    needs: tuple[Need, ...]
+    optional: tuple[Literal["policy"], ...] = ()
+
+    @property
+    def offline(self) -> bool:
+        """Learns without stepping an environment."""
+        return "envs" not in self.needs
+
+    @property
+    def learner(self) -> Any:
+        return getattr(import_module(self.module), self.title)
+
+    @property
+    def config(self) -> Any:
+        return getattr(import_module(self.module), f"{self.title}Config")
+
+
+ALGORITHMS = {
+    "bc": Algorithm("BC", "behavioural cloning of recorded demonstrations", "imitate.bc", ("demos",)),
+    "dagger": Algorithm(
+        "DAgger", "cloning on the learner's own states, labelled by the expert", "imitate.dagger", ("envs", "expert", "store")
+    ),
+    "ppo": Algorithm("PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)),
+}
+
+
+def find(name: str) -> Algorithm:
+    """Raises InputError for an unknown name."""
+    if name not in ALGORITHMS:
+        raise InputError(f"unknown algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[name]

@@ -1,0 +1,180 @@
+"""Behavioural cloning (Pomerleau 1991): supervised learning of the expert's actions.
+
+A step of the learner is one pass over the demonstrations. A tenth of the episodes is held out; training stops
+when their loss has not improved for some passes, and the best policy by that loss is the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from imitate.checkpoint import draw_seed
+from imitate.datasets.errors import InputError
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import Array
+from imitate.networks import ActorPolicy, Categorical, seeded
+
+__all__ = ["BC", "BCConfig", "bc_loss"]
+
+_EVALUATION_BATCH = 4_096
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    """Hyperparameters of behavioural cloning."""
+
+    max_epochs: int = 200
+    """Passes over the demonstrations at most."""
+    patience: int = 15
+    """Stop after so many passes without a better held-out loss."""
+    holdout: float = 0.1
+    """Share of the episodes held out; with a single episode nothing is, and all passes are made."""
+    batch_size: int = 64
+    """Samples in a minibatch."""
+    learning_rate: float = 1e-3
+    """Adam's step size."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (arXiv:1711.05101)."""
+    normalize_obs: bool = True
+    """Standardise observations by the statistics of the demonstrations."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
+    log_std_init: float = -1.0
+    """Log standard deviation of the Gaussian policy, which cloning leaves as it is: for `--init` of an RL run."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.holdout < 1:
+            raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
+        for name in ("max_epochs", "patience", "batch_size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+def bc_loss(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
+    """(B,) cross-entropy of discrete actions; of continuous ones the squared error of the policy's mode, in units of
+    half the action range. (The likelihood of a squashed Gaussian is infinite at the bounds, where experts often act.)
+    """
+    distribution = policy(prepared)
+    if isinstance(distribution, Categorical):
+        return F.cross_entropy(distribution.logits, policy.to_unit(labels), reduction="none")
+    predicted = policy.to_unit(policy.to_env(distribution.mode()))
+    return (predicted - policy.to_unit(labels)).square().sum(-1)
+
+
+def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
+    """(B,) 1 where a discrete action is the expert's; continuous: within a tenth of half the range in every dimension."""
+    mode = policy(prepared).mode()
+    if policy.head == "categorical":
+        return (mode == policy.to_unit(labels)).float()
+    return ((policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)).abs() < 0.1).all(-1).float()
+
+
+class BC:
+    """Behavioural cloning from a demonstrations file, which is streamed where it is larger than memory allows."""
+
+    env_steps = 0
+    expert_queries = 0
+
+    def __init__(
+        self,
+        config: BCConfig,
+        *,
+        demos: DemoReader,
+        seed: int,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """`episodes`: indices of those to learn from, by default all."""
+        self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
+        with seeded(seed):
+            self.policy = ActorPolicy(
+                demos.info.observation_space,
+                demos.info.action_space,
+                hidden=config.hidden,
+                activation=config.activation,
+                head="squashed" if demos.info.action_space.shape else "categorical",
+                log_std_init=config.log_std_init,
+                normalize_obs=config.normalize_obs,
+            ).to(self.device)
+        rng = np.random.default_rng(draw_seed(seed))
+        episodes = np.arange(len(demos)) if episodes is None else episodes
+        # One episode can't be split: all of it is trained on.
+        holdout = config.holdout if len(episodes) > 1 else 0.0
+        self._train, self._heldout = demos.split(holdout, rng, episodes)
+        self.optimizer = torch.optim.AdamW(
+            self.policy.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        )
+        if config.normalize_obs:
+            for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
+                self.policy.encoder.observe(obs.to(self.device))
+        self.epoch = 0
+        self._best_loss, self._best_epoch = float("inf"), 0
+        self._best_policy = self._snapshot()
+
+    @property
+    def done(self) -> bool:
+        stalled = len(self._heldout) > 0 and self.epoch - self._best_epoch >= self.config.patience
+        return stalled or self.epoch >= self.config.max_epochs
+
+    def step(self) -> dict[str, float]:
+        """One epoch, and the held-out loss after it. When training is done the best policy is put back."""
+        # Seeded by the epoch, so that a resumed run shuffles as an uninterrupted one does.
+        rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
+        total, count = torch.zeros((), device=self.device), 0
+        for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):
+            loss = bc_loss(self.policy, *self._inputs(obs, labels)).mean()
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            total += loss.detach()
+            count += 1
+        self.epoch += 1
+        metrics = {"epoch": float(self.epoch), "loss": float(total) / count}
+        if len(self._heldout):
+            metrics |= self._validate(rng)
+        if self.done and len(self._heldout):
+            self.policy.load_state_dict(self._best_policy)
+        return metrics
+
+    @torch.inference_mode()
+    def _validate(self, rng: np.random.Generator) -> dict[str, float]:
+        losses, agreements = [], []
+        for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
+            inputs = self._inputs(*batch)
+            losses.append(bc_loss(self.policy, *inputs))
+            agreements.append(agreement(self.policy, *inputs))
+        loss = float(torch.cat(losses).mean())
+        if loss < self._best_loss:
+            self._best_loss, self._best_epoch, self._best_policy = loss, self.epoch, self._snapshot()
+        return {"heldout_loss": loss, "heldout_agreement": float(torch.cat(agreements).mean())}
+
+    def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.policy.encoder.prepare(obs.to(self.device)), labels.to(self.device)
+
+    def _snapshot(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "best_loss": self._best_loss,
+            "best_epoch": self._best_epoch,
+            "best_policy": self._best_policy,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch = state["epoch"]
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._best_loss, self._best_epoch = state["best_loss"], state["best_epoch"]
+        self._best_policy = state["best_policy"]

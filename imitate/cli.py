@@ -1,0 +1,84 @@
+"""The `imitate` command: a table of subcommands that are imported only when called, so that help is instant."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module, metadata
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
+    "collect": "record an expert's demonstrations to HDF5",
+    "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
+    "train": "train a learner: `train bc|dagger|ppo --env ENV ...`",
+    "evaluate": "measure a run or an expert, with a video if you like",
+    "compare": "imitation and RL on one budget of environment steps, with a report",
+    "expert": "`expert list`, `expert show SPEC`, `expert train --algo ALGO --env ENV --out FOLDER`",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; the caller's mistakes are one line on standard error and status 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"imitate-rl {metadata.version('imitate-rl')}")
+        return 0
+    # Before torch starts its threads: networks as small as these are slower on several.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from imitate.datasets.errors import InputError  # imports torch: not for help
+
+    logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("imitate").setLevel(logging.INFO)
+    try:
+        return _command(arguments)(arguments[1:])
+    except InputError as error:
+        print(f"imitate: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS):
+            raise
+        print(f"imitate: can't write {error.filename or 'the output'}: {os.strerror(error.errno)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("imitate: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+def _command(arguments: list[str]) -> Callable[[list[str]], int]:
+    from imitate.datasets.errors import InputError, did_you_mean
+
+    name = arguments[0]
+    if name not in COMMANDS:
+        raise InputError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see `imitate --help`")
+    command: Callable[[list[str]], int] = getattr(import_module("imitate.commands"), name)
+    return command
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: imitate COMMAND [options]",
+            "",
+            "Imitation learning from real experts, compared with pure RL.",
+            "",
+            *lines,
+            "",
+            "`imitate COMMAND --help` describes a command's options.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""The figures of a report: learning curves and final returns, as PNG and as SVG that follows the page's colours."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from imitate.compare.results import Outcome
+
+__all__ = ["COLORS", "draw_bars", "draw_curves", "inline_svg", "save_png"]
+
+COLORS = ("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#b3306f", "#7d6300", "#11707f", "#5c6876")
+"""Of the learners, in their order: told apart by colour-blind readers, at least 4.5 : 1 on white. The page has a
+lighter one of each for a dark background."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+INK, MUTED, GRID = "#1a1d21", "#5b636e", "#e3e6ea"
+
+WIDE, NARROW = (9.6, 4.3), (4.6, 3.9)
+"""Inches. A figure is drawn for a phone too, where the wide one's text would be unreadable."""
+
+STYLE = {
+    "font.size": 10,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "ytick.left": False,
+    "text.color": INK,
+    "grid.color": GRID,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text stays text: sharp, selectable, in the page's font
+    "axes.formatter.useoffset": False,
+}
+
+Draw = Callable[[Outcome, Axes], None]
+
+
+def draw_curves(outcome: Outcome, axes: Axes) -> None:
+    """Mean return over the seeds against environment steps, with 95 % intervals; expert and random as levels."""
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    _levels(outcome, axes.axhline)
+    for learner, color, marker in zip(outcome.learners, _cycle(COLORS), _cycle(MARKERS), strict=False):
+        steps, mean, low, high = learner.curve()
+        if len(steps) and np.isfinite(low).all():
+            axes.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0)
+        few = len(steps) <= 30
+        axes.plot(
+            steps, mean, color=color, lw=2, marker=marker if few else None, ms=5, mec="none", label=learner.title
+        )
+    axes.set_ylim(*_returns_range(outcome))
+    axes.set_xlim(0, outcome.comparison.budget * 1.01)
+    axes.xaxis.set_major_formatter(EngFormatter(sep="", places=None))
+    narrow = axes.get_figure().get_size_inches()[0] < WIDE[0]  # type: ignore[union-attr]
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 8))
+    axes.set_xlabel("environment steps, everything counted")
+    axes.set_ylabel("mean return")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3 if narrow else 8, borderaxespad=0.2, handlelength=1.6)
+
+
+def draw_bars(outcome: Outcome, axes: Axes) -> None:
+    """Final mean return of each learner, a bar from random's level, with its 95 % interval and each seed's dot."""
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    rows = np.arange(len(outcome.learners))[::-1]
+    for row, learner, color in zip(rows, outcome.learners, _cycle(COLORS), strict=False):
+        low, high = learner.ci95
+        start = outcome.random_mean
+        axes.barh(row, learner.mean - start, left=start, height=0.52, color=color, alpha=0.85)
+        axes.errorbar(learner.mean, row, xerr=[[learner.mean - low], [high - learner.mean]], color=INK, capsize=4, lw=1.5)
+        means = [result.mean for result in learner.results]
+        axes.plot(means, [row + 0.37] * len(means), "o", ms=4.5, color=color, mec="none")
+    axes.set_yticks(rows, [learner.title for learner in outcome.learners])
+    axes.tick_params("y", labelcolor=INK)
+    axes.set_ylim(-0.6, len(rows) - 0.25)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    _levels(outcome, axes.axvline)
+    axes.set_xlabel("mean return of the test episodes")
+
+
+def save_png(draw: Draw, outcome: Outcome, path: Path) -> None:
+    """The wide figure, on white, 200 dots an inch."""
+    with mpl.rc_context(STYLE):
+        _figure(draw, outcome, WIDE).savefig(path, dpi=200, facecolor="white", format="png", metadata={"Software": None})
+
+
+def inline_svg(draw: Draw, outcome: Outcome, prefix: str, label: str) -> str:
+    """Two <svg> elements, wide and narrow, of which the page's style shows one. `label` is what a screen reader
+    says; `prefix` keeps ids apart where a page has several figures."""
+    return "".join(
+        _svg(draw, outcome, size, f"{prefix}-{kind}", kind, label) for kind, size in (("wide", WIDE), ("narrow", NARROW))
+    )
+
+
+def _svg(draw: Draw, outcome: Outcome, size: tuple[float, float], prefix: str, kind: str, label: str) -> str:
+    text = io.StringIO()
+    with mpl.rc_context(STYLE | {"svg.hashsalt": prefix}):
+        figure = _figure(draw, outcome, size)
+        figure.patch.set_visible(False)
+        figure.axes[0].patch.set_visible(False)
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\1{prefix}-", svg)
+    svg = re.sub(r"(font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--font)", svg)
+    for number, color in enumerate(COLORS):
+        svg = svg.replace(color, f"var(--c{number})")
+    for name, color in (("ink", INK), ("muted", MUTED), ("grid", GRID)):
+        svg = svg.replace(color, f"var(--{name})")
+    head = f'<svg class="{kind}" role="img" aria-label="{label}"'
+    svg = re.sub(r'<svg( [^>]*?)? width="[^"]*"', rf"{head}\1", svg, count=1)
+    return re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", svg, count=1)
+
+
+def _figure(draw: Draw, outcome: Outcome, size: tuple[float, float]) -> Figure:
+    """Not through pyplot: nothing global, no display."""
+    if draw is draw_bars:
+        size = (size[0], 1.1 + 0.62 * len(outcome.learners))
+    figure = Figure(figsize=size, layout="constrained")
+    draw(outcome, figure.subplots())
+    return figure
+
+
+def _levels(outcome: Outcome, line: Callable[..., object]) -> None:
+    """The expert's and random's mean return, as lines named at their ends."""
+    axes: Axes = line.__self__  # type: ignore[attr-defined]
+    horizontal = line.__name__ == "axhline"
+    for name, value, style in (("expert", outcome.expert_mean, "--"), ("random", outcome.random_mean, ":")):
+        if value is None:
+            continue
+        line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5)
+        text = f"{name} {value:.4g}"
+        if horizontal:
+            place = {"xy": (1, value), "xycoords": axes.get_yaxis_transform(), "xytext": (4, 0), "va": "center"}
+        else:
+            place = {"xy": (value, 1), "xycoords": axes.get_xaxis_transform(), "xytext": (0, 2), "ha": "center"}
+        axes.annotate(text, textcoords="offset points", color=MUTED, fontsize=9, annotation_clip=False, **place)
+
+
+def _returns_range(outcome: Outcome) -> tuple[float, float]:
+    """Limits that hold the levels and every mean; of wide intervals (few seeds) not all, they would squash it."""
+    values = [outcome.random_mean, *([] if outcome.expert_mean is None else [outcome.expert_mean])]
+    for learner in outcome.learners:
+        values += [*learner.curve()[1], learner.mean]
+    low, high = min(values), max(values)
+    margin = 0.08 * (high - low or 1.0)
+    return low - margin, high + margin
+
+
+def _cycle(items: tuple[str, ...]) -> tuple[str, ...]:
+    return items * 8

@@ -1,0 +1,196 @@
+"""What one process of a comparison does: record demonstrations, train and test a learner, or film a policy."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from imitate.compare.plan import Comparison, Job
+from imitate.compare.results import Result, write_json
+from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
+from imitate.datasets.errors import InputError
+from imitate.datasets.hdf5 import DemoReader, DemoWriter
+from imitate.datasets.rollout import episodes
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.evaluate import TEST_SEED, Evaluation, evaluate
+from imitate.experiment import Experiment, execute, versions
+from imitate.experts import load_expert
+from imitate.policy import load_policy
+from imitate.video import record_video
+
+__all__ = ["experiment", "film", "is_done", "record", "test", "train"]
+
+DEMO_SEED = 30_000
+"""Seeds the demonstrated episodes: none of those that learners are validated or tested on."""
+CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save only at Ctrl-C: a checkpoint cuts episodes in flight
+VIDEO = {"width": 400, "crf": 30, "max_seconds": 30.0}  # about 200 KB, since the report holds one a learner
+
+Progress = Callable[[int], None]
+
+
+def is_done(job: Job) -> bool:
+    return _note(job).is_file() if job.algorithm == "demos" else (job.folder / "result.json").is_file()
+
+
+def record(comparison: Comparison, job: Job, progress: Progress) -> None:
+    """Record the expert: the first episodes, in the order of their seeds, that `job.steps` pay for.
+
+    Episodes that end while an earlier one is still going wait for it; what is in flight at the end is dropped. So
+    what is recorded does not depend on how long episodes last, nor on the number of environments.
+    """
+    assert job.demos is not None
+    assert comparison.expert is not None
+    begin = time.monotonic()
+    job.folder.mkdir(parents=True, exist_ok=True)
+    partial_path = job.demos.with_name(job.demos.name + ".partial")
+    partial_path.unlink(missing_ok=True)  # of a process that was killed
+    expert = load_expert(comparison.expert)
+    makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * comparison.num_envs
+    steps = count = 0
+    with closing(SyncVecEnv(makers)) as envs:
+        info = DemoInfo(
+            comparison.env_id,
+            envs.single_observation_space,
+            envs.single_action_space,
+            env_kwargs=comparison.env_kwargs,
+            expert=comparison.expert,
+            seed=DEMO_SEED + job.seed,
+        )
+        seeds = episode_seeds(DEMO_SEED + job.seed)
+        with DemoWriter(partial_path, info) as writer:
+            for trajectory in islice(_in_order(episodes(expert, envs, seeds), DEMO_SEED + job.seed), job.demo_episodes):
+                if steps + len(trajectory) > job.steps:
+                    break
+                writer.append(trajectory)
+                steps, count = steps + len(trajectory), count + 1
+                progress(steps)
+    if not count:
+        raise InputError(
+            f"one episode of {comparison.expert} takes more than the budget of {job.steps} steps; give a larger one"
+        )
+    partial_path.replace(job.demos)
+    write_json(_note(job), {"episodes": count, "steps": steps, "wall_seconds": time.monotonic() - begin})
+
+
+def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
+    """Train, or go on training, and test the best policy; False where Ctrl-C came first."""
+    curve = []
+    for part in job.parts:
+        point = _part(comparison, job, part)
+        if point is None:
+            return False
+        curve += point
+    chosen = experiment(comparison, job)
+    if not _executed(chosen, job.folder, progress):
+        return False
+    final = test(comparison, load_policy(job.folder))
+    totals = json.loads((job.folder / "finished.json").read_text())
+    demo_steps = int(totals["demo_steps"])
+    if job.eval_episodes:
+        rows = map(json.loads, (job.folder / "evaluations.jsonl").read_text().splitlines())
+        curve = [(int(row["budget_steps"]), float(row["mean_return"])) for row in rows]
+    else:
+        curve.append((demo_steps, final.mean))
+    wall_seconds = float(json.loads((job.folder / "timing.json").read_text())["wall_seconds"])
+    if job.demos is not None:
+        note = json.loads(_note(job).read_text())
+        wall_seconds += note["wall_seconds"] * demo_steps / note["steps"]
+    Result(
+        algorithm=job.algorithm,
+        seed=job.seed,
+        curve=curve,
+        final=final.to_json(),
+        expert_queries=int(totals["expert_queries"]) + demo_steps,  # every recorded action is an expert's answer
+        env_steps=int(totals["env_steps"]),
+        demo_steps=demo_steps,
+        validation_steps=int(totals["validation_steps"]),
+        wall_seconds=wall_seconds,
+        hyperparameters=chosen.hyperparameters,
+        versions=versions(),
+    ).save(job.folder)
+    return True
+
+
+def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Experiment:
+    """The run that a job comes to. Raises InputError for hyperparameters that the algorithm does not take."""
+    return Experiment.create(
+        job.algorithm,
+        comparison.env_id,
+        hyperparameters=comparison.hyperparameters.get(job.algorithm),
+        env_kwargs=dict(comparison.env_kwargs),
+        expert=comparison.expert,
+        demos=None if job.demos is None else str(job.demos),
+        demo_episodes=demo_episodes or job.demo_episodes,
+        seed=job.seed,
+        budget=job.steps,
+        num_envs=comparison.num_envs,
+        eval_every=job.eval_every,
+        eval_episodes=max(job.eval_episodes, 1),
+        checkpoint_every=CHECKPOINT_EVERY,
+        device=comparison.device,
+    )
+
+
+def test(comparison: Comparison, policy: Policy) -> Evaluation:
+    """On the episodes that measure everybody: learners, the expert, random actions."""
+    return evaluate(
+        policy,
+        comparison.env_id,
+        episodes=comparison.episodes,
+        seed=TEST_SEED,
+        env_kwargs=comparison.env_kwargs,
+        num_envs=comparison.num_envs,
+    )
+
+
+def film(comparison: Comparison, out: Path, run: Path | None) -> None:
+    """A video of the first test episode: of the run's policy, or of the expert."""
+    if run is None:
+        assert comparison.expert is not None
+    policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
+    record_video(policy, comparison.env_id, out, env_kwargs=comparison.env_kwargs, seed=TEST_SEED, **VIDEO)
+
+
+def _part(comparison: Comparison, job: Job, part: int) -> list[tuple[int, float]] | None:
+    """A point of an offline learner's curve, from the first 1/part of its demonstrations; none where that is not
+    one episode; None where Ctrl-C came first."""
+    assert job.demos is not None
+    with DemoReader(job.demos) as demos:
+        steps = np.cumsum(demos.lengths)
+    count = int(np.searchsorted(steps, job.steps / part, side="right"))
+    if count == 0:
+        return []
+    folder = job.folder.with_name(f"{job.folder.name}-1of{part}")
+    if not _executed(experiment(comparison, job, count), folder, lambda _steps: None):
+        return None
+    return [(int(steps[count - 1]), test(comparison, load_policy(folder)).mean)]
+
+
+def _executed(run: Experiment, folder: Path, progress: Progress) -> bool:
+    if (folder / "finished.json").is_file():
+        return True
+    return execute(run, folder, resume=True, progress=lambda steps, _metrics: progress(steps))
+
+
+def _note(job: Job) -> Path:
+    """What is known of a finished recording, beside it."""
+    assert job.demos is not None
+    return job.demos.with_suffix(".json")
+
+
+def _in_order(trajectories: Iterator[Trajectory], seed: int) -> Iterator[Trajectory]:
+    """Episodes as `episode_seeds(seed)` numbers them, whichever ends first."""
+    waiting: dict[int, Trajectory] = {}
+    for wanted in episode_seeds(seed):
+        while wanted not in waiting:
+            trajectory = next(trajectories)
+            waiting[int(trajectory.info["seed"])] = trajectory
+        yield waiting.pop(wanted)

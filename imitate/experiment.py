@@ -1,0 +1,255 @@
+"""One training run from its description: `Experiment` is a run's config.json, `execute` carries it out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from imitate.algorithms import find
+from imitate.checkpoint import load_state
+from imitate.datasets.environments import SyncVecEnv, make_env, resolve_env_id
+from imitate.datasets.errors import InputError, did_you_mean
+from imitate.datasets.hdf5 import DemoWriter
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.evaluate import VALIDATION_SEED, evaluate
+from imitate.experts import Expert, load_expert
+from imitate.networks import ActorPolicy
+from imitate.policy import load_policy
+from imitate.run import CHECKPOINT, Progress, train
+
+__all__ = ["Experiment", "check_demos", "check_expert", "execute", "preset", "versions"]
+
+# What a preset may say of the run, beside the algorithm's hyperparameters.
+_RUN_FIELDS = ("budget", "num_envs", "eval_every", "eval_episodes", "checkpoint_every")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """Everything a run depends on; `hyperparameters` are complete. Steps are the environment's.
+
+    budget          demonstration, training and validation steps together
+    demo_episodes   learn from the first so many episodes of `demos` only
+    init            a run whose policy to start from
+    eval_every      validate after so many steps of training; 0: never, the last policy is kept
+    """
+
+    algorithm: str
+    env_id: str
+    hyperparameters: dict[str, Any]
+    env_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    expert: str | None = None
+    demos: str | None = None
+    demo_episodes: int | None = None
+    init: str | None = None
+    seed: int = 0
+    budget: int = 100_000
+    num_envs: int = 8
+    eval_every: int = 0
+    eval_episodes: int = 10
+    checkpoint_every: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        algorithm = find(self.algorithm)
+        for name in ("budget", "num_envs", "eval_episodes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if "demos" in algorithm.needs and self.demos is None:
+            raise InputError(f"{self.algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)")
+        if "expert" in algorithm.needs and self.expert is None:
+            raise InputError(f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)")
+        if self.init is not None and "policy" not in algorithm.optional:
+            raise InputError(f"{self.algorithm} does not start from another policy: --init is for ppo")
+
+    @classmethod
+    def create(
+        cls, algorithm: str, env_id: str, *, hyperparameters: Mapping[str, Any] | None = None, **run: Any
+    ) -> Experiment:
+        """The preset of (algorithm, environment), with what is given here in its place.
+
+        Raises InputError for an unknown algorithm, environment or hyperparameter, and for values out of range.
+        """
+        env_id = resolve_env_id(env_id)
+        defaults = preset(algorithm, env_id)
+        run = {name: defaults.pop(name) for name in _RUN_FIELDS if name in defaults} | run
+        config_class = find(algorithm).config
+        fields = {field.name for field in dataclasses.fields(config_class)}
+        given = dict(hyperparameters or {})
+        for name in given:
+            if name not in fields:
+                raise InputError(f"{algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}")
+        if "total_steps" in fields:
+            defaults.setdefault("total_steps", run.get("budget", cls.budget))
+        config = config_class(**_as_tuples(defaults | given))
+        run["device"] = _device(run.get("device", "auto"))
+        # Plain data, as config.json gives it back.
+        return cls(algorithm, env_id, json.loads(json.dumps(dataclasses.asdict(config))), **run)
+
+    @classmethod
+    def read(cls, path: Path) -> Experiment:
+        """From a run's config.json. Raises InputError where it is not one."""
+        try:
+            data = json.loads(path.read_text())
+            return cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path} is not the config.json of a run: {error}") from error
+
+    def write(self, path: Path) -> None:
+        data = dataclasses.asdict(self) | {"versions": versions()}
+        path.write_text(json.dumps(data, indent=2) + "\n")
+
+
+def execute(
+    experiment: Experiment, out: Path, *, resume: bool = False, progress: Progress | None = None
+) -> bool:
+    """Train, into the run folder `out`. Returns False where Ctrl-C ended it early; `resume` goes on from the
+    last checkpoint, or from the beginning where there is none.
+
+    Raises InputError where `out` exists (and `resume` is not set), and for inputs that do not fit together.
+    """
+    if (out / "finished.json").exists():
+        raise InputError(f"{out} is a finished run; choose another --out")
+    if out.exists() and not resume:
+        raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
+    algorithm = find(experiment.algorithm)
+    config = algorithm.config(**_as_tuples(experiment.hyperparameters))
+    with ExitStack() as stack:
+        handed: dict[str, Any] = {}
+        demo_steps = 0
+        if "demos" in algorithm.needs:
+            assert experiment.demos is not None
+            demos = stack.enter_context(DemoReader(experiment.demos))
+            check_demos(demos, experiment.env_id)
+            chosen = demos.first(experiment.demo_episodes)
+            handed["demos"], handed["episodes"] = demos, chosen
+            demo_steps = int(demos.lengths[chosen].sum())
+        if "envs" in algorithm.needs:
+            makers = [partial(make_env, experiment.env_id, experiment.env_kwargs)] * experiment.num_envs
+            handed["envs"] = SyncVecEnv(makers)
+            stack.callback(handed["envs"].close)
+        if "expert" in algorithm.needs:
+            assert experiment.expert is not None
+            handed["expert"] = load_expert(experiment.expert)
+            check_expert(handed["expert"], experiment.env_id, experiment.env_kwargs)
+        if experiment.init is not None:
+            handed["policy"] = _initial_policy(experiment)
+        if not resume or not out.exists():
+            out.mkdir(parents=True)
+            experiment.write(out / "config.json")
+        if "store" in algorithm.needs:
+            handed["store"] = stack.enter_context(_store(out, experiment, handed["envs"]))
+        learner = algorithm.learner(config, seed=experiment.seed, device=experiment.device, **handed)
+
+        def validate(policy: ActorPolicy) -> Any:
+            return evaluate(
+                policy,
+                experiment.env_id,
+                episodes=experiment.eval_episodes,
+                seed=VALIDATION_SEED + experiment.seed,
+                env_kwargs=experiment.env_kwargs,
+                num_envs=experiment.eval_episodes,
+            )
+
+        return train(
+            learner,
+            out,
+            budget=experiment.budget,
+            demo_steps=demo_steps,
+            validate=validate,
+            eval_every=experiment.eval_every,
+            checkpoint_every=experiment.checkpoint_every,
+            resume=resume,
+            progress=progress,
+        )
+
+
+def preset(algorithm: str, env_id: str) -> dict[str, Any]:
+    """Tuned settings for (algorithm, environment), over the algorithm's defaults for any."""
+    find(algorithm)
+    text = (resources.files("imitate") / "presets" / f"{algorithm}.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    return dict(table.get("default", {}) | table.get(env_id.rpartition(":")[2], {}))
+
+
+def check_demos(demos: DemoReader, env_id: str) -> None:
+    """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
+    if demos.info.env_id != env_id:
+        raise InputError(f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`")
+    env = make_env(env_id, demos.info.env_kwargs)
+    for name in ("observation_space", "action_space"):
+        recorded, now = getattr(demos.info, name), getattr(env, name)
+        if recorded != now:
+            raise InputError(f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again")
+    env.close()
+
+
+def check_expert(expert: Expert, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError unless the expert takes the environment's observations and gives its actions."""
+    env = make_env(env_id, env_kwargs)
+    for name in ("observation_space", "action_space"):
+        has, wanted = getattr(expert, name), getattr(env, name)
+        if (has.shape, has.dtype, getattr(has, "n", 0)) != (wanted.shape, wanted.dtype, getattr(wanted, "n", 0)):
+            raise InputError(
+                f"{expert.source} is an expert of {expert.env_id}: its {name} is {has}, that of {env_id} is {wanted}; "
+                "choose another --expert"
+            )
+    env.close()
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that results depend on."""
+    packages = ("imitate-rl", "torch", "gymnasium", "numpy", "stable-baselines3")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
+
+
+def _initial_policy(experiment: Experiment) -> ActorPolicy:
+    assert experiment.init is not None
+    policy = load_policy(experiment.init)
+    env = make_env(experiment.env_id, experiment.env_kwargs)
+    if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
+        raise InputError(f"the policy of {experiment.init} has other spaces than {experiment.env_id}; start from another run")
+    env.close()
+    return policy.train()
+
+
+@contextmanager
+def _store(out: Path, experiment: Experiment, envs: SyncVecEnv) -> Iterator[DemoWriter]:
+    path = out / "aggregated.h5"
+    if (out / CHECKPOINT).exists():
+        episodes = load_state(out / CHECKPOINT)["learner"]["store_episodes"]
+        store = DemoWriter.resume(path, episodes=episodes)
+    else:
+        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        info = DemoInfo(
+            experiment.env_id,
+            envs.single_observation_space,
+            envs.single_action_space,
+            env_kwargs=experiment.env_kwargs,
+            expert=experiment.expert or "",
+        )
+        store = DemoWriter(path, info, expert_actions=True)
+    with store:
+        yield store
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: this torch sees no GPU; use --device cpu")
+    return name
+
+
+def _as_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
