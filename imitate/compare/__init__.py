@@ -1,0 +1,24 @@
+"""Compare learners with each other, their expert and random actions, on the same budget of environment steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from imitate.compare.execute import execute
+from imitate.compare.plan import Comparison
+from imitate.compare.report import write_report
+
+__all__ = ["Comparison", "compare", "execute", "write_report"]
+
+
+def compare(comparison: Comparison, out: Path | str, *, workers: int | None = None) -> Path:
+    """Carry out a comparison in the folder `out`, or the rest of an interrupted one, and report it.
+
+    Returns the path of report.html. `workers` processes run at a time, as many as there are processors by
+    default; their number does not change the results. Call it under `if __name__ == "__main__":`, since worker
+    processes import the calling script.
+
+    Raises InputError as `Comparison` and `execute` do, and where no learner came to an end.
+    """
+    execute(comparison, Path(out), workers=workers)
+    return write_report(Path(out))

@@ -1,36 +1,27 @@
-"""Carry out a comparison: jobs in parallel processes, one progress display, and on from where it stopped."""
+"""Carry out a comparison: what is measured first, the jobs in parallel processes, and on from where it stopped."""
 
 from __future__ import annotations
 
 import json
 import logging
-import multiprocessing as mp
 import os
-import queue
-import signal
-import threading
-import time
-import traceback
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-import torch
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.compare import work
 from imitate.compare.plan import Comparison, Job, jobs
+from imitate.compare.pool import Pool
 from imitate.compare.results import Result, write_json
 from imitate.datasets.environments import make_env
 from imitate.datasets.errors import InputError
 from imitate.evaluate import TEST_SEED, RandomPolicy
+from imitate.experiment import check_expert
 from imitate.experts import load_expert
 
 __all__ = ["execute"]
@@ -47,29 +38,36 @@ def execute(comparison: Comparison, out: Path, *, workers: int | None = None) ->
     Raises InputError where `out` holds something else, an expert or a hyperparameter does not suit, or the budget
     is too small; nothing has been written then.
     """
-    check_folder(comparison, out)
-    expert = None if comparison.expert is None else load_expert(comparison.expert)
-    if expert is not None:
-        expert.check_env(comparison.env_id)
-    planned = jobs(comparison, out, episode_steps=1)
-    for job in planned:
+    _check_folder(comparison, out)
+    for job in jobs(comparison, out, episode_steps=1):
         if job.algorithm != "demos":
             work.experiment(comparison, job)
-    references = _references(comparison, out, expert)
+    references = _references(comparison, out)
     planned = jobs(comparison, out, references["episode_steps"])
     write_json(out / "comparison.json", comparison.to_json())
     write_json(out / "references.json", references)
-    with _pool(workers or os.cpu_count() or 1) as pool, logging_redirect_tqdm():
-        if comparison.expert is not None:
-            pool.film(comparison, out / "videos" / "expert.mp4", None)
-        pool.run(comparison, planned, out)
-        for name in comparison.algorithms:
-            if (run := _typical(comparison, name, out)) is not None:
-                pool.film(comparison, out / "videos" / f"{name}.mp4", run)
-        pool.finish()
+    steps = {job.name: job.steps for job in planned if job.algorithm != "demos"}
+    with (
+        logging_redirect_tqdm(),
+        tqdm(
+            total=sum(steps.values()), unit=" steps", unit_scale=True, dynamic_ncols=True, disable=None
+        ) as bar,
+        _one_thread_each(),
+        Pool(workers or os.cpu_count() or 1, out / "errors") as pool,
+    ):
+        if references["filmed"] and comparison.expert is not None:
+            _film(pool, comparison, out, "expert", None)
+        _run(pool, comparison, planned, steps, bar)
+        if references["filmed"]:
+            for name in comparison.algorithms:
+                if (run := _typical(comparison, name, out)) is not None:
+                    _film(pool, comparison, out, name, run)
+        while pool.running:
+            for name in pool.ended():
+                _say_failure(pool, name)
 
 
-def check_folder(comparison: Comparison, out: Path) -> None:
+def _check_folder(comparison: Comparison, out: Path) -> None:
     """Raise InputError unless `out` is new, empty, or holds this very comparison."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
@@ -77,9 +75,101 @@ def check_folder(comparison: Comparison, out: Path) -> None:
         found = json.loads((out / "comparison.json").read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{out} exists and is no comparison; choose another --out") from error
-    wanted = comparison.to_json()
-    for name, value in wanted.items():
-        if found.get(name) != value:
-            raise InputError(
-                f"{out} holds another comparison: its {name} is {found.get(name)!r}, not {value!r}; choose another --out"
-            )
+    for name, wanted in comparison.to_json().items():
+        if found.get(name) != wanted:
+            got = f"its {name} is {found.get(name)!r}, not {wanted!r}"
+            raise InputError(f"{out} holds another comparison: {got}; choose another --out")
+
+
+def _references(comparison: Comparison, out: Path) -> dict[str, Any]:
+    """The expert and random actions on the test episodes; how long an episode is, and whether it can be filmed."""
+    if (out / "references.json").is_file():
+        return dict(json.loads((out / "references.json").read_text()))
+    env = make_env(comparison.env_id, comparison.env_kwargs)
+    random = work.test(comparison, RandomPolicy(env.action_space, TEST_SEED))
+    filmed = "rgb_array" in env.metadata.get("render_modes", [])
+    if not filmed:
+        logger.warning("%s does not render to pictures: the report has no videos", comparison.env_id)
+    env.close()
+    references: dict[str, Any] = {"random": random.to_json(), "expert": None, "filmed": filmed}
+    logger.info("random actions: mean return %.1f", random.mean)
+    if comparison.expert is None:
+        # Nobody shows how long an episode of a good policy is.
+        return references | {"episode_steps": float(gym.spec(comparison.env_id).max_episode_steps or 1_000)}
+    expert = load_expert(comparison.expert)
+    check_expert(expert, comparison.env_id, comparison.env_kwargs)
+    expert.measure()  # says what it is worth, and warns where that is little
+    measured = work.test(comparison, expert)
+    references["expert"] = {
+        "spec": comparison.expert,
+        "description": expert.describe(),
+        "sha256": expert.sha256,
+        "published_return": expert.published_return,
+        "evaluation": measured.to_json(),
+    }
+    # Learners are between random and expert, so are their episodes: the longer of both does not underrate them.
+    return references | {"episode_steps": float(max(measured.lengths.mean(), random.lengths.mean()))}
+
+
+def _run(
+    pool: Pool, comparison: Comparison, planned: list[Job], steps: dict[str, int], bar: tqdm[Any]
+) -> None:
+    """All jobs that are not done; a learner begins when its demonstrations are there."""
+    todo = [job for job in planned if not work.is_done(job)]
+    recording = {job.demos: job.name for job in todo if job.algorithm == "demos"}
+    position = dict.fromkeys(steps, 0) | {
+        job.name: job.steps for job in planned if job.name in steps and job not in todo
+    }
+    while todo or pool.running:
+        for job in list(todo):
+            source = recording.get(job.demos)
+            if job.name == source or source is None:
+                pool.submit(job.name, work.run, comparison, job)
+            elif pool.failed(source):
+                pool.fail(job.name, "its demonstrations could not be recorded")
+                _say_failure(pool, job.name)
+            else:
+                continue
+            todo.remove(job)
+        for name in pool.ended():
+            recording = {demos: job for demos, job in recording.items() if job != name or pool.failed(name)}
+            if name in steps and not pool.failed(name):
+                position[name] = steps[name]
+            _say_failure(pool, name)
+        for name, position_now in pool.news():
+            if name in steps:
+                position[name] = min(position_now, steps[name])
+        bar.set_postfix_str(", ".join(pool.alive), refresh=False)
+        bar.update(sum(position.values()) - bar.n)
+
+
+def _typical(comparison: Comparison, name: str, out: Path) -> Path | None:
+    """The run whose final return is the median of its algorithm's seeds: neither the luckiest nor the worst."""
+    folders = [out / "runs" / f"{name}-seed{seed}" for seed in range(comparison.seeds)]
+    finished = [(result.mean, folder) for folder in folders if (result := Result.load(folder))]
+    return sorted(finished)[(len(finished) - 1) // 2][1] if finished else None
+
+
+def _film(pool: Pool, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:
+    path = out / "videos" / f"{name}.mp4"
+    if not path.exists():
+        pool.submit(f"video of {name}", work.film, comparison, path, run)
+
+
+def _say_failure(pool: Pool, name: str) -> None:
+    if error := pool.failed(name):
+        logger.error("%s", error)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes are what runs in parallel: small networks only lose by threads. Workers inherit this."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before

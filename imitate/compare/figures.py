@@ -57,16 +57,29 @@ def draw_curves(outcome: Outcome, axes: Axes) -> None:
             axes.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0)
         few = len(steps) <= 30
         axes.plot(
-            steps, mean, color=color, lw=2, marker=marker if few else None, ms=5, mec="none", label=learner.title
+            steps,
+            mean,
+            color=color,
+            lw=2,
+            marker=marker if few else None,
+            ms=5,
+            mec="none",
+            label=learner.title,
         )
     axes.set_ylim(*_returns_range(outcome))
     axes.set_xlim(0, outcome.comparison.budget * 1.01)
     axes.xaxis.set_major_formatter(EngFormatter(sep="", places=None))
     narrow = axes.get_figure().get_size_inches()[0] < WIDE[0]  # type: ignore[union-attr]
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 8))
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 8, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("environment steps, everything counted")
     axes.set_ylabel("mean return")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3 if narrow else 8, borderaxespad=0.2, handlelength=1.6)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=3 if narrow else 8,
+        borderaxespad=0.2,
+        handlelength=1.6,
+    )
 
 
 def draw_bars(outcome: Outcome, axes: Axes) -> None:
@@ -78,7 +91,14 @@ def draw_bars(outcome: Outcome, axes: Axes) -> None:
         low, high = learner.ci95
         start = outcome.random_mean
         axes.barh(row, learner.mean - start, left=start, height=0.52, color=color, alpha=0.85)
-        axes.errorbar(learner.mean, row, xerr=[[learner.mean - low], [high - learner.mean]], color=INK, capsize=4, lw=1.5)
+        axes.errorbar(
+            learner.mean,
+            row,
+            xerr=[[learner.mean - low], [high - learner.mean]],
+            color=INK,
+            capsize=4,
+            lw=1.5,
+        )
         means = [result.mean for result in learner.results]
         axes.plot(means, [row + 0.37] * len(means), "o", ms=4.5, color=color, mec="none")
     axes.set_yticks(rows, [learner.title for learner in outcome.learners])
@@ -92,14 +112,17 @@ def draw_bars(outcome: Outcome, axes: Axes) -> None:
 def save_png(draw: Draw, outcome: Outcome, path: Path) -> None:
     """The wide figure, on white, 200 dots an inch."""
     with mpl.rc_context(STYLE):
-        _figure(draw, outcome, WIDE).savefig(path, dpi=200, facecolor="white", format="png", metadata={"Software": None})
+        _figure(draw, outcome, WIDE).savefig(
+            path, dpi=200, facecolor="white", format="png", metadata={"Software": None}
+        )
 
 
 def inline_svg(draw: Draw, outcome: Outcome, prefix: str, label: str) -> str:
     """Two <svg> elements, wide and narrow, of which the page's style shows one. `label` is what a screen reader
     says; `prefix` keeps ids apart where a page has several figures."""
     return "".join(
-        _svg(draw, outcome, size, f"{prefix}-{kind}", kind, label) for kind, size in (("wide", WIDE), ("narrow", NARROW))
+        _svg(draw, outcome, size, f"{prefix}-{kind}", kind, label)
+        for kind, size in (("wide", WIDE), ("narrow", NARROW))
     )
 
 
@@ -143,10 +166,22 @@ def _levels(outcome: Outcome, line: Callable[..., object]) -> None:
         line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5)
         text = f"{name} {value:.4g}"
         if horizontal:
-            place = {"xy": (1, value), "xycoords": axes.get_yaxis_transform(), "xytext": (4, 0), "va": "center"}
+            place = {
+                "xy": (1, value),
+                "xycoords": axes.get_yaxis_transform(),
+                "xytext": (4, 0),
+                "va": "center",
+            }
         else:
-            place = {"xy": (value, 1), "xycoords": axes.get_xaxis_transform(), "xytext": (0, 2), "ha": "center"}
-        axes.annotate(text, textcoords="offset points", color=MUTED, fontsize=9, annotation_clip=False, **place)
+            place = {
+                "xy": (value, 1),
+                "xycoords": axes.get_xaxis_transform(),
+                "xytext": (0, 2),
+                "ha": "center",
+            }
+        axes.annotate(
+            text, textcoords="offset points", color=MUTED, fontsize=9, annotation_clip=False, **place
+        )
 
 
 def _returns_range(outcome: Outcome) -> tuple[float, float]:

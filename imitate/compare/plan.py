@@ -18,7 +18,9 @@ __all__ = ["CURVE_PARTS", "Comparison", "Job", "demos_path", "jobs", "validation
 CURVE_PARTS = (8, 4, 2)
 """An offline learner is also trained on the first 1/8, 1/4 and 1/2 of its demonstrations: its learning curve."""
 
-DEMO_EPISODES = 10  # for learners that use demonstrations beside an environment (GAIL), whose budget they share
+DEMO_EPISODES = (
+    10  # for learners that use demonstrations beside an environment (GAIL), whose budget they share
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Comparison:
     budget           demonstrated steps, the learner's own and those of choosing the best policy count; updates
                      and the final test do not
     episodes         of the final test, the same for every learner, the expert and random actions
-    num_envs         environments that a learner, a recording and an evaluation step side by side
+    num_envs         environments that a learner steps side by side; None: as its preset says
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}
 
     Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the expert that
@@ -42,7 +44,7 @@ class Comparison:
     seeds: int = 3
     budget: int = 50_000
     episodes: int = 20
-    num_envs: int = 8
+    num_envs: int | None = None
     device: str = "cpu"
     hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -62,8 +64,9 @@ class Comparison:
                 hint = did_you_mean(name, self.algorithms)
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
         for name, least in (("seeds", 1), ("budget", 100), ("episodes", 2), ("num_envs", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, got {value}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, equal for equal comparisons: what says whether a folder can be gone on with."""
@@ -84,7 +87,8 @@ class Comparison:
             words += ["--expert", self.expert]
         words += ["--algorithms", *self.algorithms]
         for name in ("seeds", "budget", "episodes", "num_envs"):
-            words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+            if getattr(self, name) is not None:
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return shlex.join([*words, "--out", "report"])
 
 

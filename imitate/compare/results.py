@@ -161,7 +161,9 @@ def read_outcome(out: Path) -> Outcome:
         results = [result for folder in folders if (result := Result.load(folder))]
         if results:
             learners.append(Learner(name, results))
-    failures = [str(json.loads(path.read_text())["error"]) for path in sorted((out / "errors").glob("*.json"))]
+    failures = [
+        str(json.loads(path.read_text())["error"]) for path in sorted((out / "errors").glob("*.json"))
+    ]
     videos = {path.stem: path for path in sorted((out / "videos").glob("*.mp4"))}
     return Outcome(comparison, learners, references["expert"], references["random"], failures, videos)
 

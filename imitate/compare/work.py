@@ -26,11 +26,14 @@ from imitate.experts import load_expert
 from imitate.policy import load_policy
 from imitate.video import record_video
 
-__all__ = ["experiment", "film", "is_done", "record", "test", "train"]
+__all__ = ["experiment", "film", "is_done", "record", "run", "test", "train"]
 
 DEMO_SEED = 30_000
 """Seeds the demonstrated episodes: none of those that learners are validated or tested on."""
-CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save only at Ctrl-C: a checkpoint cuts episodes in flight
+NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
+CHECKPOINT_EVERY = (
+    100_000  # own steps; shorter runs save only at Ctrl-C: a checkpoint cuts episodes in flight
+)
 VIDEO = {"width": 400, "crf": 30, "max_seconds": 30.0}  # about 200 KB, since the report holds one a learner
 
 Progress = Callable[[int], None]
@@ -38,6 +41,11 @@ Progress = Callable[[int], None]
 
 def is_done(job: Job) -> bool:
     return _note(job).is_file() if job.algorithm == "demos" else (job.folder / "result.json").is_file()
+
+
+def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
+    """Do a job; where it was interrupted before, the rest of it."""
+    (record if job.algorithm == "demos" else train)(comparison, job, progress)
 
 
 def record(comparison: Comparison, job: Job, progress: Progress) -> None:
@@ -53,7 +61,7 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     partial_path = job.demos.with_name(job.demos.name + ".partial")
     partial_path.unlink(missing_ok=True)  # of a process that was killed
     expert = load_expert(comparison.expert)
-    makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * comparison.num_envs
+    makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * NUM_ENVS
     steps = count = 0
     with closing(SyncVecEnv(makers)) as envs:
         info = DemoInfo(
@@ -66,7 +74,9 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
         )
         seeds = episode_seeds(DEMO_SEED + job.seed)
         with DemoWriter(partial_path, info) as writer:
-            for trajectory in islice(_in_order(episodes(expert, envs, seeds), DEMO_SEED + job.seed), job.demo_episodes):
+            for trajectory in islice(
+                _in_order(episodes(expert, envs, seeds), DEMO_SEED + job.seed), job.demo_episodes
+            ):
                 if steps + len(trajectory) > job.steps:
                     break
                 writer.append(trajectory)
@@ -108,7 +118,8 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         seed=job.seed,
         curve=curve,
         final=final.to_json(),
-        expert_queries=int(totals["expert_queries"]) + demo_steps,  # every recorded action is an expert's answer
+        expert_queries=int(totals["expert_queries"])
+        + demo_steps,  # every recorded action is an expert's answer
         env_steps=int(totals["env_steps"]),
         demo_steps=demo_steps,
         validation_steps=int(totals["validation_steps"]),
@@ -121,6 +132,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
 
 def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Experiment:
     """The run that a job comes to. Raises InputError for hyperparameters that the algorithm does not take."""
+    run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
     return Experiment.create(
         job.algorithm,
         comparison.env_id,
@@ -131,7 +143,7 @@ def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = Non
         demo_episodes=demo_episodes or job.demo_episodes,
         seed=job.seed,
         budget=job.steps,
-        num_envs=comparison.num_envs,
+        **run_fields,
         eval_every=job.eval_every,
         eval_episodes=max(job.eval_episodes, 1),
         checkpoint_every=CHECKPOINT_EVERY,
@@ -147,14 +159,12 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
         episodes=comparison.episodes,
         seed=TEST_SEED,
         env_kwargs=comparison.env_kwargs,
-        num_envs=comparison.num_envs,
+        num_envs=NUM_ENVS,
     )
 
 
-def film(comparison: Comparison, out: Path, run: Path | None) -> None:
+def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
     """A video of the first test episode: of the run's policy, or of the expert."""
-    if run is None:
-        assert comparison.expert is not None
     policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
     record_video(policy, comparison.env_id, out, env_kwargs=comparison.env_kwargs, seed=TEST_SEED, **VIDEO)
 
