@@ -8,7 +8,8 @@ from torch import nn
 
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
-from imitate.experts.networks import Networks, PolicySpec, compiled
+from imitate.experts.layers import compiled
+from imitate.experts.networks import Networks, PolicySpec
 
 __all__ = ["Actor"]
 
@@ -16,10 +17,12 @@ __all__ = ["Actor"]
 class Actor:
     """Acts on raw observations (N, *obs_shape), in NumPy where the networks allow.
 
-    deterministic  PPO, A2C, TRPO: the most likely action. SAC, TQC: tanh of the mean. DQN, QR-DQN: the highest value.
-    stochastic     PPO, A2C, TRPO, SAC, TQC: a sample of the policy. With gSDE each action is drawn on its own, from
-                   the distribution that gSDE's noise has given the observation (SB3 holds its noise matrix for a
-                   while). DQN, QR-DQN: epsilon-greedy with the last exploration rate of training, as SB3.
+    deterministic  PPO, A2C, TRPO: the most likely action. SAC, TQC: that of the mean before tanh.
+                   DQN, QR-DQN: the highest value.
+    stochastic     PPO, A2C, TRPO, SAC, TQC: a sample of the policy. With gSDE each action is drawn on its
+                   own, from the noise's distribution given the observation (SB3 keeps one noise matrix).
+                   DQN, QR-DQN: epsilon-greedy with the last exploration rate of training, as SB3.
+
     TD3, DDPG and ARS know no other than their deterministic action.
     """
 
@@ -38,12 +41,12 @@ class Actor:
             self._shape, self._dtype = spec.action_space.shape, spec.action_space.dtype
         log_std = networks.log_std
         self._log_std_layer = compiled(nn.Sequential(log_std)) if isinstance(log_std, nn.Linear) else None
-        self._log_std = log_std.numpy() if isinstance(log_std, nn.Parameter) else None
+        self._log_std: Array | None = log_std.numpy() if isinstance(log_std, nn.Parameter) else None
 
     def act(self, obs: Array) -> Array:
         """Deterministic actions (N, *action_shape)."""
         outputs = self._forward(obs)
-        return outputs.argmax(1) if self._num_actions else self._in_bounds(outputs)
+        return np.argmax(outputs, 1) if self._num_actions else self._in_bounds(outputs)
 
     def sample(self, obs: Array, rng: np.random.Generator) -> Array:
         """Stochastic actions (N, *action_shape)."""
@@ -53,27 +56,25 @@ class Actor:
         outputs = self._head(latent)  # (N, actions)
         if self._spec.algorithm in ("DQN", "QRDQN"):
             explore = rng.random(len(outputs)) < self._spec.exploration_rate
-            return np.where(explore, rng.integers(self._num_actions, size=len(outputs)), outputs.argmax(1))
+            anything = rng.integers(self._num_actions, size=len(outputs))
+            return np.asarray(np.where(explore, anything, outputs.argmax(1)))
         if self._num_actions:
-            return (outputs + rng.gumbel(size=outputs.shape)).argmax(
-                1
-            )  # Gumbel's trick: a draw from the softmax
-        return self._in_bounds(
-            outputs + self._std(obs, latent) * rng.standard_normal(outputs.shape, np.float32)
-        )
+            # Gumbel's trick: this is a draw from the softmax.
+            return np.asarray(np.argmax(outputs + rng.gumbel(size=outputs.shape), 1))
+        noise = rng.standard_normal(outputs.shape, np.float32)
+        return self._in_bounds(outputs + self._std(obs, latent) * noise)
 
     def _std(self, obs: Array, latent: Array) -> Array:
         if self._log_std_layer is not None:  # SAC and TQC clamp so
-            return np.exp(np.clip(self._log_std_layer(latent), -20.0, 2.0))
+            return np.asarray(np.exp(np.clip(self._log_std_layer(latent), -20.0, 2.0)))
         if self._log_std is None:
-            raise InputError(
-                "the stored policy has no standard deviation: only deterministic actions are possible"
-            )
+            raise InputError("the stored policy has no standard deviation: it can only act deterministically")
         if self._log_std.ndim == 1:
-            return np.exp(self._log_std)
+            return np.asarray(np.exp(self._log_std))
         weights_std = _expln(self._log_std) if self._spec.use_expln else np.exp(self._log_std)
         noise_latent = latent if self._sde_trunk is None else self._sde_trunk(obs)
-        return np.sqrt(noise_latent**2 @ weights_std**2 + 1e-6)  # (N, actions), or (N, 1) where they share it
+        variance = noise_latent**2 @ weights_std**2  # (N, actions), or (N, 1) where actions share it
+        return np.asarray(np.sqrt(variance + 1e-6))
 
     def _in_bounds(self, outputs: Array) -> Array:
         outputs = outputs.reshape(len(outputs), *self._shape)
@@ -85,6 +86,5 @@ class Actor:
 
 
 def _expln(log_std: Array) -> Array:
-    return np.where(
-        log_std <= 0, np.exp(np.minimum(log_std, 0)), np.log1p(np.maximum(log_std, 0) + 1e-6) + 1.0
-    )
+    below, above = np.exp(np.minimum(log_std, 0)), np.log1p(np.maximum(log_std, 0) + 1e-6) + 1.0
+    return np.asarray(np.where(log_std <= 0, below, above))

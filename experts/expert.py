@@ -1,4 +1,4 @@
-"""An expert: a policy that knows its environment, its normalisation, where it comes from, and what it is worth."""
+"""An expert: a policy that knows its environment, its normalisation, its origin, and what it is worth."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from torch import Tensor
@@ -38,7 +39,7 @@ _BUNDLED = Path(__file__).parent / "bundled"
 class Expert:
     """A trained agent on raw observations. `load_expert` makes one.
 
-    env_id            registered id where the environment is installed, else the stored one (then `runnable` is False)
+    env_id            registered id where the environment is installed, else the stored id (not `runnable`)
     algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS
     source, sha256    the spec that found it, and the hash of its weights file; `revision` of the hub's commit
     oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS)
@@ -51,6 +52,8 @@ class Expert:
     algorithm: str
     source: str
     sha256: str
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
     spec: PolicySpec = field(repr=False)
     networks: Networks = field(repr=False)
     normalisation: Normalisation | None = field(default=None, repr=False)
@@ -67,19 +70,11 @@ class Expert:
         has_q = self.networks.critics is not None or self.algorithm in ("DQN", "QRDQN")
         self.oracle: QOracle | None = CriticOracle(self.spec, self.networks) if has_q else None
 
-    @property
-    def observation_space(self) -> spaces.Space[Any]:
-        return self.spec.observation_space
-
-    @property
-    def action_space(self) -> spaces.Space[Any]:
-        return self.spec.action_space
-
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        What `deterministic` means for each algorithm is said in `imitate.experts.acting.Actor`. Samples come from
-        the expert's own generator; `seed` restarts it.
+        What `deterministic` means for each algorithm is said in `imitate.experts.acting.Actor`. Samples come
+        from the expert's own generator; `seed` restarts it.
         """
         return self._actor.act(obs) if deterministic else self._actor.sample(obs, self._rng)
 
@@ -88,8 +83,8 @@ class Expert:
         self._rng = np.random.default_rng(seed)
 
     def value(self, obs: Tensor) -> Tensor:
-        """V of raw observations (B, *obs_shape) -> (B,); PPO, A2C and TRPO. In the critic's rewards: multiply by
-        `normalisation.reward_scale` for the environment's, where trained under VecNormalize.
+        """V of raw observations (B, *obs_shape) -> (B,); PPO, A2C and TRPO. In the critic's rewards: where
+        trained under VecNormalize, multiply by `normalisation.reward_scale` for the environment's.
 
         Raises InputError for an algorithm without V.
         """
@@ -99,8 +94,8 @@ class Expert:
         return values.squeeze(-1)
 
     def measure(self, episodes: int = 20, seed: int = 20_000) -> Measured:
-        """Play whole deterministic episodes (or recall having done so), note the result in `measured`, log it beside
-        the published return, and warn where the expert is far below that or no better than random.
+        """Play whole deterministic episodes (or recall having done so), note the result in `measured`, log it
+        beside the published return, and warn where it is far below that or no better than random.
 
         Raises InputError where the environment isn't installed.
         """
@@ -118,7 +113,7 @@ class Expert:
         if self.measured:
             m = self.measured
             parts.append(
-                f"measured {m.mean:.1f} +- {m.std:.1f} over {m.episodes} episodes (random {m.random_mean:.1f})"
+                f"measured {m.mean:.1f} +- {m.std:.1f} in {m.episodes} episodes, random {m.random_mean:.1f}"
             )
         if self.published_return is not None:
             spread = "" if self.published_std is None else f" +- {self.published_std:.1f}"
@@ -137,12 +132,13 @@ def load_expert(
 ) -> Expert:
     """The expert that `spec` names; no pickle is executed on the way.
 
-    spec    a bundled expert, `CartPole-v1` or `CartPole-v1:ppo`; `zoo:ALGO/ENV` in the rl-trained-agents folder
-            IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; or a folder that `imitate expert train` wrote
-    env_id, env_kwargs   of an archive that doesn't say, or to replace what it says
+    spec    a bundled expert, `CartPole-v1` or `CartPole-v1:ppo`; `zoo:ALGO/ENV` in the rl-trained-agents
+            folder IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; or a folder that `imitate expert
+            train` wrote
+    env_id, env_kwargs   of a zip that doesn't say, or to replace what it says
 
-    Raises InputError where there is no such expert, its file is damaged, it can't be rebuilt without running its
-    code, or its spaces don't match the environment's.
+    Raises InputError where there is no such expert, its file is damaged, it can't be rebuilt without running
+    its code, or its spaces don't match the environment's.
     """
     spec = str(spec)
     if spec.startswith("zoo:"):
@@ -173,22 +169,29 @@ def _from_found(
     stored_id, env_kwargs = env_id, dict(env_kwargs if env_kwargs is not None else found.env_kwargs)
     archive = read_archive(found.path)
     env_id, env, reason = _environment(env_id, env_kwargs)
+    trained = _trained_spaces(archive, env, source, env_id)
     wrapped = _wrappers(found.config)
-    observation_space, action_space, time_feature = _spaces(archive, env, wrapped, source, stored_id)
-    if env is not None and wrapped and not time_feature and not _alike(observation_space, env[0]):
-        env, reason = None, f"it was trained with {', '.join(wrapped)}"
+    time_feature = any(name.endswith("TimeFeatureWrapper") for name in wrapped)
+    raw = _without_time_feature(trained) if time_feature else trained
+    if env is not None and (differences := _differences(raw, env)):
+        if not wrapped and stored_id == env_id:
+            raise InputError(f"{source} is not for {env_id}: {differences}")
+        cause = (
+            f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
+        )
+        env, reason = None, f"{cause}: {differences}"
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
     elif time_feature:
         logger.warning("%s was trained with the time left as an extra observation: it is held at 0", source)
 
-    normalisation = None if found.vecnormalize is None else read_vecnormalize(found.vecnormalize.read_bytes())
+    keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
+    normalisation = read_vecnormalize(found.vecnormalize.read_bytes(), keys) if found.vecnormalize else None
     if normalisation is None and _normalised(found.config):
         logger.warning(
-            "%s was trained on normalised observations, but no vecnormalize.pkl is with it: expect little",
-            source,
+            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
         )
-    policy = policy_spec(archive, observation_space, action_space, time_feature=time_feature)
+    policy = policy_spec(archive, *trained, time_feature=time_feature)
     published, std = _published(policy.algorithm, stored_id, found, source)
     return Expert(
         env_id=env_id,
@@ -196,6 +199,8 @@ def _from_found(
         algorithm=policy.algorithm,
         source=source,
         sha256=hashlib.sha256(found.path.read_bytes()).hexdigest(),
+        observation_space=(env or raw)[0],
+        action_space=(env or raw)[1],
         spec=policy,
         networks=build_networks(policy, archive.tensors, normalisation),
         normalisation=normalisation,
@@ -210,48 +215,49 @@ Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
 
 
 def _environment(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces | None, str]:
-    """The registered id and the environment's spaces; no spaces, and the reason, where it can't be made here."""
+    """The registered id and the environment's spaces; or no spaces, and why it can't be made here."""
     try:
         env_id = resolve_env_id(env_id)
         env = make_env(env_id, env_kwargs)
-    except InputError as error:
-        return env_id, None, str(error)
+    except (InputError, gym.error.Error) as error:
+        return env_id, None, " ".join(str(error).split())
     made = env.observation_space, env.action_space
     env.close()
     return env_id, made, ""
 
 
-def _spaces(
-    archive: Archive, env: Spaces | None, wrapped: list[str], source: str, env_id: str
-) -> tuple[spaces.Space[Any], spaces.Space[Any], bool]:
-    """The spaces the policy was trained on, from the archive checked against the environment; and whether the last
-    observation column is the time feature."""
-    observations = stored_space(archive, "observation_space") or (env[0] if env else None)
-    actions = stored_space(archive, "action_space") or (env[1] if env else None)
+def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
+    """As the archive stores them; the environment's where its pickles hold something else."""
+    stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
+    observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
     if observations is None or actions is None:
         raise InputError(
-            f"the spaces in {source} are unreadable as data, and {env_id} is not installed to tell them"
+            f"the spaces in {source} are unreadable as data, and {env_id} is not here to tell them"
         )
-    time_feature = any(name.endswith("TimeFeatureWrapper") for name in wrapped)
-    if env is not None and not _alike(actions, env[1]):
-        raise InputError(
-            f"{source} acts in {actions}, but {env_id} takes {env[1]}: it belongs to another environment"
-        )
-    if env is not None and not wrapped and not _alike(observations, env[0]):
-        raise InputError(
-            f"{source} observes {observations}, but {env_id} gives {env[0]}: it belongs to another environment"
-        )
-    return observations, actions, time_feature
+    return observations, actions
 
 
-def _alike(stored: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
+def _without_time_feature(trained: Spaces) -> Spaces:
+    space, actions = trained
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return spaces.Box(space.low[:-1], space.high[:-1], dtype=space.low.dtype.type), actions
+    return trained
+
+
+def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
     """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
-    if isinstance(stored, spaces.Discrete) and isinstance(env, spaces.Discrete):
-        return stored.n == env.n
-    if isinstance(stored, spaces.Box) and isinstance(env, spaces.Box):
+    if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
+        return int(trained.n) == int(env.n)
+    if isinstance(trained, spaces.Box) and isinstance(env, spaces.Box):
         channels_first = (*env.shape[2:], *env.shape[:2]) if len(env.shape) == 3 else env.shape
-        return stored.shape in (env.shape, channels_first)
-    return type(stored) is type(env) and stored.shape == env.shape
+        return trained.shape in (env.shape, channels_first)
+    return type(trained) is type(env) and trained.shape == env.shape
+
+
+def _differences(trained: Spaces, env: Spaces) -> str:
+    """Empty where both are alike."""
+    pairs = zip(("observes", "acts in"), trained, env, strict=True)
+    return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
 
 
 def _wrappers(config: Mapping[str, Any]) -> list[str]:
@@ -268,13 +274,17 @@ def _normalised(config: Mapping[str, Any]) -> bool:
 
 
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation that the makers report: the zoo's benchmark, or results.json on the hub."""
     if source.startswith("zoo:"):
         table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
-        mean, std, *_ = [*table.get(algorithm.lower(), {}).get(env_id, []), None, None]
-        return mean, std
-    mean, std = found.results.get("mean_reward"), found.results.get("std_reward")
-    number = isinstance(mean, int | float), isinstance(std, int | float)
-    return float(mean) if number[0] else None, float(std) if number[1] else None
+        reported = list(table.get(algorithm.lower(), {}).get(env_id, []))
+    else:
+        reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
+    mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [
+        None,
+        None,
+    ]
+    return mean, std
 
 
 def _from_folder(folder: Path, source: str) -> Expert:
@@ -282,14 +292,16 @@ def _from_folder(folder: Path, source: str) -> Expert:
     env_id, env, reason = _environment(stored.env_id, stored.env_kwargs)
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
-    elif not (_alike(stored.spec.observation_space, env[0]) and _alike(stored.spec.action_space, env[1])):
-        raise InputError(f"{source} observes {stored.spec.observation_space}, but {env_id} gives {env[0]}")
+    elif differences := _differences((stored.spec.observation_space, stored.spec.action_space), env):
+        raise InputError(f"{source} is not for {env_id}: {differences}")
     return Expert(
         env_id=env_id,
         env_kwargs=stored.env_kwargs,
         algorithm=stored.spec.algorithm,
         source=source,
         sha256=stored.sha256,
+        observation_space=stored.spec.observation_space,
+        action_space=stored.spec.action_space,
         spec=stored.spec,
         networks=build_networks(stored.spec, stored.tensors, stored.normalisation),
         normalisation=stored.normalisation,

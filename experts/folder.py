@@ -38,9 +38,12 @@ def save_expert(
 ) -> None:
     """Write a live SB3 agent as `policy.safetensors` (critics included, targets not) and `expert.json`.
 
-    meta holds at least `env_id`; `env_kwargs` and `measured` (mean, std, episodes) are read back by `load_expert`,
-    the rest is kept as the story of the training. `expert.json` is written last, so a folder with it is whole.
+    meta holds at least `env_id`; `env_kwargs` and `measured` (mean, std, episodes) are read back, the rest is
+    kept as the story of the training. `expert.json` is written last, so a folder with it is whole.
+
+    Raises InputError for an agent that could not be read back.
     """
+    spaces_as_json = space_to_json(model.observation_space), space_to_json(model.action_space)
     policy = model.policy
     kwargs = dict(model.policy_kwargs)
     spec = make_spec(
@@ -67,8 +70,8 @@ def save_expert(
             for name, value in vars(spec).items()
             if name not in ("algorithm", "observation_space", "action_space", "time_feature")
         },
-        "observation_space": space_to_json(spec.observation_space),
-        "action_space": space_to_json(spec.action_space),
+        "observation_space": spaces_as_json[0],
+        "action_space": spaces_as_json[1],
         "normalisation": None if normalisation is None else normalisation.to_json(),
         "gamma": getattr(model, "gamma", None),
         "measured": meta.get("measured"),

@@ -1,4 +1,4 @@
-"""Where experts are found: SB3 zips with their companions in rl-trained-agents folders and on the Hugging Face hub."""
+"""Where experts are found: SB3 zips and what belongs to them, in rl-trained-agents and on the hub."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def zoo_entries() -> list[str]:
 
 
 def from_zoo(name: str) -> Found:
-    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`. An id whose version the zoo doesn't have
-    finds the version it has, with a notice.
+    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`. An id whose version the zoo doesn't
+    have finds the version it has, with a notice.
 
     Raises InputError where there is no such folder or entry.
     """
@@ -97,7 +97,8 @@ def _without_version(name: str) -> str:
 
 
 def from_hub(name: str) -> Found:
-    """`ORG/REPO[@revision]` by huggingface_sb3's naming: `REPO.zip`, or the only agent there. HF_ENDPOINT holds.
+    """`ORG/REPO[@revision]` by huggingface_sb3's naming: `REPO.zip`, or the only agent there. HF_ENDPOINT is
+    read now.
 
     Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
     """
@@ -144,13 +145,16 @@ def _agent_among(names: list[str], repo: str) -> str:
     if len(archives) == 1:
         return archives[0]
     raise InputError(
-        f"hub:{repo} has {len(archives)} SB3 archives ({', '.join(archives[:4])}): wanted {by_convention} or just one"
+        f"hub:{repo} has {len(archives)} zips ({', '.join(archives[:4])}): wanted {by_convention} or just one"
     )
 
 
 def companions(path: Path) -> Found:
-    """The zip at `path` with the statistics, options and environment id found where the zoo keeps them (a folder
-    of the zip's name beside it), or next to the zip, as on the hub. Raises InputError for a damaged companion."""
+    """The zip at `path` with the statistics, options and environment id found where the zoo keeps them, in a
+    folder of the zip's name beside it, or next to the zip, as on the hub.
+
+    Raises InputError for a missing zip or a damaged companion.
+    """
     if not path.is_file():
         raise InputError(f"no file {path}")
     folders = (path.parent / path.stem, path.parent)
@@ -218,7 +222,7 @@ def _plain_anew(node: yaml.Node, seen: dict[int, Any]) -> Any:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """A dict from the zoo's spellings of one: a mapping, an OrderedDict's list of pairs, or the text of a dict."""
+    """A dict from the zoo's spellings: a mapping, an OrderedDict's list of pairs, or the text of a dict."""
     if isinstance(value, dict):
         return value
     if isinstance(value, str):

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Measured:
-    """Returns over the same episode seeds, of the expert acting deterministically and of uniformly random actions."""
+    """Returns over the same episode seeds, of the expert acting deterministically and of random actions."""
 
     mean: float
     std: float
@@ -46,7 +46,8 @@ def measure(
 ) -> Measured:
     """Play `episodes` whole episodes, or take the result of doing so before from the cache
     ($XDG_CACHE_HOME/imitate, by weights, environment and gymnasium's version)."""
-    task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {episodes} {seed} {gym.__version__}"
+    kwargs = json.dumps(dict(env_kwargs), sort_keys=True, default=str)
+    task = f"{env_id} {kwargs} {episodes} {seed} {gym.__version__}"
     mean, std = _cached(f"{weights_sha256} {task}", lambda: _play(policy, env_id, env_kwargs, episodes, seed))
     random_mean, _ = _cached(f"random {task}", lambda: _play(None, env_id, env_kwargs, episodes, seed))
     return Measured(mean, std, episodes, random_mean)

@@ -1,8 +1,8 @@
 """Pickles read as data: a stack machine over `pickletools.genops` that can't call anything.
 
-An ordinary unpickler imports names and calls them, which is how a model file runs code on load. Here a global stays
-its name (`Global`) and every call, object or `__setstate__` becomes a `Record` of what would have been called.
-Arrays are then decoded from their bytes by `to_array`, which accepts plain number types only.
+An ordinary unpickler imports names and calls them, which is how a model file runs code on load. Here a global
+stays its name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been
+called. Arrays are then decoded from their bytes by `to_array`, which accepts plain number types only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Global:
 
 @dataclass(eq=False)
 class Record:
-    """An object that was not built: what would have been called, with what, and the state it would be given."""
+    """An object that was not built: what would have been called, with what, and the state it would get."""
 
     function: Any
     args: Any
@@ -52,17 +52,17 @@ class Record:
 
 _MARK = object()
 _PUSH_ARGUMENT = {
-    "BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING",
-    "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES",
-    "BINBYTES8", "BYTEARRAY8",
-}  # fmt: skip
+    *("BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+}
 _PUSH_FRESH: dict[str, Any] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set, "EMPTY_TUPLE": tuple}
 _PUSH_CONSTANT = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _TUPLE_SIZE = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(data: bytes) -> Any:
-    """The pickle's content as numbers, strings, bytes, containers, `Global` and `Record`; nothing is imported or run.
+    """The pickle's content as numbers, strings, bytes, containers, `Global` and `Record`; nothing is run.
 
     Raises InputError for bytes that are no pickle, or use what plain model files don't.
     """
@@ -84,6 +84,7 @@ def _interpret(data: bytes) -> Any:
         del stack[start:]
         return values
 
+    argument: Any
     for opcode, argument, _ in pickletools.genops(data):
         name = opcode.name
         if name in _PUSH_ARGUMENT:
@@ -151,7 +152,7 @@ def _pairs(values: list[Any]) -> dict[Any, Any]:
 
 
 def to_array(value: Any) -> Array:
-    """The NumPy array or scalar that a record describes, decoded from its bytes; plain numbers become arrays too.
+    """The NumPy array or scalar that a record describes, decoded from its bytes; plain numbers too.
 
     Raises InputError for anything else, such as arrays of Python objects.
     """
@@ -188,7 +189,7 @@ def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
     number = (
         isinstance(kind, str) and re.fullmatch(r"[biuf][1248]", kind) and byte_order in ("<", ">", "|", "=")
     )
-    sizes = isinstance(shape, tuple) and all(type(size) is int and 0 <= size for size in shape)
+    sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
     if not (number and sizes and isinstance(raw, bytes | bytearray)):
         raise InputError("the pickle holds an array that is not of plain numbers")
     array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))

@@ -18,7 +18,10 @@ class QOracle(Protocol):
     """The expert's action value: what AggreVaTeD differentiates."""
 
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,); differentiable in actions."""
+        """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,).
+
+        Differentiable in the actions, where they are continuous.
+        """
         ...
 
     def q_all(self, obs: Tensor) -> Tensor:
@@ -29,11 +32,11 @@ class QOracle(Protocol):
 class CriticOracle(nn.Module):
     """An expert's own critic. `.to(device)` moves it; its weights take no gradient, its inputs do.
 
-    reduce  "min" over twin critics (SAC, TD3: arXiv:1802.09477) or "mean". Distributional critics (TQC, QR-DQN)
-            always give the mean over all quantiles, and TQC over all critics.
+    reduce  "min" over twin critics (SAC, TD3: arXiv:1802.09477) or "mean". Distributional critics (TQC,
+            QR-DQN) always give the mean over all quantiles, and TQC over all critics.
 
-    Values are in the rewards that the critic learned from: an expert trained under VecNormalize with `norm_reward`
-    has divided them by `expert.normalisation.reward_scale`.
+    Values are in the rewards that the critic learned from: under VecNormalize with `norm_reward`, the
+    environment's divided by `expert.normalisation.reward_scale`.
     """
 
     def __init__(

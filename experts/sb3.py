@@ -1,7 +1,8 @@
 """SB3 archives as data: which class, which options, which tensors. No pickle in them is executed.
 
-Of a `.zip` two members are opened: `data` (JSON, whose `:serialized:` pickles go through `imitate.experts.pickles`) and
-`policy.pth` (`torch.load(weights_only=True)`). Optimiser state and `pytorch_variables.pth` are never touched.
+Of a `.zip` two members are opened: `data` (JSON, whose `:serialized:` pickles go through
+`imitate.experts.pickles`) and `policy.pth` (`torch.load(weights_only=True)`). Optimiser state and
+`pytorch_variables.pth` are never touched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import binascii
 import io
 import json
 import zipfile
+import zlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +56,7 @@ def read_archive(path: Path) -> Archive:
         RuntimeError,
         NotImplementedError,
         zipfile.BadZipFile,
-        zipfile.zlib.error,
+        zlib.error,
     ) as error:
         if isinstance(error, InputError):
             raise
@@ -103,8 +106,8 @@ def policy_spec(
 ) -> PolicySpec:
     """The algorithm and the options that the tensors don't show.
 
-    Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own, and for
-    an algorithm that is not among ALGORITHMS.
+    Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own,
+    and for an algorithm that is not among ALGORITHMS.
     """
     policy_class = _policy_class(archive)
     kwargs = _policy_kwargs(archive)
@@ -136,7 +139,7 @@ def make_spec(
     exploration_rate: float = 0.0,
     time_feature: bool = False,
 ) -> PolicySpec:
-    """A PolicySpec from a policy's keyword arguments (values plain, classes as `Global` or the class itself)."""
+    """A PolicySpec from a policy's keyword arguments: plain values, classes as `Global` or as themselves."""
     default = "Tanh" if algorithm in ("PPO", "A2C", "TRPO") else "ReLU"
     activation = _name(kwargs.get("activation_fn", default))
     if activation not in ACTIVATIONS:
@@ -190,7 +193,11 @@ def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -
     data, names = archive.data, archive.tensors
     if any("lstm" in name for name in names):
         raise InputError(
-            "a recurrent agent (RecurrentPPO): not supported, as its actions depend on more than one observation"
+            "a recurrent agent (RecurrentPPO) is not supported: it acts on more than one observation"
+        )
+    if policy_class.startswith("Maskable"):
+        raise InputError(
+            "a MaskablePPO agent: not supported, as nothing here tells it which actions are allowed"
         )
     if policy_class == "TQCPolicy" or "top_quantiles_to_drop_per_net" in data:
         return "TQC"
@@ -217,7 +224,7 @@ def _space(record: Any) -> spaces.Space[Any]:
         raise InputError("not a stored space")
     kind = record.class_name
     if kind == "Box":
-        low, high = to_array(state["low"]), to_array(state["high"])
+        low, high = np.broadcast_arrays(to_array(state["low"]), to_array(state["high"]))
         return spaces.Box(low, high, low.shape, low.dtype.type)
     if kind == "Discrete":
         return spaces.Discrete(int(to_float(state["n"])), start=int(to_float(state.get("start", 0))))
@@ -229,7 +236,8 @@ def _space(record: Any) -> spaces.Space[Any]:
     if kind == "Dict":
         inner = state["spaces"]
         inner = inner.items if isinstance(inner, Record) else inner
-        return spaces.Dict({str(key): _space(value) for key, value in inner.items()})
+        # Ordered: a plain dict would be sorted, and features are concatenated in the order of training.
+        return spaces.Dict(OrderedDict((str(key), _space(value)) for key, value in inner.items()))
     raise InputError(f"space {kind!r} is not supported")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,10 @@ __all__ = ["Normalisation", "read_vecnormalize"]
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How training normalised: an agent sees `clip((obs - mean) / sqrt(var + epsilon), -clip_obs, clip_obs)` and
-    its critic learned from rewards divided by `reward_scale` (then clipped to +-clip_reward).
+    """How training normalised: an agent sees `clip((obs - mean) / sqrt(var + epsilon), -clip_obs, clip_obs)`
+    and its critic learned from rewards divided by `reward_scale` (then clipped to +-clip_reward).
 
-    mean, var   (*obs_shape) float64; of dict observations, all keys in sorted order, flat. None: observations raw
+    mean, var   (*obs_shape) float64; of dict observations, all keys in the space's order, flat; None: raw
     """
 
     mean: Array | None
@@ -72,10 +72,12 @@ class Normalisation:
         )
 
 
-def read_vecnormalize(data: bytes) -> Normalisation:
+def read_vecnormalize(data: bytes, keys: Sequence[str] = ()) -> Normalisation:
     """The statistics in the bytes of a `vecnormalize.pkl`; nothing in it is run.
 
-    Raises InputError for another kind of file, a damaged one, or normalisation of only some keys of dict observations.
+    keys   of dict observations, in the order of their space
+
+    Raises InputError for another kind of file, a damaged one, or where only some keys were normalised.
     """
     record = read_pickle(data)
     if not (
@@ -85,7 +87,7 @@ def read_vecnormalize(data: bytes) -> Normalisation:
             "not a VecNormalize pickle: wanted the vecnormalize.pkl that SB3 saved beside the agent"
         )
     state = record.state
-    mean, var = _moments(state) if state.get("norm_obs", True) else (None, None)
+    mean, var = _moments(state, keys) if state.get("norm_obs", True) else (None, None)
     return Normalisation(
         mean=mean,
         var=var,
@@ -98,15 +100,16 @@ def read_vecnormalize(data: bytes) -> Normalisation:
     )
 
 
-def _moments(state: Mapping[str, Any]) -> tuple[Array, Array]:
+def _moments(state: Mapping[str, Any], keys: Sequence[str]) -> tuple[Array, Array]:
     rms = state.get("obs_rms")
     if not isinstance(rms, dict):
         moments = _statistics(rms)
         return to_array(moments["mean"]).astype(float), to_array(moments["var"]).astype(float)
-    keys = state.get("norm_obs_keys")
-    if isinstance(keys, list) and set(keys) != set(rms):
-        raise InputError(f"only {sorted(rms)} of the dict observations were normalised: not supported")
-    each = [_statistics(rms[key]) for key in sorted(rms)]
+    if set(keys) != set(rms):
+        raise InputError(
+            f"only {sorted(rms)} of the observation's {sorted(keys)} were normalised: not supported"
+        )
+    each = [_statistics(rms[key]) for key in keys]
     mean, var = (
         np.concatenate([to_array(moments[name]).ravel() for moments in each]) for name in ("mean", "var")
     )
