@@ -1,4 +1,4 @@
-"""Compare learners with each other, their expert and random actions, on the same budget of environment steps."""
+"""Compare learners with each other, their expert and random actions, on one budget of environment steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def compare(comparison: Comparison, out: Path | str, *, workers: int | None = No
     """Carry out a comparison in the folder `out`, or the rest of an interrupted one, and report it.
 
     Returns the path of report.html. `workers` processes run at a time, as many as there are processors by
-    default; their number does not change the results. Call it under `if __name__ == "__main__":`, since worker
-    processes import the calling script.
+    default; their number does not change the results. Call it under `if __name__ == "__main__":`, since
+    worker processes import the calling script.
 
     Raises InputError as `Comparison` and `execute` do, and where no learner came to an end.
     """

@@ -1,4 +1,4 @@
-"""Carry out a comparison: what is measured first, the jobs in parallel processes, and on from where it stopped."""
+"""Carry out a comparison: what is measured first, then jobs in parallel, and on from where it stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from imitate.compare import work
 from imitate.compare.plan import Comparison, Job, jobs
 from imitate.compare.pool import Pool
-from imitate.compare.results import Result, write_json
+from imitate.compare.results import Learner, Result, write_json
 from imitate.datasets.environments import make_env
 from imitate.datasets.errors import InputError
 from imitate.evaluate import TEST_SEED, RandomPolicy
@@ -32,11 +32,12 @@ logger = logging.getLogger(__name__)
 def execute(comparison: Comparison, out: Path, *, workers: int | None = None) -> None:
     """Fill the folder `out`, or the rest of it where an earlier call was interrupted.
 
-    A job that fails leaves its error in `errors/` and the others go on; calling again tries it again. Ctrl-C lets
-    the runs save their state and then raises KeyboardInterrupt. `workers` defaults to the number of processors.
+    A job that fails leaves its error in `errors/` and the others go on; calling again tries it again.
+    Ctrl-C lets the runs save their state and then raises KeyboardInterrupt. `workers` defaults to the
+    number of processors.
 
-    Raises InputError where `out` holds something else, an expert or a hyperparameter does not suit, or the budget
-    is too small; nothing has been written then.
+    Raises InputError where `out` holds something else, an expert or a hyperparameter does not suit, or the
+    budget is too small; nothing has been written then.
     """
     _check_folder(comparison, out)
     for job in jobs(comparison, out, episode_steps=1):
@@ -82,7 +83,7 @@ def _check_folder(comparison: Comparison, out: Path) -> None:
 
 
 def _references(comparison: Comparison, out: Path) -> dict[str, Any]:
-    """The expert and random actions on the test episodes; how long an episode is, and whether it can be filmed."""
+    """The expert and random actions on the test episodes; an episode's length; whether it can be filmed."""
     if (out / "references.json").is_file():
         return dict(json.loads((out / "references.json").read_text()))
     env = make_env(comparison.env_id, comparison.env_kwargs)
@@ -107,7 +108,8 @@ def _references(comparison: Comparison, out: Path) -> dict[str, Any]:
         "published_return": expert.published_return,
         "evaluation": measured.to_json(),
     }
-    # Learners are between random and expert, so are their episodes: the longer of both does not underrate them.
+    # Learners are between random and expert, so are their episodes: the longer of both does not underrate
+    # them.
     return references | {"episode_steps": float(max(measured.lengths.mean(), random.lengths.mean()))}
 
 
@@ -144,10 +146,10 @@ def _run(
 
 
 def _typical(comparison: Comparison, name: str, out: Path) -> Path | None:
-    """The run whose final return is the median of its algorithm's seeds: neither the luckiest nor the worst."""
+    """The run of an algorithm to film."""
     folders = [out / "runs" / f"{name}-seed{seed}" for seed in range(comparison.seeds)]
-    finished = [(result.mean, folder) for folder in folders if (result := Result.load(folder))]
-    return sorted(finished)[(len(finished) - 1) // 2][1] if finished else None
+    results = [result for folder in folders if (result := Result.load(folder))]
+    return folders[Learner(name, results).typical.seed] if results else None
 
 
 def _film(pool: Pool, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:

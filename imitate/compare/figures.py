@@ -1,11 +1,13 @@
-"""The figures of a report: learning curves and final returns, as PNG and as SVG that follows the page's colours."""
+"""The figures of a report: learning curves and final returns, as PNG and as SVG in the page's colours."""
 
 from __future__ import annotations
 
+import html
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,20 +15,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from imitate.compare.results import Outcome
+from imitate.compare.results import Learner, Outcome
+from imitate.compare.sentences import number
 
 __all__ = ["COLORS", "draw_bars", "draw_curves", "inline_svg", "save_png"]
 
 COLORS = ("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#b3306f", "#7d6300", "#11707f", "#5c6876")
-"""Of the learners, in their order: told apart by colour-blind readers, at least 4.5 : 1 on white. The page has a
-lighter one of each for a dark background."""
+"""Of the learners, in their order: told apart by colour-blind readers, at least 4.5 : 1 on white. The page
+has a lighter one of each for a dark background."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 INK, MUTED, GRID = "#1a1d21", "#5b636e", "#e3e6ea"
 
 WIDE, NARROW = (9.6, 4.3), (4.6, 3.9)
 """Inches. A figure is drawn for a phone too, where the wide one's text would be unreadable."""
 
-STYLE = {
+STYLE: dict[Any, Any] = {  # matplotlib types the keys by name
     "font.size": 10,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -47,32 +50,25 @@ Draw = Callable[[Outcome, Axes], None]
 
 
 def draw_curves(outcome: Outcome, axes: Axes) -> None:
-    """Mean return over the seeds against environment steps, with 95 % intervals; expert and random as levels."""
+    """Mean return over the seeds against environment steps, with 95 % intervals, expert and random."""
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     _levels(outcome, axes.axhline)
-    for learner, color, marker in zip(outcome.learners, _cycle(COLORS), _cycle(MARKERS), strict=False):
+    for learner in outcome.learners:
+        color, marker = _color(outcome, learner), MARKERS[outcome.place(learner) % len(MARKERS)]
         steps, mean, low, high = learner.curve()
         if len(steps) and np.isfinite(low).all():
             axes.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0)
-        few = len(steps) <= 30
-        axes.plot(
-            steps,
-            mean,
-            color=color,
-            lw=2,
-            marker=marker if few else None,
-            ms=5,
-            mec="none",
-            label=learner.title,
-        )
+        # The gid names the points in the SVG, where each gets a title.
+        style: dict[str, Any] = {"color": color, "lw": 2, "marker": marker, "ms": 5, "mec": "none"}
+        axes.plot(steps, mean, label=learner.title, gid=f"points-{learner.algorithm}", **style)
     axes.set_ylim(*_returns_range(outcome))
     axes.set_xlim(0, outcome.comparison.budget * 1.01)
     axes.xaxis.set_major_formatter(EngFormatter(sep="", places=None))
-    narrow = axes.get_figure().get_size_inches()[0] < WIDE[0]  # type: ignore[union-attr]
+    narrow = _narrow(axes)
     axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 8, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("environment steps, everything counted")
-    axes.set_ylabel("mean return")
+    axes.set_ylabel("" if narrow else "mean return")
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
@@ -83,13 +79,13 @@ def draw_curves(outcome: Outcome, axes: Axes) -> None:
 
 
 def draw_bars(outcome: Outcome, axes: Axes) -> None:
-    """Final mean return of each learner, a bar from random's level, with its 95 % interval and each seed's dot."""
+    """Final mean return of each learner, a bar from random's level, with its 95 % interval and its seeds."""
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     rows = np.arange(len(outcome.learners))[::-1]
-    for row, learner, color in zip(rows, outcome.learners, _cycle(COLORS), strict=False):
-        low, high = learner.ci95
-        start = outcome.random_mean
+    start = outcome.random_mean
+    for row, learner in zip(rows, outcome.learners, strict=True):
+        color, (low, high) = _color(outcome, learner), learner.ci95
         axes.barh(row, learner.mean - start, left=start, height=0.52, color=color, alpha=0.85)
         axes.errorbar(
             learner.mean,
@@ -112,21 +108,28 @@ def draw_bars(outcome: Outcome, axes: Axes) -> None:
 def save_png(draw: Draw, outcome: Outcome, path: Path) -> None:
     """The wide figure, on white, 200 dots an inch."""
     with mpl.rc_context(STYLE):
-        _figure(draw, outcome, WIDE).savefig(
-            path, dpi=200, facecolor="white", format="png", metadata={"Software": None}
-        )
+        figure = _figure(draw, outcome, WIDE)
+        figure.savefig(path, dpi=200, facecolor="white", format="png", metadata={"Software": None})
 
 
-def inline_svg(draw: Draw, outcome: Outcome, prefix: str, label: str) -> str:
-    """Two <svg> elements, wide and narrow, of which the page's style shows one. `label` is what a screen reader
-    says; `prefix` keeps ids apart where a page has several figures."""
-    return "".join(
-        _svg(draw, outcome, size, f"{prefix}-{kind}", kind, label)
-        for kind, size in (("wide", WIDE), ("narrow", NARROW))
-    )
+def inline_svg(
+    draw: Draw, outcome: Outcome, prefix: str, label: str, titles: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """Two <svg> elements, wide and narrow, of which the page's style shows one.
+
+    label    what a screen reader says
+    prefix   keeps ids apart where a page has several figures
+    titles   of an algorithm's points: what they say when pointed at
+    """
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    svgs = [_svg(draw, outcome, size, f"{prefix}-{kind}", titles or {}) for kind, size in sizes]
+    heads = [f'<svg class="{kind}" role="img" aria-label="{html.escape(label)}"' for kind, _ in sizes]
+    return "".join(svg.replace("<svg", head, 1) for head, svg in zip(heads, svgs, strict=True))
 
 
-def _svg(draw: Draw, outcome: Outcome, size: tuple[float, float], prefix: str, kind: str, label: str) -> str:
+def _svg(
+    draw: Draw, outcome: Outcome, size: tuple[float, float], prefix: str, titles: Mapping[str, Sequence[str]]
+) -> str:
     text = io.StringIO()
     with mpl.rc_context(STYLE | {"svg.hashsalt": prefix}):
         figure = _figure(draw, outcome, size)
@@ -136,15 +139,30 @@ def _svg(draw: Draw, outcome: Outcome, size: tuple[float, float], prefix: str, k
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)  # as wide as the page has room
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for algorithm, words in titles.items():
+        svg = _titled(svg, f"points-{algorithm}", words)
     svg = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\1{prefix}-", svg)
     svg = re.sub(r"(font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--font)", svg)
-    for number, color in enumerate(COLORS):
-        svg = svg.replace(color, f"var(--c{number})")
-    for name, color in (("ink", INK), ("muted", MUTED), ("grid", GRID)):
+    names = {color: f"c{index}" for index, color in enumerate(COLORS)} | {
+        INK: "ink",
+        MUTED: "muted",
+        GRID: "grid",
+    }
+    for color, name in names.items():
         svg = svg.replace(color, f"var(--{name})")
-    head = f'<svg class="{kind}" role="img" aria-label="{label}"'
-    svg = re.sub(r'<svg( [^>]*?)? width="[^"]*"', rf"{head}\1", svg, count=1)
-    return re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg
+
+
+def _titled(svg: str, name: str, words: Sequence[str]) -> str:
+    """With a <title> in each of the markers of the line `name`."""
+    before, line, after = svg.partition(f'id="{name}"')
+    for word in words:
+        between, _, after = after.partition("<use ")
+        marker, _, after = after.partition("/>")
+        line += f"{between}<use {marker}><title>{html.escape(word)}</title></use>"
+    return before + line + after
 
 
 def _figure(draw: Draw, outcome: Outcome, size: tuple[float, float]) -> Figure:
@@ -159,33 +177,36 @@ def _figure(draw: Draw, outcome: Outcome, size: tuple[float, float]) -> Figure:
 def _levels(outcome: Outcome, line: Callable[..., object]) -> None:
     """The expert's and random's mean return, as lines named at their ends."""
     axes: Axes = line.__self__  # type: ignore[attr-defined]
-    horizontal = line.__name__ == "axhline"
+    horizontal, narrow = line.__name__ == "axhline", _narrow(axes)
     for name, value, style in (("expert", outcome.expert_mean, "--"), ("random", outcome.random_mean, ":")):
         if value is None:
             continue
         line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5)
-        text = f"{name} {value:.4g}"
-        if horizontal:
-            place = {
-                "xy": (1, value),
-                "xycoords": axes.get_yaxis_transform(),
-                "xytext": (4, 0),
-                "va": "center",
-            }
-        else:
+        place: dict[str, Any]
+        if not horizontal:
             place = {
                 "xy": (value, 1),
                 "xycoords": axes.get_xaxis_transform(),
                 "xytext": (0, 2),
                 "ha": "center",
             }
+        elif narrow:  # on the line: beside the plot it would take a quarter of its width
+            place = {"xy": (0, value), "xycoords": axes.get_yaxis_transform(), "xytext": (3, 3)}
+        else:
+            place = {
+                "xy": (1, value),
+                "xycoords": axes.get_yaxis_transform(),
+                "xytext": (4, 0),
+                "va": "center",
+            }
+        text = f"{name} {number(value)}"
         axes.annotate(
             text, textcoords="offset points", color=MUTED, fontsize=9, annotation_clip=False, **place
         )
 
 
 def _returns_range(outcome: Outcome) -> tuple[float, float]:
-    """Limits that hold the levels and every mean; of wide intervals (few seeds) not all, they would squash it."""
+    """Limits that hold the levels and every mean; not all of the wide intervals of few seeds."""
     values = [outcome.random_mean, *([] if outcome.expert_mean is None else [outcome.expert_mean])]
     for learner in outcome.learners:
         values += [*learner.curve()[1], learner.mean]
@@ -194,5 +215,10 @@ def _returns_range(outcome: Outcome) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _cycle(items: tuple[str, ...]) -> tuple[str, ...]:
-    return items * 8
+def _narrow(axes: Axes) -> bool:
+    figure = axes.get_figure(root=True)
+    return figure is not None and bool(figure.get_size_inches()[0] < WIDE[0])
+
+
+def _color(outcome: Outcome, learner: Learner) -> str:
+    return COLORS[outcome.place(learner) % len(COLORS)]

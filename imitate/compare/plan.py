@@ -1,4 +1,4 @@
-"""What a comparison is, and the jobs that it comes to: every learner gets the same number of environment steps."""
+"""What a comparison is, and the jobs that it comes to: the same number of environment steps for everyone."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from imitate.datasets.errors import InputError, did_you_mean
 __all__ = ["CURVE_PARTS", "Comparison", "Job", "demos_path", "jobs", "validation"]
 
 CURVE_PARTS = (8, 4, 2)
-"""An offline learner is also trained on the first 1/8, 1/4 and 1/2 of its demonstrations: its learning curve."""
+"""Offline learners are also trained on the first 1/8, 1/4 and 1/2 of their demonstrations: their curve."""
 
-DEMO_EPISODES = (
-    10  # for learners that use demonstrations beside an environment (GAIL), whose budget they share
-)
+DEMO_EPISODES = 10  # of learners that have an environment too: what is left of the budget is for that
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` environment steps.
+    """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` steps.
 
-    budget           demonstrated steps, the learner's own and those of choosing the best policy count; updates
-                     and the final test do not
+    budget           of environment steps: demonstrated ones, the learner's own and those of choosing its best
+                     policy count; updates and the final test do not
     episodes         of the final test, the same for every learner, the expert and random actions
     num_envs         environments that a learner steps side by side; None: as its preset says
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}
 
-    Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the expert that
-    it needs, or a number out of range.
+    Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
+    expert that it needs, or a number out of range.
     """
 
     env_id: str
@@ -94,7 +92,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Job:
-    """One process's work: record one seed's demonstrations (`algorithm` "demos") or train and test one learner.
+    """One process's work: record a seed's demonstrations (`algorithm` "demos"), or train and test a learner.
 
     steps          environment steps to spend
     demo_episodes  at most so many demonstrations; None: as many as `steps` allow
@@ -129,7 +127,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float) -> list[Job]:
     for seed in range(comparison.seeds):
         demos = demos_path(out, seed)
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
-            # What offline learners use is all of the budget; others need a few episodes, the first of the same.
+            # Offline learners use all of the budget; others need a few episodes, the first of the same.
             episodes = None if offline else DEMO_EPISODES
             recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
         for name, algorithm in algorithms.items():
@@ -151,9 +149,9 @@ def demos_path(out: Path, seed: int) -> Path:
 def validation(budget: int, episode_steps: float) -> tuple[int, int]:
     """After how many own steps a learner is validated, and on how many episodes each time.
 
-    About ten points make a curve, and five episodes or more tell policies apart, but their steps are taken from
-    learning: a fifth of the budget is meant for them. Where that does not buy three times three episodes, they
-    take up to half of it, fewer and fewer.
+    About ten points make a curve, and five episodes or more tell policies apart, but their steps are taken
+    from learning: a fifth of the budget is meant for them. Where that does not buy three times three
+    episodes, they take up to half of it, fewer and fewer.
     """
     affordable = int(0.2 * budget / episode_steps)
     each = min(max(affordable // 8, 3), 10)
@@ -163,6 +161,6 @@ def validation(budget: int, episode_steps: float) -> tuple[int, int]:
         if cost <= budget / 2:
             return int((budget - cost) / times), each
     raise InputError(
-        f"a budget of {budget} steps is too small to learn and validate in, with episodes of {episode_steps:.0f} "
-        f"steps; give at least {int(2 * episode_steps) + 1}"
+        f"a budget of {budget} steps is too small to learn and validate in, where an episode takes "
+        f"{episode_steps:.0f} steps; give at least {int(2 * episode_steps) + 1}"
     )

@@ -1,4 +1,4 @@
-"""Named jobs in a pool of processes: they report progress, fail one by one, and stop together after saving."""
+"""Named jobs in a pool of processes: they report progress, fail one by one, and save and stop together."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ Report = Callable[[int], None]
 
 
 class Pool:
-    """Worker processes. A job is a function and its arguments, called with `progress=`; it raises, or returns.
+    """Worker processes. A job is a function and its arguments, called with `progress=`; it raises, or
+    returns.
 
-    On leaving the context by Ctrl-C, jobs under way are interrupted once, so that they save what they have, and
-    are waited for; a second Ctrl-C kills them. Workers end with this process, however that ends.
+    On leaving the context by Ctrl-C, jobs under way are interrupted once, so that they save what they have,
+    and are waited for; a second Ctrl-C kills them. Workers end with this process, however that ends.
     """
 
     def __init__(self, workers: int, errors: Path) -> None:

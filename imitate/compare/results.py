@@ -58,8 +58,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Learner:
-    """All seeds of one algorithm. Intervals are 95 % t-intervals over the seeds; of one seed alone, the bootstrap
-    interval over its test episodes."""
+    """All seeds of one algorithm. Intervals are 95 % t-intervals over the seeds; of one seed alone, the
+    bootstrap interval over its test episodes."""
 
     algorithm: str
     results: Sequence[Result]
@@ -83,6 +83,11 @@ class Learner:
     def iqm(self) -> float:
         """Interquartile mean over all test episodes of all seeds (arXiv:2108.13264)."""
         return float(stats.trim_mean(np.concatenate([r.final["returns"] for r in self.results]), 0.25))
+
+    @property
+    def typical(self) -> Result:
+        """Of the seeds the one of median return: neither the luckiest nor the worst."""
+        return sorted(self.results, key=lambda result: result.mean)[(len(self.results) - 1) // 2]
 
     def average(self, name: str) -> float:
         """Mean over the seeds of a number in the results, e.g. `wall_seconds`."""
@@ -130,10 +135,14 @@ class Outcome:
         return float(self.random["mean"])
 
     def share(self, value: float) -> float | None:
-        """0 where `value` is random's mean return, 1 where it is the expert's; None where that says nothing."""
+        """0 where `value` is random's mean, 1 where the expert's; None where the expert is no better."""
         if self.expert_mean is None or self.expert_mean <= self.random_mean:
             return None
         return (value - self.random_mean) / (self.expert_mean - self.random_mean)
+
+    def place(self, learner: Learner) -> int:
+        """In the comparison's order, whether or not the others came to an end: what colours go by."""
+        return self.comparison.algorithms.index(learner.algorithm)
 
     def ranked(self) -> list[Learner]:
         return sorted(self.learners, key=lambda learner: -learner.mean)

@@ -1,4 +1,4 @@
-"""What one process of a comparison does: record demonstrations, train and test a learner, or film a policy."""
+"""What a process of a comparison does: record demonstrations, train and test a learner, film a policy."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ __all__ = ["experiment", "film", "is_done", "record", "run", "test", "train"]
 DEMO_SEED = 30_000
 """Seeds the demonstrated episodes: none of those that learners are validated or tested on."""
 NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
-CHECKPOINT_EVERY = (
-    100_000  # own steps; shorter runs save only at Ctrl-C: a checkpoint cuts episodes in flight
-)
-VIDEO = {"width": 400, "crf": 30, "max_seconds": 30.0}  # about 200 KB, since the report holds one a learner
+CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
 
 Progress = Callable[[int], None]
 
@@ -51,8 +48,9 @@ def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
 def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     """Record the expert: the first episodes, in the order of their seeds, that `job.steps` pay for.
 
-    Episodes that end while an earlier one is still going wait for it; what is in flight at the end is dropped. So
-    what is recorded does not depend on how long episodes last, nor on the number of environments.
+    Episodes that end while an earlier one is still going wait for it; what is in flight at the end is
+    dropped. So what is recorded does not depend on how long episodes last, nor on the number of
+    environments.
     """
     assert job.demos is not None
     assert comparison.expert is not None
@@ -84,7 +82,7 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
                 progress(steps)
     if not count:
         raise InputError(
-            f"one episode of {comparison.expert} takes more than the budget of {job.steps} steps; give a larger one"
+            f"one episode of {comparison.expert} takes more than the budget of {job.steps} steps; give more"
         )
     partial_path.replace(job.demos)
     write_json(_note(job), {"episodes": count, "steps": steps, "wall_seconds": time.monotonic() - begin})
@@ -166,12 +164,21 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
 def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
     """A video of the first test episode: of the run's policy, or of the expert."""
     policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
-    record_video(policy, comparison.env_id, out, env_kwargs=comparison.env_kwargs, seed=TEST_SEED, **VIDEO)
+    record_video(
+        policy,
+        comparison.env_id,
+        out,
+        env_kwargs=comparison.env_kwargs,
+        seed=TEST_SEED,
+        max_seconds=30,  # so small as this, a video takes about 200 KB of the report
+        width=400,
+        crf=30,
+    )
 
 
 def _part(comparison: Comparison, job: Job, part: int) -> list[tuple[int, float]] | None:
-    """A point of an offline learner's curve, from the first 1/part of its demonstrations; none where that is not
-    one episode; None where Ctrl-C came first."""
+    """A point of an offline learner's curve, from the first 1/part of its demonstrations; none where that
+    is not one episode; None where Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)

@@ -1,0 +1,126 @@
+"""Debian's chromium without a screen, driven over a pipe: what a page does in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+
+
+class Page:
+    """A page opened in a browser of its own, which ends with the context.
+
+    problems   console errors, exceptions and log entries
+    requests   URLs asked for, the page's own first; data: URLs left out
+    """
+
+    def __init__(self, url: str, profile: Path, *, width: int = 1280, height: int = 900) -> None:
+        assert EXECUTABLE is not None
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        read_end, browser_writes = os.pipe()
+        browser_reads, write_end = os.pipe()
+        # The protocol is spoken on descriptors 3 and 4: commands in, answers and events out, each ended by
+        # a zero.
+        command = f'exec "$0" "$@" 3<&{browser_reads} 4>&{browser_writes}'
+        self._browser = subprocess.Popen(
+            ["bash", "-c", command, EXECUTABLE, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(browser_reads, browser_writes),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(browser_reads)
+        os.close(browser_writes)
+        self._in, self._out = read_end, write_end
+        self._buffer, self._count, self._session = b"", 0, ""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        target = next(info["targetId"] for info in targets if info["type"] == "page")
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        self.call("Page.navigate", url=url)
+        self.until("document.readyState === 'complete'")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._count += 1
+        message: dict[str, Any] = {"id": self._count, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._count:
+                assert "error" not in answer, answer["error"]
+                return dict(answer["result"])
+            self._note(answer)
+
+    def evaluate(self, expression: str) -> Any:
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def until(self, expression: str, seconds: float = 20.0) -> None:
+        end = time.monotonic() + seconds
+        while not self.evaluate(expression):
+            assert time.monotonic() < end, f"{expression} did not come true in {seconds} s"
+            time.sleep(0.05)
+
+    def screenshot(self, path: Path) -> None:
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], 30)
+            chunk = os.read(self._in, 1 << 20) if ready else b""
+            assert chunk, "the browser does not answer"
+            self._buffer += chunk
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(message))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        method, params = event.get("method", ""), event.get("params", {})
+        if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith("data:"):
+            self.requests.append(params["request"]["url"])
+        elif method == "Runtime.exceptionThrown":
+            self.problems.append(str(params["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.problems.append(str(params["args"]))
+        elif method == "Log.entryAdded":
+            self.problems.append(params["entry"]["text"])
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._browser.kill()
+        self._browser.wait()
+        os.close(self._in)
+        os.close(self._out)
