@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
 _LARGEST_TEXT = 1_000_000
+_STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
+_COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,6 @@ def from_hub(name: str) -> Found:
     Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
     """
     from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     repo, _, revision = name.partition("@")
     endpoint = os.environ.get("HF_ENDPOINT")
@@ -111,26 +112,19 @@ def from_hub(name: str) -> Found:
         info = HfApi(endpoint=endpoint).model_info(repo, revision=revision or None)
         names = [sibling.rfilename for sibling in info.siblings or []]
         archive = _agent_among(names, repo)
-        stem = archive.removesuffix(".zip")
-        wanted = {
-            "config.yml",
-            "args.yml",
-            "env_kwargs.yml",
-            "vec_normalize.pkl",
-            "vecnormalize.pkl",
-            "results.json",
-        }
+        wanted = {archive, *_COMPANIONS, *(f"{archive.removesuffix('.zip')}/{file}" for file in _COMPANIONS)}
         fetched = {
             file: Path(hf_hub_download(repo, file, revision=info.sha, endpoint=endpoint))
             for file in names
-            if file == archive or file.removeprefix(f"{stem}/") in wanted
+            if file in wanted
         }
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        # requests' exceptions are OSErrors
+    except InputError:
+        raise
+    except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"hub:{name} can't be fetched: {reason}; check the name and the network") from error
     found = companions(fetched[archive])
-    return Found(**{**vars(found), "revision": info.sha})
+    return replace(found, revision=info.sha)
 
 
 def _agent_among(names: list[str], repo: str) -> str:
@@ -170,7 +164,7 @@ def companions(path: Path) -> Found:
     return Found(
         path,
         env_id=env_id,
-        vecnormalize=beside("vecnormalize.pkl", "vec_normalize.pkl"),
+        vecnormalize=beside(*_STATISTICS),
         env_kwargs=_read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
         config=_read_yaml(beside("config.yml")),
         results=_read_results(results) if results else {},
