@@ -161,6 +161,8 @@ def load_expert(
 def _from_found(
     found: Found, source: str, env_id: str | None, env_kwargs: Mapping[str, Any] | None
 ) -> Expert:
+    # `module:Env-v0` makes gymnasium import the module: a downloaded file must not choose what is imported.
+    imports = env_id is None and ":" in (found.env_id or "")
     env_id = env_id or found.env_id
     if env_id is None:
         raise InputError(
@@ -168,7 +170,13 @@ def _from_found(
         )
     stored_id, env_kwargs = env_id, dict(env_kwargs if env_kwargs is not None else found.env_kwargs)
     archive = read_archive(found.path)
-    env_id, env, reason = _environment(env_id, env_kwargs)
+    if imports:
+        env, reason = (
+            None,
+            f"its file names a module to import; if you trust {env_id!r}, give it as the env id",
+        )
+    else:
+        env_id, env, reason = _environment(env_id, env_kwargs)
     trained = _trained_spaces(archive, env, source, env_id)
     wrapped = _wrappers(found.config)
     time_feature = any(name.endswith("TimeFeatureWrapper") for name in wrapped)

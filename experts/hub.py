@@ -160,7 +160,8 @@ def companions(path: Path) -> Found:
     arguments = _read_yaml(beside("args.yml"))
     results = beside("results.json")
     named = _ALGORITHM_PREFIX.sub("", path.stem)
-    env_id = arguments.get("env") or (named if re.search(r"-v\d+$", named) else None)
+    stored_id = arguments.get("env")
+    env_id = stored_id if isinstance(stored_id, str) else (named if re.search(r"-v\d+$", named) else None)
     return Found(
         path,
         env_id=env_id,

@@ -223,10 +223,12 @@ class _Parts:
     def encoder(self, prefix: str) -> list[nn.Module]:
         """Raw observations -> (N, features): normalised, then flat, one-hot or through SB3's NatureCNN."""
         space, layers = self.spec.observation_space, list[nn.Module]()
-        normalised = self._normalisation is not None and self._normalisation.mean is not None
+        normalisation = self._normalisation
+        if normalisation is not None and normalisation.mean is None:
+            normalisation = None
         prefix = f"{prefix}features_extractor."
         if isinstance(space, spaces.Dict):
-            if normalised and self.has(f"{prefix}extractors."):
+            if normalisation and self.has(f"{prefix}extractors."):
                 raise InputError("normalised dict observations with images are not supported")
             encoders = {
                 key: self._encoder_of(inner, f"{prefix}extractors.{key}.")
@@ -235,8 +237,12 @@ class _Parts:
             layers.append(Combined({key: nn.Sequential(*each) for key, each in encoders.items()}))
         if self.spec.time_feature:
             layers.append(TimeFeature(spaces.flatdim(space)))
-        if self._normalisation is not None and normalised:
-            layers.append(Normalise(self._normalisation))
+        if normalisation:
+            shape = (spaces.flatdim(space),) if isinstance(space, spaces.Dict) else space.shape
+            if np.shape(normalisation.mean) != shape:
+                got = np.shape(normalisation.mean)
+                raise InputError(f"the normalisation is for observations {got}, the policy's are {shape}")
+            layers.append(Normalise(normalisation))
         return layers if isinstance(space, spaces.Dict) else [*layers, *self._encoder_of(space, prefix)]
 
     def _encoder_of(self, space: spaces.Space[Any], prefix: str) -> list[nn.Module]:

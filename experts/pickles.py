@@ -114,7 +114,10 @@ def _interpret(data: bytes) -> Any:
         elif name == "GLOBAL":
             stack.append(Global(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":
-            stack[-2:] = [Global(*stack[-2:])]
+            module, attribute = stack[-2:]
+            if not (isinstance(module, str) and isinstance(attribute, str)):
+                raise InputError("the pickle names a global by something else than text")
+            stack[-2:] = [Global(module, attribute)]
         elif name in ("REDUCE", "NEWOBJ"):
             stack[-2:] = [Record(*stack[-2:])]
         elif name == "NEWOBJ_EX":

@@ -31,7 +31,7 @@ from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_fl
 __all__ = ["ALGORITHMS", "Archive", "policy_spec", "read_archive", "stored_space"]
 
 ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
-_LARGEST_MEMBER = 2**31  # bytes; the zoo's largest policy takes 30 MB
+_LARGEST_MEMBER = 2**29  # bytes; the zoo's largest policy takes 30 MB
 _BUILT_IN_EXTRACTORS = ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
 
 
@@ -76,6 +76,11 @@ def read_archive(path: Path) -> Archive:
         raise InputError(f"{path} is not an SB3 archive: its data or its policy is no dictionary")
     if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()):
         raise InputError(f"policy.pth in {path} holds more than named tensors")
+    if any(
+        tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes()
+        for tensor in tensors.values()
+    ):
+        raise InputError(f"policy.pth in {path} holds tensors larger than their data: refused")
     return Archive(data, tensors)
 
 

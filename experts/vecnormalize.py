@@ -119,8 +119,8 @@ def _moments(state: Mapping[str, Any], keys: Sequence[str]) -> tuple[Array, Arra
 def _statistics(record: Any) -> dict[str, Any]:
     if (
         isinstance(record, Record)
-        and record.class_name == "RunningMeanStd"
         and isinstance(record.state, dict)
+        and record.state.keys() >= {"mean", "var"}
     ):
         return record.state
     raise InputError("the VecNormalize pickle has no running mean and variance where they belong")

@@ -257,3 +257,24 @@ def test_custom_code_is_refused_by_name(pristine: Path, tmp_path: Path) -> None:
 
     outcome = _load_or_refuse(_rewritten(pristine, tmp_path / "custom", "data", plant))
     assert "'my_code.MyPolicy'" in outcome
+
+
+def test_a_file_does_not_choose_what_is_imported(
+    pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "planted_module.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = _rewritten(pristine, tmp_path / "planted", "", lambda raw: raw)
+    (path.parent / ENV / "args.yml").write_text("env: planted_module:Pendulum-v1\n")
+    assert _load_or_refuse(path) == "loaded"
+    assert "names a module to import" in caplog.text
+
+
+def test_tensors_larger_than_their_data_are_refused(pristine: Path, tmp_path: Path) -> None:
+    def plant(_: bytes) -> bytes:
+        stream = io.BytesIO()
+        torch.save({"action_net.weight": torch.zeros(1).expand(10**6, 10**6)}, stream)
+        return stream.getvalue()
+
+    outcome = _load_or_refuse(_rewritten(pristine, tmp_path / "planted", "policy.pth", plant))
+    assert "larger than their data" in outcome
