@@ -50,7 +50,8 @@ def _second(outcome: Outcome, level: Sequence[Learner], others: Sequence[Learner
     if not close:
         return f"{listed(parts)}."
     seeds = "one seed does" if len(best.results) == 1 else f"{len(best.results)} seeds do"
-    return f"{listed(parts)}; {seeds} not tell {listed([best.title, *close])} apart."
+    alike = [learner.title for learner in level] + close
+    return f"{listed(parts)}; {seeds} not tell {listed(alike)} apart."
 
 
 def _third(outcome: Outcome) -> str:
