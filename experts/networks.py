@@ -224,11 +224,10 @@ class _Parts:
         """Raw observations -> (N, features): normalised, then flat, one-hot or through SB3's NatureCNN."""
         space, layers = self.spec.observation_space, list[nn.Module]()
         normalisation = self._normalisation
-        if normalisation is not None and normalisation.mean is None:
-            normalisation = None
+        mean = None if normalisation is None else normalisation.mean
         prefix = f"{prefix}features_extractor."
         if isinstance(space, spaces.Dict):
-            if normalisation and self.has(f"{prefix}extractors."):
+            if mean is not None and self.has(f"{prefix}extractors."):
                 raise InputError("normalised dict observations with images are not supported")
             encoders = {
                 key: self._encoder_of(inner, f"{prefix}extractors.{key}.")
@@ -237,11 +236,12 @@ class _Parts:
             layers.append(Combined({key: nn.Sequential(*each) for key, each in encoders.items()}))
         if self.spec.time_feature:
             layers.append(TimeFeature(spaces.flatdim(space)))
-        if normalisation:
+        if normalisation is not None and mean is not None:
             shape = (spaces.flatdim(space),) if isinstance(space, spaces.Dict) else space.shape
-            if np.shape(normalisation.mean) != shape:
-                got = np.shape(normalisation.mean)
-                raise InputError(f"the normalisation is for observations {got}, the policy's are {shape}")
+            if mean.shape != shape:
+                raise InputError(
+                    f"the normalisation is for observations {mean.shape}, the policy's are {shape}"
+                )
             layers.append(Normalise(normalisation))
         return layers if isinstance(space, spaces.Dict) else [*layers, *self._encoder_of(space, prefix)]
 

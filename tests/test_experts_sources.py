@@ -196,8 +196,9 @@ def test_measuring_is_remembered_and_judged(
 
 
 def test_verdicts() -> None:
-    # 20 episodes: two standard errors are 2 * 122 / sqrt(20) = 54.6, and 287.9 - 230 = 57.9 is beyond
+    # 20 episodes: the standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3, and 287.9 - 230 = 57.9
     assert "far below" in str(verdict(Measured(230, 122, 20, -105), 287.9))
+    assert verdict(Measured(230, 400, 20, -1000), 287.9) is None
     assert verdict(Measured(250, 122, 20, -105), 287.9) is None
     assert verdict(Measured(475, 1, 20, 20), 500) is None  # within a tenth of the way from random
     assert verdict(Measured(400, 100, 20, 20), None) is None
