@@ -50,6 +50,7 @@ class DemoWriter:
         self._next_flush = 0.0
         self._reader: DemoReader | None = None
         self._reserved = 0
+        self._written: dict[str, int] = {}
         try:
             self._disk = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError as error:
@@ -213,6 +214,7 @@ class DemoWriter:
                 chunks=(256 if name == "episodes" else chunk, *shape),
                 compression=1 if pixels else None,
             )
+        columns["episodes"].attrs["reserved"] = np.int64(0)
         # A flush writes the rows, and again the chunk of each column that was begun before.
         self._slack = 65536 + sum(2 * int(np.prod(c.chunks)) * c.dtype.itemsize for c in columns.values())
         self._file.swmr_mode = True
@@ -223,13 +225,15 @@ class DemoWriter:
         not even close the file any more, and end the process with a segmentation fault."""
         if end <= self._reserved or not hasattr(os, "posix_fallocate"):
             return
-        end += _RESERVE_BYTES if self._reserved else 0
+        end += _RESERVE_BYTES if self._written else 0
         try:
             os.posix_fallocate(self._disk, 0, end)
         except OSError as error:
-            kept = f"; {self._written['episodes']} episodes are kept" if self._reserved else ""
+            kept = f"; {self._written['episodes']} episodes are kept" if self._written else ""
             raise InputError(f"{self.path} can't be written: {error.strerror}{kept}") from error
         self._reserved = end
+        if self._written:
+            self._columns["episodes"].attrs.modify("reserved", np.int64(end))  # see schema.open_demos
 
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError where something does not fit the spaces."""

@@ -92,13 +92,15 @@ class DemoReader:
         return (self[index] for index in range(len(self)))
 
     def first(self, count: int | None) -> Array:
-        """The `count` episodes that were begun first (None: all), sorted. In the file the short ones of those that
-        were played side by side come first, so the file's first ones are not a fair sample.
+        """The `count` episodes that were begun first (None: all), sorted. In the file the short ones of those
+        that were played side by side come first, so the file's first ones are not a fair sample.
 
         Raises InputError where there are fewer.
         """
         if count is not None and not 1 <= count <= len(self):
-            raise InputError(f"{count} episodes were asked for, the file has {len(self)}: ask for 1 to {len(self)}")
+            raise InputError(
+                f"{count} episodes were asked for, the file has {len(self)}: ask for 1 to {len(self)}"
+            )
         if count is None or self.info.seed is None:
             return np.arange(len(self) if count is None else count)
         begun = {seed: n for n, seed in enumerate(itertools.islice(episode_seeds(self.info.seed), len(self)))}

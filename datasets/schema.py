@@ -168,12 +168,17 @@ def open_demos(path: Path) -> h5py.File:
     """
     if not path.is_file():
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
+    size = path.stat().st_size
     with path.open("rb") as raw:
-        superblock = raw.read(12)
-    # Only a file that says it is being written (or whose writer was killed) is read as SWMR: in that mode
-    # HDF5 does not compare the file's size with the recorded one, and a truncated file would read as zeros.
-    being_written = len(superblock) == 12 and bool(superblock[11] & _SWMR_FLAG)
+        superblock = raw.read(48)
+    # A file that says it is being written (or whose writer was killed) is read as SWMR. In that mode HDF5
+    # does not compare the file's size with the recorded one: what is missing reads as zeros, or is waited for
+    # without end. So it is compared here, with the size at first and with what the writer reserved since.
+    being_written = len(superblock) == 48 and bool(superblock[11] & _SWMR_FLAG)
+    truncated = being_written and size < int.from_bytes(superblock[28:36], "little")
     try:
+        if truncated:
+            raise OSError("truncated file")
         file = h5py.File(path, "r", libver="latest", swmr=being_written)
     except OSError as error:
         raise InputError(
@@ -184,6 +189,10 @@ def open_demos(path: Path) -> h5py.File:
         missing = [name for name in (*COLUMNS, "episodes") if name not in file]
         if missing:
             raise InputError(f"{path} lacks the dataset {missing[0]!r}; restore it or record it again")
+        if being_written and size < file["episodes"].attrs["reserved"]:
+            raise InputError(
+                f"{path} is not a whole HDF5 file (truncated file); restore it or record it again"
+            )
     except BaseException:
         file.close()
         raise

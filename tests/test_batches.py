@@ -1,0 +1,201 @@
+"""Steps as tensors: every step once, exact successors, shuffled, in bounded memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from counting import Cycling, counting_envs, info_of, stacked_envs
+from numpy.testing import assert_array_equal
+
+from imitate.datasets import DemoReader, DemoWriter, InputError, batches, episodes
+
+FIELDS = ("obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated")
+SMALL = 1 << 16
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2,000 episodes of 1 to 49 steps; seed s lasts 1 + s % 49."""
+    return record(tmp_path_factory.mktemp("batches") / "demos.h5", range(2000), period=49)
+
+
+def record(path: Path, seeds: Any, period: int) -> Path:
+    envs = counting_envs(4, period=period)
+    with DemoWriter(path, info_of(envs)) as writer:
+        for trajectory in episodes(Cycling(), envs, seeds):
+            writer.append(trajectory)
+    return path
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[DemoReader]:
+    with DemoReader(path) as opened:
+        yield opened
+
+
+def steps_of(obs: Any) -> list[tuple[int, int]]:
+    """Observations (s, t) as pairs, sorted."""
+    return sorted((int(seed), int(step)) for seed, step in np.asarray(obs))
+
+
+@pytest.mark.parametrize("memory_limit", [1 << 30, SMALL])
+@pytest.mark.parametrize("batch_size", [1000, 7])
+def test_an_epoch_has_every_step_once(reader: DemoReader, memory_limit: int, batch_size: int) -> None:
+    rng = np.random.default_rng(0)
+    epoch = list(reader.batches(batch_size, rng, fields=FIELDS, memory_limit=memory_limit))
+    sizes = [len(batch[0]) for batch in epoch]
+    assert set(sizes[:-1]) == {batch_size}
+    obs, next_obs, actions, labels, rewards, terminated, truncated = (
+        torch.cat(f) for f in zip(*epoch, strict=True)
+    )
+    assert steps_of(obs) == [(s, t) for s in range(2000) for t in range(1 + s % 49)]
+    seed, step = obs.T
+    assert_array_equal(next_obs, torch.stack([seed, step + 1], 1))
+    assert_array_equal(actions, (seed + step) % 5)
+    assert_array_equal(labels, actions)
+    torch.testing.assert_close(rewards, step + actions / 10)
+    last = step == seed % 49
+    assert_array_equal(terminated, last & (seed % 2 == 0))
+    assert_array_equal(truncated, last & (seed % 2 == 1))
+
+
+@pytest.mark.parametrize("memory_limit", [1 << 30, SMALL])
+def test_only_the_selected_episodes(reader: DemoReader, memory_limit: int) -> None:
+    train, held_out = reader.split(0.1, np.random.default_rng(1))
+    assert (len(train), len(held_out)) == (1800, 200)
+    assert sorted([*train, *held_out]) == list(range(2000))
+    for chosen in (held_out, train, [5, 3]):
+        epoch = reader.batches(64, np.random.default_rng(0), episodes=chosen, memory_limit=memory_limit)
+        seeds = reader.table["seed"][np.sort(chosen)]
+        want = sorted((s, t) for s in seeds.tolist() for t in range(1 + s % 49))
+        assert steps_of(torch.cat([obs for obs, _ in epoch])) == want
+
+
+@pytest.mark.parametrize("memory_limit", [1 << 30, 1 << 19])
+def test_the_order_is_shuffled_and_repeatable(reader: DemoReader, memory_limit: int) -> None:
+    def order(seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        return torch.cat([obs[:, 0] for obs, _ in reader.batches(32, rng, memory_limit=memory_limit)]).numpy()
+
+    one = order(0)
+    assert_array_equal(one, order(0))
+    assert (one != order(1)).mean() > 0.9
+    # Neither does the place in the file tell the place in the epoch, nor one sample its neighbour.
+    assert abs(np.corrcoef(one, np.arange(len(one)))[0, 1]) < 0.05
+    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.05
+    per_batch = [len(set(batch)) for batch in np.split(one[: len(one) // 32 * 32], len(one) // 32)]
+    assert np.mean(per_batch) > 25  # of 32 samples
+
+
+def test_streaming_keeps_to_the_memory_limit(tmp_path: Path) -> None:
+    path = record(
+        tmp_path / "demos.h5", range(900, 1000), period=1000
+    )  # 95,050 steps, about 4.7 MB in memory
+    with DemoReader(path) as reader:
+        for limit, streams in ((1 << 20, True), (1 << 24, False)):
+            rng = np.random.default_rng(0)
+            next(reader.batches(32, rng, memory_limit=limit))
+            tracemalloc.start()
+            count = sum(len(labels) for _, labels in reader.batches(32, rng, memory_limit=limit))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert count == 95_050
+            assert peak < limit
+            assert (len(reader._shuffler._cache) == 0) == streams
+
+
+def test_what_fits_is_read_once_and_what_was_appended_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    original = batches.read_rows
+
+    def spy(dataset: Any, start: int, stop: int, into: Any) -> Any:
+        if dataset.name == "/actions":
+            read.append(stop - start)
+        return original(dataset, start, stop, into)
+
+    monkeypatch.setattr(batches, "read_rows", spy)
+    envs = counting_envs(1, period=50)
+    rng = np.random.default_rng(0)
+    with DemoWriter(tmp_path / "store.h5", info_of(envs)) as writer:
+        for round in range(3):
+            for trajectory in episodes(Cycling(), envs, [50 * round + 9, 50 * round + 19]):  # 10 and 20 steps
+                writer.append(trajectory)
+            for _ in range(2):
+                epoch = [obs for obs, _ in writer.reader().batches(8, rng)]
+                seeds = [50 * n + more for n in range(round + 1) for more in (9, 19)]
+                assert steps_of(torch.cat(epoch)) == [(s, t) for s in seeds for t in range(1 + s % 50)]
+    assert read == [30, 30, 30]
+
+
+@pytest.mark.parametrize("memory_limit", [1 << 30, 1 << 13])
+def test_frame_stacks(tmp_path: Path, memory_limit: int) -> None:
+    envs = stacked_envs(2, period=40)
+    path = tmp_path / "pixels.h5"
+    with DemoWriter(path, info_of(envs, frame_stack=4)) as writer:
+        for trajectory in episodes(Cycling(), envs, range(25), frame_stack=4):
+            writer.append(trajectory)
+    with DemoReader(path) as reader:
+        everything = list(
+            reader.batches(16, np.random.default_rng(0), fields=FIELDS, memory_limit=memory_limit)
+        )
+        obs, next_obs, actions, _, _, terminated, _ = (torch.cat(f) for f in zip(*everything, strict=True))
+        assert obs.shape == (sum(range(1, 26)), 4, 6, 5)
+        seed, step = obs[:, -1, 0, 1].int(), obs[:, -1, 0, 0].int()
+        for age in range(4):  # the newest frame is the last; before the first one, the first is repeated
+            assert_array_equal(obs[:, 3 - age, 0, 0], (step - age).clamp(min=0))
+            assert_array_equal(next_obs[:, 3 - age, 0, 0], (step + 1 - age).clamp(min=0))
+        assert_array_equal(next_obs[:, 0, 0, 1], seed)
+        assert_array_equal(actions, ((step - 3).clamp(min=0) + seed) % 5)  # Cycling looks at the oldest frame
+        assert_array_equal(terminated, (step == seed) & (seed % 2 == 0))
+        for chosen in ([3], [2, 3, 7]):
+            transitions = reader.transitions(chosen)
+            trajectories = [reader[episode] for episode in chosen]
+            assert_array_equal(transitions.obs, np.concatenate([t.obs[:-1] for t in trajectories]))
+            assert_array_equal(transitions.next_obs, np.concatenate([t.obs[1:] for t in trajectories]))
+
+
+@pytest.mark.parametrize("chosen", [[4], [4, 5, 6], [1999, 0, 7, 8], None])
+def test_transitions(reader: DemoReader, chosen: list[int] | None) -> None:
+    transitions = reader.transitions(chosen)
+    trajectories = [reader[episode] for episode in (range(2000) if chosen is None else chosen)]
+    assert len(transitions) == sum(map(len, trajectories))
+    assert_array_equal(transitions.obs, np.concatenate([t.obs[:-1] for t in trajectories]))
+    assert_array_equal(transitions.next_obs, np.concatenate([t.obs[1:] for t in trajectories]))
+    assert_array_equal(transitions.labels, np.concatenate([t.actions for t in trajectories]))
+    assert_array_equal(transitions.rewards, np.concatenate([t.rewards for t in trajectories]))
+    ends = np.cumsum([len(t) for t in trajectories]) - 1
+    assert_array_equal(transitions.terminated[ends], [t.terminated for t in trajectories])
+    assert_array_equal(transitions.truncated[ends], [t.truncated for t in trajectories])
+    assert int((transitions.terminated | transitions.truncated).sum()) == len(trajectories)
+
+
+def test_transitions_of_one_episode_are_views(reader: DemoReader) -> None:
+    transitions = reader.transitions([48])
+    assert transitions.obs.untyped_storage().data_ptr() == transitions.next_obs.untyped_storage().data_ptr()
+
+
+def test_what_can_not_be_asked_for(reader: DemoReader) -> None:
+    with pytest.raises(InputError, match="MiB"):
+        reader.transitions(memory_limit=1 << 20)
+    with pytest.raises(InputError, match="no episodes"):
+        reader.transitions([])
+    with pytest.raises(InputError, match="the file has 2000"):
+        reader.transitions([2000])
+    with pytest.raises(InputError, match="hold out"):
+        reader.split(0.9999, np.random.default_rng(0))
+    assert list(reader.batches(8, np.random.default_rng(0), episodes=[])) == []
+
+
+def test_holding_out_a_little_holds_out_one(tmp_path: Path) -> None:
+    with DemoReader(record(tmp_path / "demos.h5", [0, 1, 2], 3)) as reader:
+        train, held_out = reader.split(0.01, np.random.default_rng(0))
+        assert (len(train), len(held_out)) == (2, 1)
+        assert len(reader.split(0, np.random.default_rng(0))[1]) == 0
