@@ -196,7 +196,7 @@ def test_measuring_is_remembered_and_judged(
 
 
 def test_verdicts() -> None:
-    # 20 episodes: the standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3, and 287.9 - 230 = 57.9
+    # The standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3; 287.9 - 230 = 57.9 is more.
     assert "far below" in str(verdict(Measured(230, 122, 20, -105), 287.9))
     assert verdict(Measured(230, 400, 20, -1000), 287.9) is None
     assert verdict(Measured(250, 122, 20, -105), 287.9) is None
