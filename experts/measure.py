@@ -56,8 +56,8 @@ def measure(
 def verdict(measured: Measured, published: float | None) -> str | None:
     """A warning where the expert is no better than random, or far below its published return; else None.
 
-    Far: by more than a tenth of the way from random to published, and by more than the standard error. (Two of
-    them would pass the zoo's PPO walker, which gets 245 +- 119 in some 20 episodes where 288 is published.)
+    Far: by more than a tenth of the way from random to published, and by more than the standard error. (Two
+    of them would pass the zoo's PPO walker, which gets 245 +- 119 in some 20 episodes where 288 is published.)
     """
     standard_error = measured.std / np.sqrt(measured.episodes)
     if measured.mean - 2 * standard_error <= measured.random_mean:
