@@ -229,7 +229,7 @@ class DemoWriter:
         try:
             os.posix_fallocate(self._disk, 0, end)
         except OSError as error:
-            kept = f"; {self._written['episodes']} episodes are kept" if self._written else ""
+            kept = f"; episodes kept: {self._written['episodes']}" if self._written else ""
             raise InputError(f"{self.path} can't be written: {error.strerror}{kept}") from error
         self._reserved = end
         if self._written:

@@ -33,7 +33,8 @@ class DemoReader:
     """
 
     def __init__(self, source: str | Path | h5py.File) -> None:
-        self._file = source if isinstance(source, h5py.File) else open_demos(Path(source))
+        self._owned = isinstance(source, str | Path)
+        self._file = open_demos(Path(source)) if isinstance(source, str | Path) else source
         self.info = read_info(self._file)
         names = [name for name in (*COLUMNS, "expert_actions") if name in self._file]
         self._columns = {name: self._file[name] for name in names}
@@ -161,7 +162,9 @@ class DemoReader:
         return selected
 
     def close(self) -> None:
-        self._file.close()
+        """Close the file, unless it is a writer's."""
+        if self._owned:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -167,6 +167,8 @@ def test_writer_is_readable_while_open(tmp_path: Path) -> None:
         assert (len(reader), reader.num_steps, len(writer), writer.num_steps) == (2, 7, 2, 7)
         assert_array_equal(reader[1].labels, [3, 2, 1])
         assert_array_equal(reader[0].labels, trajectory(4, 0).actions)  # labelled by its own actions
+        with reader:
+            pass  # which leaves the writer open
         with DemoReader(writer.path) as other:  # as another process would, while it is being written
             assert len(other) == 2
 
@@ -294,7 +296,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_recorded(tmp_path: Path) -> 
     (line,) = full.stdout.splitlines()
     kept = len(DemoReader(path))
     assert "can't be written: File too large" in line
-    assert f"{kept} episodes are kept" in line
+    assert line.endswith(f"episodes kept: {kept}")
     assert kept > 50
     assert validate(path) == []
 
