@@ -135,16 +135,18 @@ def make_env(env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render
     if atari:
         kwargs |= {"frameskip": 1}
         kwargs.setdefault("repeat_action_probability", 0.0)
+    if render_mode is not None:  # not every environment takes the keyword
+        kwargs["render_mode"] = render_mode
     try:
-        env: Env = gym.make(env_id, render_mode=render_mode, disable_env_checker=True, **kwargs)
+        env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
+        if atari:
+            env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
+            env = gym.wrappers.FrameStackObservation(env, stack_size=4)
     except TypeError as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {_one_line(error)}") from error
-    if not atari:
-        return env
-    preprocessed = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
-    return gym.wrappers.FrameStackObservation(preprocessed, stack_size=4)
+    return env
 
 
 def resolve_env_id(env_id: str) -> str:

@@ -37,6 +37,7 @@ class _Account:
 
     iterations: int = 0
     validation_steps: int = 0
+    dearest_iteration: int = 0
     dearest_validation: int = 0
     next_validation: int = 0
     next_checkpoint: int = 0
@@ -82,8 +83,8 @@ def train(
         return learner.env_steps or account.iterations
 
     def affordable() -> bool:
-        # What the dearest validation so far took is kept for the last one, so that the budget holds.
-        return spent() + account.dearest_validation < budget if learner.env_steps else spent() <= budget
+        # The budget holds: room is kept for one more iteration and for a validation after it.
+        return spent() + account.dearest_iteration + account.dearest_validation <= budget
 
     with (
         _continued(out / "metrics.jsonl", account.metrics_bytes) as metrics_file,
@@ -122,8 +123,10 @@ def train(
 
         validated = -1
         while affordable() and not learner.done and not interrupted():
+            before = learner.env_steps
             metrics = learner.step()
             account.iterations += 1
+            account.dearest_iteration = max(account.dearest_iteration, learner.env_steps - before)
             counts = {"iteration": account.iterations, "budget_steps": spent(), "env_steps": learner.env_steps}
             row = counts | {"expert_queries": learner.expert_queries} | metrics
             account.metrics_bytes += _append(metrics_file, row)

@@ -25,6 +25,8 @@ from imitate.datasets.errors import InputError
 
 __all__ = ["Pool"]
 
+logger = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.2
 
 Report = Callable[[int], None]
@@ -95,6 +97,7 @@ class Pool:
     ) -> None:
         if kind is not None:
             self._stop.set()
+            logger.info("stopping: jobs under way save what they have")
         try:
             self._executor.shutdown(cancel_futures=True)
         except KeyboardInterrupt:

@@ -1,0 +1,54 @@
+"""Environments that a reader can solve in the head, and where the zoo is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+torch.set_num_threads(1)
+
+
+class Identity(gym.Env[Any, Any]):
+    """Ten steps; the reward is 1 for naming the observation (Discrete), or minus the squared distance (Box)."""
+
+    def __init__(self, continuous: bool = False) -> None:
+        self.continuous = continuous
+        if continuous:
+            self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+            self.action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
+        else:
+            self.observation_space = spaces.Discrete(3)
+            self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self._steps = 0
+        self._obs = self.observation_space.sample()
+        return self._obs, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = -float((action[0] - self._obs[0]) ** 2) if self.continuous else float(action == self._obs)
+        self._steps += 1
+        self._obs = self.observation_space.sample()
+        return self._obs, reward, False, self._steps == 10, {}
+
+
+gym.register("Identity-v0", entry_point=Identity)
+gym.register("ContinuousIdentity-v0", entry_point=Identity, kwargs={"continuous": True})
+
+
+@pytest.fixture(scope="session")
+def zoo() -> Path:
+    """The rl-trained-agents folder; tests that need it skip where it is absent."""
+    folder = Path(os.environ.get("IMITATE_ZOO_DIR", "../shared/zoo")).resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no zoo at {folder}: set IMITATE_ZOO_DIR to an rl-trained-agents folder")
+    return folder

@@ -1,0 +1,162 @@
+"""Behavioural cloning and DAgger: the returns of what they learn, from experts that a reader can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from numpy.testing import assert_allclose
+
+from imitate.bc import BC, BCConfig, bc_loss
+from imitate.dagger import DAgger, DAggerConfig, mixing_coefficient
+from imitate.datasets.collect import collect
+from imitate.datasets.environments import SyncVecEnv, make_env
+from imitate.datasets.errors import InputError
+from imitate.datasets.hdf5 import DemoWriter
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Array, Trajectory
+from imitate.evaluate import evaluate
+from imitate.experts import load_expert
+from imitate.networks import ActorPolicy
+
+
+class Balancer:
+    """Balances CartPole by pushing the way that the pole falls: 500 in every episode."""
+
+    queries = 0
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        self.queries += len(obs)
+        return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
+
+
+class Namer:
+    """Names the observation of ContinuousIdentity: 0 in every episode."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return obs
+
+
+def recorded(tmp_path: Path, env_id: str, expert: Any, episodes: int) -> DemoReader:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, seed=0)
+    collect(expert, envs, tmp_path / "demos.h5", info, episodes=episodes)
+    return DemoReader(tmp_path / "demos.h5")
+
+
+def cloned(demos: DemoReader, **options: Any) -> BC:
+    learner = BC(BCConfig(**options), demos=demos, seed=0)
+    while not learner.done:
+        learner.step()
+    return learner
+
+
+def test_one_episode_of_the_bundled_expert_is_enough_for_500(tmp_path: Path) -> None:
+    learner = cloned(recorded(tmp_path, "CartPole-v1", load_expert("CartPole-v1:ppo"), 1))
+    assert learner.epoch == BCConfig().max_epochs  # nothing could be held out
+    assert evaluate(learner.policy, "CartPole-v1").mean == 500
+
+
+def test_continuous_actions_are_cloned_and_training_stops_by_the_held_out_loss(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 50)
+    learner = cloned(demos, patience=5, max_epochs=500, learning_rate=3e-3)
+    assert learner.epoch < 500
+    assert evaluate(learner.policy, "ContinuousIdentity-v0").mean > -0.05  # random: about -16
+
+
+def test_held_out_episodes_are_not_trained_on_and_the_best_policy_is_the_result(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 4)
+    learner = BC(BCConfig(holdout=0.25, patience=3, learning_rate=0.03), demos=demos, seed=0)
+    assert len(learner._heldout) == 1
+    assert set(learner._heldout).isdisjoint(learner._train)
+    losses = []
+    while not learner.done:
+        losses.append(learner.step()["heldout_loss"])
+    obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner._heldout))
+    with torch.no_grad():
+        loss = bc_loss(learner.policy, learner.policy.encoder.prepare(obs), labels).mean()
+    assert_allclose(float(loss), min(losses), rtol=1e-5)
+
+
+def test_pixels_are_cloned(tmp_path: Path) -> None:
+    space = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    rng = np.random.default_rng(0)
+    info = DemoInfo("Bright-v0", space, spaces.Discrete(2))
+    with DemoWriter(tmp_path / "pixels.h5", info) as writer:
+        for _ in range(10):
+            bright = rng.integers(0, 2, 21)
+            obs = rng.integers(0, 100, (21, 1, 36, 36)) + 150 * bright[:, None, None, None]
+            writer.append(Trajectory(obs.astype(np.uint8), bright[:-1], np.zeros(20, np.float32), False, True))
+    learner = cloned(DemoReader(tmp_path / "pixels.h5"), max_epochs=20, learning_rate=1e-3)
+    frames = np.stack([np.full((1, 36, 36), level, np.uint8) for level in (50, 200)])
+    assert learner.policy.act(frames, deterministic=True).tolist() == [0, 1]
+
+
+def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
+    policy = ActorPolicy(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), head="clipped", hidden=())
+    torch.nn.init.zeros_(policy.output.weight)
+    torch.nn.init.constant_(policy.output.bias, 0.25)  # acts 0.5
+    loss = bc_loss(policy, torch.zeros(1, 1), torch.tensor([[1.0]]))
+    assert_allclose(loss.item(), 0.25**2)  # (0.5 - 1) / 2 squared
+
+
+def dagger(tmp_path: Path, env_id: str, expert: Any, steps: int, **options: Any) -> tuple[DAgger, DemoWriter]:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
+    store = DemoWriter(tmp_path / "store.h5", info, expert_actions=True)
+    learner = DAgger(DAggerConfig(total_steps=steps, **options), envs=envs, expert=expert, store=store, seed=0)
+    while learner.env_steps < steps:
+        learner.step()
+    return learner, store
+
+
+@pytest.mark.parametrize("per", ["step", "episode"])
+def test_dagger_balances_with_any_callable_expert(tmp_path: Path, per: str) -> None:
+    expert = Balancer()
+    learner, store = dagger(tmp_path, "CartPole-v1", expert, 3_000, beta_per=per)
+    assert evaluate(learner.policy, "CartPole-v1").mean == 500
+    assert store.num_steps == learner.env_steps == learner.expert_queries == 3_000
+    store.close()
+
+
+def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: Path) -> None:
+    _, store = dagger(tmp_path, "CartPole-v1", Balancer(), 2_000, beta_schedule="constant", beta_rate=0.0)
+    for piece in store.reader():
+        assert piece.expert_actions is not None
+        np.testing.assert_array_equal(piece.expert_actions, Balancer().act(piece.obs[:-1]))
+    first = next(iter(store.reader()))
+    assert (first.actions != first.labels).any()  # an untrained learner acted in the first iteration
+    store.close()
+
+
+def test_the_experts_share() -> None:
+    shares = [[mixing_coefficient(s, r, n) for n in range(4)] for s, r in (("linear", 0.4), ("exponential", 0.5))]  # type: ignore[arg-type]
+    assert_allclose(shares, [[1, 0.6, 0.2, 0], [1, 0.5, 0.25, 0.125]])
+    assert_allclose([mixing_coefficient("inverse", 0.9, n) for n in range(3)], [1, 1 / 2, 1 / 3])
+    assert mixing_coefficient("constant", 0.3, 7) == 0.3
+
+
+def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
+    class Marker(Namer):
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+            return np.full_like(obs, 2.0)  # no fresh learner comes near this
+
+    _, store = dagger(
+        tmp_path, "ContinuousIdentity-v0", Marker(), 400,
+        steps_per_iteration=400, beta_schedule="constant", beta_rate=0.5, beta_per="episode",
+    )  # fmt: skip
+    by_expert = [(piece.actions == 2.0).mean() for piece in store.reader()]
+    assert set(by_expert) == {0.0, 1.0}
+    store.close()
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match=r"holdout must be in \[0, 1\), got 1"):
+        BCConfig(holdout=1.0)
+    with pytest.raises(InputError, match=r"beta_rate must be in \[0, 1\], got 2"):
+        DAggerConfig(beta_rate=2.0)
