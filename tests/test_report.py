@@ -15,12 +15,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from imitate.datasets.errors import InputError
 
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
 from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome, write_json
 from imitate.compare.sentences import duration, listed, number, summary
+from imitate.datasets.errors import InputError
 from imitate.video import record_video
 
 
@@ -299,7 +299,8 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     gym.register("Ball-v0", Ball)
     out = fill(tmp_path_factory.mktemp("report") / "out")
     for name in ("expert", *RETURNS):
-        record_video(Ball(), "Ball-v0", out / "videos" / f"{name}.mp4")
+        (shown,) = record_video(Ball(), "Ball-v0", out / "videos" / f"{name}.mp4")
+        write_json(out / "videos" / f"{name}.json", {"episode_return": shown})
     return write_report(out).as_uri()
 
 
@@ -319,6 +320,12 @@ def test_a_browser_shows_all_of_it(page_url: str, tmp_path: Path, width: int) ->
         assert page.evaluate(shown) == (["wide"] if width > 680 else ["narrow"]) * 2
         assert page.evaluate("document.documentElement.scrollWidth") == width  # no sideways scrolling
         assert page.evaluate("document.querySelectorAll('tbody tr').length") == 5
+        captions = page.evaluate(
+            "[...document.querySelectorAll('.film figcaption')].map(text => text.innerText)"
+        )
+        assert [" ".join(text.split()) for text in captions[:2]] == [
+            "Expert return 20 mean of all episodes 500", "BC return 20 mean of all episodes 400"
+        ]  # fmt: skip
         films = "[...document.querySelectorAll('video')].map(film => [film.duration, film.videoWidth])"
         assert [(math.floor(seconds), pixels) for seconds, pixels in page.evaluate(films)] == [(1, 180)] * 4
 

@@ -154,7 +154,7 @@ def _typical(comparison: Comparison, name: str, out: Path) -> Path | None:
 
 def _film(pool: Pool, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:
     path = out / "videos" / f"{name}.mp4"
-    if not path.exists():
+    if not path.with_suffix(".json").exists():
         pool.submit(f"video of {name}", work.film, comparison, path, run)
 
 

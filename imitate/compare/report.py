@@ -148,27 +148,12 @@ def _row(outcome: Outcome, learner: Learner) -> dict[str, Any]:
 def _films(outcome: Outcome) -> list[dict[str, Any]]:
     """The videos as data URLs: the expert's, then the learners' in their order."""
     films = []
-    names = {"expert": "Expert"} | {learner.algorithm: learner.title for learner in outcome.learners}
-    for name, title in names.items():
-        path = outcome.videos.get(name)
-        if path is None or path.stat().st_size > VIDEO_BYTES:
-            continue
-        learner = next((learner for learner in outcome.learners if learner.algorithm == name), None)
-        if learner is None:
-            assert outcome.expert is not None
-            first, mean, color = outcome.expert["evaluation"]["returns"][0], outcome.expert_mean, None
-        else:
-            shown = learner.typical
-            first, mean = shown.final["returns"][0], learner.mean
-            color = outcome.place(learner) % len(COLORS)
-        data = base64.b64encode(path.read_bytes()).decode("ascii")
-        films.append(
-            {
-                "title": title,
-                "first": first,
-                "mean": mean,
-                "color": color,
-                "url": f"data:video/mp4;base64,{data}",
-            }
-        )
+    about: dict[str, tuple[str, float | None, int | None]] = {"expert": ("Expert", outcome.expert_mean, None)}
+    for learner in outcome.learners:
+        about[learner.algorithm] = (learner.title, learner.mean, outcome.place(learner) % len(COLORS))
+    for name, (title, mean, color) in about.items():
+        path, shown = outcome.videos.get(name, (None, 0.0))
+        if path is not None and path.stat().st_size <= VIDEO_BYTES:
+            url = f"data:video/mp4;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+            films.append({"title": title, "shown": shown, "mean": mean, "color": color, "url": url})
     return films

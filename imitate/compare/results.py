@@ -117,6 +117,7 @@ class Outcome:
     expert    {"spec", "source", "published_return", "evaluation"}; None: no expert was named
     random    the Evaluation of random actions on the same episodes, as JSON
     failures  what went wrong: a line a job
+    videos    of the expert and the learners, with the return of what is shown
     """
 
     comparison: Comparison
@@ -124,7 +125,7 @@ class Outcome:
     expert: Mapping[str, Any] | None
     random: Mapping[str, Any]
     failures: Sequence[str]
-    videos: Mapping[str, Path]
+    videos: Mapping[str, tuple[Path, float]]
 
     @property
     def expert_mean(self) -> float | None:
@@ -179,7 +180,9 @@ def read_outcome(out: Path) -> Outcome:
     failures = [
         str(json.loads(path.read_text())["error"]) for path in sorted((out / "errors").glob("*.json"))
     ]
-    videos = {path.stem: path for path in sorted((out / "videos").glob("*.mp4"))}
+    videos = {}
+    for note in sorted((out / "videos").glob("*.json")):
+        videos[note.stem] = (note.with_suffix(".mp4"), float(json.loads(note.read_text())["episode_return"]))
     return Outcome(comparison, learners, references["expert"], references["random"], failures, videos)
 
 

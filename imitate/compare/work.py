@@ -162,18 +162,24 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
 
 
 def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
-    """A video of the first test episode: of the run's policy, or of the expert."""
+    """A video of the first test episode, of the run's policy or of the expert; its return in a .json beside.
+
+    That return may differ from the one in the test: alone an observation can be rounded otherwise than among
+    eight, and in some environments the last bit decides.
+    """
+    out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
-    record_video(
+    returns = record_video(
         policy,
         comparison.env_id,
         out,
         env_kwargs=comparison.env_kwargs,
         seed=TEST_SEED,
-        max_seconds=30,  # so small as this, a video takes about 200 KB of the report
+        max_seconds=40,  # and small: a video takes about 200 KB of the report
         width=400,
         crf=30,
     )
+    write_json(out.with_suffix(".json"), {"episode_return": returns[0]})
 
 
 def _part(comparison: Comparison, job: Job, part: int) -> list[tuple[int, float]] | None:
