@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from imitate.datasets.environments import episode_seeds
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoReader
-from imitate.datasets.trajectory import Trajectory
 
 from imitate.compare import Comparison, compare, work
 from imitate.compare.execute import execute
 from imitate.compare.plan import Job, jobs, validation
 from imitate.compare.pool import Pool
+from imitate.datasets.environments import episode_seeds
+from imitate.datasets.errors import InputError
+from imitate.datasets.hdf5 import DemoReader
+from imitate.datasets.trajectory import Trajectory
 from imitate.evaluate import TEST_SEED, VALIDATION_SEED
 
 EXPERT = "CartPole-v1:ppo"

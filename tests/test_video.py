@@ -13,10 +13,10 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from gymnasium import spaces
+
 from imitate.datasets.environments import episode_seeds, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
-
 from imitate.video import record_video
 
 # Box2D's SWIG types warn at import, in C, where a warning that is an error is a segmentation fault.
