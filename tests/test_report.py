@@ -19,7 +19,7 @@ from gymnasium import spaces
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
 from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome, write_json
-from imitate.compare.sentences import duration, listed, number, summary
+from imitate.compare.sentences import duration, listed, number, percent, summary
 from imitate.datasets.errors import InputError
 from imitate.video import record_video
 
@@ -157,6 +157,7 @@ def test_the_summary_says_who_won_how_the_others_did_and_what_it_took(tmp_path: 
         ({"bc": [[500.0, 500.0]]}, "each, BC ended, at a mean return of 500 ± 0: 100 %"),
         ({"bc": [[480.0, 500.0]], "ppo": [[470.0, 485.0]]}, "one seed does not tell BC and PPO apart"),
         ({"bc": [[400.0, 500.0]] * 3, "ppo": [[400.0, 490.0]] * 3}, "3 seeds do not tell BC and PPO apart"),
+        ({"bc": [[480.0, 500.0]], "ppo": [[-90.0, 10.0]]}, "(500). PPO ended below random actions. Per seed"),
         ({"ppo": [[90.0, 110.0]]}, "Per seed, PPO used none of the expert's actions and 12 s."),
     ],
 )
@@ -175,6 +176,7 @@ def test_numbers_are_for_people() -> None:
     values = [0.0, 3.14159, 42.0, -163.44, 12_345.6]
     assert [number(value) for value in values] == ["0", "3.14", "42", "−163.4", "12,346"]
     assert [duration(seconds) for seconds in (5.4, 600, 7_200)] == ["5 s", "10 min", "2.0 h"]
+    assert [percent(share) for share in (0.996, -0.82, -0.001)] == ["100 %", "−82 %", "0 %"]
     assert listed(["a", "b", "c"]) == "a, b and c"
 
 

@@ -16,7 +16,15 @@ import jinja2
 from imitate.algorithms import find
 from imitate.compare.figures import COLORS, draw_bars, draw_curves, inline_svg, save_png
 from imitate.compare.results import Learner, Outcome, read_outcome, write_json
-from imitate.compare.sentences import bars_in_words, curves_in_words, listed, number, points_in_words, summary
+from imitate.compare.sentences import (
+    bars_in_words,
+    curves_in_words,
+    listed,
+    number,
+    percent,
+    points_in_words,
+    summary,
+)
 from imitate.datasets.errors import InputError
 
 __all__ = ["write_report"]
@@ -134,7 +142,7 @@ def _row(outcome: Outcome, learner: Learner) -> dict[str, Any]:
         "summary": find(learner.algorithm).summary,
         "low": low,
         "high": high,
-        "share": None if share is None else f"{100 * share:.0f} %",
+        "share": None if share is None else percent(share),
         "best": number(learner.mean) == number(outcome.ranked()[0].mean),
         "seconds": learner.average("wall_seconds"),
         "queries": learner.average("expert_queries"),

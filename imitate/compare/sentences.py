@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from imitate.compare.results import Learner, Outcome
 
-__all__ = ["bars_in_words", "curves_in_words", "listed", "number", "points_in_words", "summary"]
+__all__ = [
+    "bars_in_words",
+    "curves_in_words",
+    "duration",
+    "listed",
+    "number",
+    "percent",
+    "points_in_words",
+    "summary",
+]
 
 
 def summary(outcome: Outcome) -> str:
@@ -32,19 +41,22 @@ def _way(outcome: Outcome, learner: Learner) -> str:
         return f"{_with_half(learner)} (random actions get {number(random)})"
     if share is None:
         return f"{_with_half(learner)} (random actions get {number(random)}, the expert {number(expert)})"
-    percent = f"{100 * share:.0f} %"
-    way = f"{percent} of the way from random actions ({number(random)}) to the expert ({number(expert)})"
+    way = (
+        f"{percent(share)} of the way from random actions ({number(random)}) to the expert ({number(expert)})"
+    )
     return f"{_with_half(learner)}: {way}"
 
 
 def _second(outcome: Outcome, level: Sequence[Learner], others: Sequence[Learner]) -> str:
     if not others:
         return ""
-    parts: list[str] = []
-    for learner in others:
+    reached = [learner for learner in others if (outcome.share(learner.mean) or 0) >= 0]
+    parts = []
+    for learner in reached:
         share = outcome.share(learner.mean)
-        reached = number(learner.mean) if share is None else f"{100 * share:.0f} %"
-        parts.append(f"{learner.title} {reached}" if parts else f"{learner.title} reached {reached}")
+        parts.append(f"{learner.title} {'' if parts else 'reached '}{_value(learner.mean, share)}")
+    if below := [learner.title for learner in others if learner not in reached]:
+        parts.append(f"{listed(below)} ended below random actions")
     best = level[0]
     close = [learner.title for learner in others if learner.ci95[1] >= best.ci95[0]]
     if not close:
@@ -62,6 +74,10 @@ def _third(outcome: Outcome) -> str:
         asked = asked if parts else f"used {asked} of the expert's actions"
         parts.append(f"{learner.title} {asked} and {duration(learner.average('wall_seconds'))}")
     return f"Per seed, {', '.join(parts)}."
+
+
+def _value(mean: float, share: float | None) -> str:
+    return number(mean) if share is None else percent(share)
 
 
 def curves_in_words(outcome: Outcome) -> str:
@@ -115,6 +131,10 @@ def number(value: float) -> str:
     size = abs(value)
     digits = 0 if size >= 1_000 or value == int(value) else 1 if size >= 10 else 2
     return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %".replace("-0 %", "0 %").replace("-", "−")
 
 
 def duration(seconds: float) -> str:
