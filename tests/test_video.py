@@ -19,9 +19,6 @@ from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
 from imitate.video import record_video
 
-# Box2D's SWIG types warn at import, in C, where a warning that is an error is a segmentation fault.
-pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")
-
 
 class Constant:
     """Does the same thing always."""

@@ -51,7 +51,7 @@ def _second(outcome: Outcome, level: Sequence[Learner], others: Sequence[Learner
     if not others:
         return ""
     reached = [learner for learner in others if (outcome.share(learner.mean) or 0) >= 0]
-    parts = []
+    parts: list[str] = []
     for learner in reached:
         share = outcome.share(learner.mean)
         parts.append(f"{learner.title} {'' if parts else 'reached '}{_value(learner.mean, share)}")
