@@ -97,9 +97,11 @@ class SyncVecEnv:
         truncated = np.zeros(self.num_envs, bool)
         for index, env in enumerate(self._envs):
             if self.running[index]:
-                final_obs[index], rewards[index], terminated[index], truncated[index], _ = env.step(actions[index])
+                final_obs[index], rewards[index], terminated[index], truncated[index], _ = env.step(
+                    actions[index]
+                )
         obs = final_obs.copy()
-        for index in np.flatnonzero(terminated | truncated):
+        for index in np.flatnonzero(terminated | truncated).tolist():
             self._begin_episode(index, obs)
         self._obs = obs
         return Step(obs, rewards, terminated, truncated, final_obs)
@@ -123,7 +125,9 @@ def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
         yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)
 
 
-def make_env(env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None) -> Env:
+def make_env(
+    env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
+) -> Env:
     """One environment. `module:Env-v0` imports `module` first; Atari ids get the standard preprocessing
     (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames), observations (4, 84, 84) uint8.
 
@@ -150,7 +154,7 @@ def make_env(env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render
 
 
 def resolve_env_id(env_id: str) -> str:
-    """The registered id for `env_id`; a version that is gone gives the newest one, with a notice.
+    """The registered id for `env_id`; an old version that is gone gives the newest one, with a notice.
 
     Raises InputError for an unknown id, naming the nearest known one.
     """
@@ -163,15 +167,21 @@ def resolve_env_id(env_id: str) -> str:
         try:
             __import__(module)
         except ImportError as error:
-            raise InputError(f"module {module!r} of environment {env_id!r} can't be imported: {error}") from error
+            raise InputError(
+                f"module {module!r} of environment {env_id!r} can't be imported: {error}"
+            ) from error
         return f"{module}:{resolve_env_id(name)}"
     if env_id in gym.registry:
         return env_id
-    base = env_id.rpartition("-v")[0] or env_id
-    versions = [spec for spec in gym.registry.values() if spec.id.rpartition("-v")[0] == base]
-    if not versions:
+    base, _, version = env_id.rpartition("-v")
+    newer = [
+        spec
+        for spec in gym.registry.values()
+        if version.isdigit() and spec.id.startswith(f"{base}-v") and (spec.version or 0) > int(version)
+    ]
+    if not newer:
         raise InputError(f"unknown environment {env_id!r}{did_you_mean(env_id, gym.registry)}")
-    newest = max(versions, key=lambda spec: spec.version or 0).id
+    newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
 
@@ -187,7 +197,9 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
     if isinstance(action_space, spaces.Discrete):
         return
     if not isinstance(action_space, spaces.Box):
-        raise InputError(f"action space {_name(action_space)} is not supported: wanted Discrete or Box; wrap the environment")
+        raise InputError(
+            f"action space {_name(action_space)} is not supported: wanted Discrete or Box; wrap the environment"
+        )
     if len(action_space.shape) != 1 or action_space.dtype.kind != "f" or not action_space.is_bounded():
         raise InputError(
             f"action space {action_space} is not supported: a Box of actions must be flat, of floats and bounded; "
@@ -201,7 +213,13 @@ def space_to_json(space: Space) -> dict[str, Any]:
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.Box):
         low, high = _compact(space.low), _compact(space.high)
-        return {"type": "Box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
+        return {
+            "type": "Box",
+            "low": low,
+            "high": high,
+            "shape": list(space.shape),
+            "dtype": str(space.dtype),
+        }
     raise InputError(f"space {_name(space)} can't be stored: wanted Box or Discrete")
 
 
@@ -228,7 +246,7 @@ def _name(space: Space) -> str:
 
 
 def _is_atari(env_id: str) -> bool:
-    entry_point = gym.spec(env_id).entry_point
+    entry_point = gym.spec(env_id.rpartition(":")[2]).entry_point
     return isinstance(entry_point, str) and entry_point.startswith("ale_py")
 
 

@@ -59,7 +59,9 @@ class Trajectory:
                 f"got {len(self.obs)}"
             )
         if self.rewards.shape != (steps,):
-            raise InputError(f"a trajectory of {steps} actions needs rewards of shape ({steps},), got {self.rewards.shape}")
+            raise InputError(
+                f"a trajectory of {steps} actions needs rewards of shape ({steps},), got {self.rewards.shape}"
+            )
         if self.expert_actions is not None and self.expert_actions.shape != self.actions.shape:
             raise InputError(
                 f"expert_actions must have the shape of actions {self.actions.shape}, got {self.expert_actions.shape}"
@@ -67,7 +69,9 @@ class Trajectory:
         for name in ("obs", "actions", "rewards", "expert_actions"):
             array = getattr(self, name)
             if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise InputError(f"{name} of a trajectory hold NaN or infinity; drop the episode or repair its source")
+                raise InputError(
+                    f"{name} of a trajectory hold NaN or infinity; drop the episode or repair its source"
+                )
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -25,6 +25,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from tqdm import tqdm
 
@@ -49,6 +50,7 @@ ALGORITHMS = {
     "ars": "sb3_contrib.ARS",
 }
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
+NEVER = 10**9
 _VALIDATION_SEED, _TEST_SEED = 10_000, 20_000
 
 
@@ -121,7 +123,7 @@ def train_expert(
     try:
         if model.num_timesteps < total_steps:
             remaining = total_steps - model.num_timesteps
-            model.learn(remaining, callback=keeper, reset_num_timesteps=False, log_interval=None)
+            model.learn(remaining, callback=keeper, reset_num_timesteps=False, log_interval=NEVER)
             keeper.validate_and_save()
     except KeyboardInterrupt:
         interrupted = True
@@ -168,9 +170,9 @@ def _build(algorithm: str, venv: VecEnv, seed: int, hyperparameters: Mapping[str
     if arguments.pop("action_noise_std", None) is not None:
         from stable_baselines3.common.noise import NormalActionNoise
 
-        size = venv.action_space.shape[0]
+        size = np.prod(venv.action_space.shape or ())
         arguments["action_noise"] = NormalActionNoise(
-            np.zeros(size), np.full(size, hyperparameters["action_noise_std"])
+            np.zeros(int(size)), np.full(int(size), hyperparameters["action_noise_std"])
         )
     policy = arguments.pop("policy", "MlpPolicy")
     try:
@@ -263,7 +265,11 @@ class _KeepBest(BaseCallback):
             "updates": model._n_updates,
             "best": self._best,
             "next_validation": self._next_validation,
-            "statistics": None if normalize is None else _statistics(normalize),
+            "statistics": None
+            if normalize is None
+            else [
+                (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count)) for m in _moments(normalize)
+            ],
         }
         if with_buffer and isinstance(model, OffPolicyAlgorithm):
             buffer = model.replay_buffer
@@ -272,7 +278,7 @@ class _KeepBest(BaseCallback):
             arrays = {
                 k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows
             }
-            np.savez(folder / "replay.tmp.npz", **arrays)
+            np.savez(folder / "replay.tmp.npz", allow_pickle=False, **arrays)
             (folder / "replay.tmp.npz").replace(folder / "replay.npz")
             state |= {"buffer_position": buffer.pos, "buffer_full": buffer.full}
         torch.save(state, folder / f"{name}.tmp")
@@ -284,15 +290,13 @@ class _KeepBest(BaseCallback):
         model.num_timesteps, model._n_updates = state["num_timesteps"], state["updates"]
         normalize = model.get_vec_normalize_env()
         if normalize is not None:
-            for moments, values in zip(
-                (normalize.obs_rms, normalize.ret_rms), state["statistics"], strict=True
-            ):
-                moments.mean, moments.var, moments.count = values[0].numpy(), values[1].numpy(), values[2]
+            for rms, values in zip(_moments(normalize), state["statistics"], strict=True):
+                rms.mean, rms.var, rms.count = values[0].numpy(), values[1].numpy(), values[2]
         return state
 
 
-def _statistics(normalize: VecNormalize) -> list[tuple[torch.Tensor, torch.Tensor, float]]:
-    return [
-        (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count))
-        for m in (normalize.obs_rms, normalize.ret_rms)
-    ]
+def _moments(normalize: VecNormalize) -> list[RunningMeanStd]:
+    assert isinstance(normalize.obs_rms, RunningMeanStd), (
+        "observations are Box or Discrete: see check_supported"
+    )
+    return [normalize.obs_rms, normalize.ret_rms]

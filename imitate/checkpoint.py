@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     skeleton = _take_out(state, "", tensors)
     temporary = path.with_name(path.name + ".tmp")
     save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def load_state(path: Path) -> dict[str, Any]:

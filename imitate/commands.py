@@ -29,7 +29,6 @@ from imitate.policy import load_policy
 
 __all__ = ["collect", "compare", "data", "evaluate", "expert", "quickstart", "train"]
 
-Positional = tyro.conf.Positional
 JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpec(
     nargs=1,
     metavar="JSON",
@@ -41,7 +40,7 @@ JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpe
 
 def collect(argv: list[str]) -> int:
     def command(
-        expert: Positional[str],
+        expert: tyro.conf.Positional[str],
         /,
         out: Path,
         episodes: int | None = None,
@@ -95,7 +94,7 @@ def collect(argv: list[str]) -> int:
 
 
 def data(argv: list[str]) -> int:
-    def info(file: Positional[Path], /, json: bool = False) -> int:
+    def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
         """Describe demonstrations: episodes, steps, returns, spaces, expert, size.
 
         Args:
@@ -105,7 +104,7 @@ def data(argv: list[str]) -> int:
         _report(describe(file), as_json=json)
         return 0
 
-    def check(file: Positional[Path], /, json: bool = False) -> int:
+    def check(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
         """Check every invariant of demonstrations; status 2 if one is broken.
 
         Args:
@@ -126,7 +125,7 @@ def data(argv: list[str]) -> int:
 class TrainArguments:
     """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
 
-    algorithm: Positional[str]
+    algorithm: tyro.conf.Positional[str]
     """bc, dagger or ppo"""
     out: Path
     """the run folder to write"""
@@ -167,21 +166,31 @@ def train(argv: list[str]) -> int:
     names = {"-h", "--help"} & set(argv)
     if not argv or argv[0].startswith("-"):
         if not names:
-            raise InputError(f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`")
+            raise InputError(
+                f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
+            )
         argv = ["ppo", *argv]
     config_class = find(argv[0]).config
     env_id = _option(argv, "--env")
     defaults = preset(argv[0], resolve_env_id(env_id)) if env_id else {}
     fields = {field.name for field in dataclasses.fields(config_class)}
-    base = config_class(**{k: tuple(v) if isinstance(v, list) else v for k, v in defaults.items() if k in fields})
+    base = config_class(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in defaults.items() if k in fields}
+    )
     arguments_class = dataclasses.make_dataclass(
         "Arguments",
         [
             ("run", tyro.conf.OmitArgPrefixes[TrainArguments]),
-            ("hyperparameters", tyro.conf.OmitArgPrefixes[config_class], dataclasses.field(default=base)),  # type: ignore[valid-type]
+            (
+                "hyperparameters",
+                Annotated[config_class, tyro.conf.OmitArgPrefixes],
+                dataclasses.field(default=base),
+            ),
         ],
     )
-    arguments: Any = tyro.cli(arguments_class, args=argv, prog="imitate train", description=TrainArguments.__doc__)
+    arguments: Any = tyro.cli(
+        arguments_class, args=argv, prog="imitate train", description=TrainArguments.__doc__
+    )
     run: TrainArguments = arguments.run
     config = arguments.hyperparameters
     changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
@@ -243,19 +252,24 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
         def progress(spent: int, metrics: dict[str, float]) -> None:
             bar.update(spent - bar.n)
             shown = ("epoch", "train_return", "loss", "heldout_loss", "agreement")
-            bar.set_postfix({name: f"{metrics[name]:.4g}" for name in shown if name in metrics}, refresh=False)
+            bar.set_postfix(
+                {name: f"{metrics[name]:.4g}" for name in shown if name in metrics}, refresh=False
+            )
 
         finished = execute(experiment, out, resume=resume, progress=progress)
     if not finished:
         print(f"imitate: interrupted and saved; go on with `imitate train --resume {out}`", file=sys.stderr)
         return 130
-    print(f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`", file=sys.stderr)
+    print(
+        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`",
+        file=sys.stderr,
+    )
     return 0
 
 
 def evaluate(argv: list[str]) -> int:
     def command(
-        subject: Positional[str],
+        subject: tyro.conf.Positional[str],
         /,
         episodes: int = 20,
         seed: int = TEST_SEED,
@@ -284,7 +298,13 @@ def evaluate(argv: list[str]) -> int:
         if video is not None and video.exists():
             raise InputError(f"{video} exists; choose another --video")
         result = measure(
-            policy, env_id, episodes=episodes, seed=seed, env_kwargs=kwargs, num_envs=num_envs, deterministic=deterministic
+            policy,
+            env_id,
+            episodes=episodes,
+            seed=seed,
+            env_kwargs=kwargs,
+            num_envs=num_envs,
+            deterministic=deterministic,
         )
         if video is not None:
             from imitate.video import record_video
@@ -292,7 +312,9 @@ def evaluate(argv: list[str]) -> int:
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
         run = Path(subject)
         if (run / "config.json").exists():
-            (run / "evaluation.json").write_text(_json({"env_id": env_id, "seed": seed} | result.to_json()) + "\n")
+            (run / "evaluation.json").write_text(
+                _json({"env_id": env_id, "seed": seed} | result.to_json()) + "\n"
+            )
         if json:
             _print_json(result.to_json())
         else:
@@ -313,7 +335,7 @@ def expert(argv: list[str]) -> int:
         _print_json(names) if json else print("\n".join(names))
         return 0
 
-    def show(spec: Positional[str], /, measure: bool = True, json: bool = False) -> int:
+    def show(spec: tyro.conf.Positional[str], /, measure: bool = True, json: bool = False) -> int:
         """What is known of an expert, with its measured return.
 
         Args:
@@ -382,9 +404,12 @@ def compare(argv: list[str]) -> int:
         expert: str | None = None,
         algorithms: tuple[str, ...] = ("bc", "dagger", "ppo"),
         seeds: int = 3,
-        budget: int = 100_000,
-        episodes: int = 50,
+        budget: int = 50_000,
+        episodes: int = 20,
+        num_envs: int | None = None,
         env_kwargs: JsonObject | None = None,
+        hyperparameters: JsonObject | None = None,
+        device: Literal["cpu", "cuda"] = "cpu",
         workers: int | None = None,
         json: bool = False,
     ) -> int:
@@ -393,26 +418,36 @@ def compare(argv: list[str]) -> int:
         Args:
             env: a Gymnasium id
             out: the folder of the report; the same again goes on where it was interrupted
-            expert: who is imitated; by default the bundled expert of the environment
+            expert: who is imitated; by default the bundled expert of the environment, if there is one
             algorithms: which learners
             seeds: how many seeds of each
             budget: environment steps of each run: demonstrations, training and validation together
             episodes: episodes of the final test, with the same seeds for everyone
+            num_envs: environments that a learner steps side by side; by default the preset's
             env_kwargs: keywords of the environment, as a JSON object
+            hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
+            device: where the networks are
             workers: processes; by default one a core
             json: print the summary as JSON
         """
+        env_id = resolve_env_id(env)
         comparison = Comparison(
-            env_id=resolve_env_id(env),
-            expert=expert or resolve_env_id(env),
-            algorithms=algorithms,
+            env_id,
+            algorithms,
+            expert=expert or (env_id if env_id in known_experts() else None),
+            env_kwargs=env_kwargs or {},
             seeds=seeds,
             budget=budget,
             episodes=episodes,
-            env_kwargs=env_kwargs or {},
-            **({} if workers is None else {"workers": workers}),
+            num_envs=num_envs,
+            device=device,
+            hyperparameters=hyperparameters or {},
         )
-        report = run_comparison(comparison, out)
+        try:
+            report = run_comparison(comparison, out, workers=workers)
+        except KeyboardInterrupt:
+            print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
+            return 130
         _print_json(_read_json(out / "summary.json")) if json else print(report)
         return 0
 
@@ -420,17 +455,20 @@ def compare(argv: list[str]) -> int:
 
 
 def quickstart(argv: list[str]) -> int:
-    def command(out: Path = Path("quickstart"), seeds: int = 2, workers: int | None = None) -> int:
+    def command(
+        out: Path = Path("quickstart"), seeds: int = 2, workers: int | None = None, json: bool = False
+    ) -> int:
         """BC, DAgger and PPO on CartPole-v1 with the bundled expert; prints where the report is.
 
         Args:
             out: the folder of the report
             seeds: how many seeds of each learner
             workers: processes; by default one a core
+            json: print the summary as JSON
         """
-        options = [] if workers is None else ["--workers", str(workers)]
-        arguments = ["--env", "CartPole-v1", "--out", str(out), "--seeds", str(seeds), "--budget", "100000"]
-        return compare(arguments + options)
+        arguments = ["--env", "CartPole-v1", "--out", str(out), "--seeds", str(seeds)]
+        arguments += [] if workers is None else ["--workers", str(workers)]
+        return compare(arguments + (["--json"] if json else []))
 
     return _run(command, argv, "quickstart")
 
@@ -445,7 +483,9 @@ def _subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: 
         print(f"usage: imitate {name} {'|'.join(commands)} [options]")
         return 0 if argv else 2
     if argv[0] not in commands:
-        raise InputError(f"unknown command `imitate {name} {argv[0]}`{did_you_mean(argv[0], commands)}; known: {', '.join(commands)}")
+        raise InputError(
+            f"unknown command `imitate {name} {argv[0]}`{did_you_mean(argv[0], commands)}; known: {', '.join(commands)}"
+        )
     return _run(commands[argv[0]], argv[1:], f"{name} {argv[0]}")
 
 

@@ -105,6 +105,7 @@ class DAgger:
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=config.learning_rate, fused=True)
         self.iteration = 0
         self.expert_queries = 0
+        self._experts_turn = np.zeros(envs.num_envs, bool)
         self.sampler = Sampler(envs, seed)
         self._reseed()
 
@@ -122,11 +123,18 @@ class DAgger:
         on_new_states = self._agreement(rollout.flat_obs, labels)
         for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
             self.store.append(segment)
-        if self.iteration == 0:  # statistics of the expert's states; fixed from here, so that labels keep their inputs
+        if (
+            self.iteration == 0
+        ):  # statistics of the expert's states; fixed from here, so that labels keep their inputs
             self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
         loss = self._train()
         self.iteration += 1
-        metrics = {"beta": self._beta, "loss": loss, "agreement": on_new_states, "states": float(self.store.num_steps)}
+        metrics = {
+            "beta": self._beta,
+            "loss": loss,
+            "agreement": on_new_states,
+            "states": float(self.store.num_steps),
+        }
         return metrics | self.sampler.pop_episodes()
 
     def _train(self) -> float:
@@ -162,7 +170,6 @@ class DAgger:
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
-        self._experts_turn = np.zeros(self.sampler.envs.num_envs, bool)
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:

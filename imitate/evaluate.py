@@ -73,7 +73,7 @@ class RandomPolicy:
 
     def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
         if isinstance(self._space, spaces.Discrete):
-            return self._rng.integers(self._space.n, size=len(obs)) + self._space.start
+            return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
         assert isinstance(self._space, spaces.Box)
         shape = (len(obs), *self._space.shape)
         return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)

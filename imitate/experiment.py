@@ -66,9 +66,13 @@ class Experiment:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         if "demos" in algorithm.needs and self.demos is None:
-            raise InputError(f"{self.algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)")
+            raise InputError(
+                f"{self.algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)"
+            )
         if "expert" in algorithm.needs and self.expert is None:
-            raise InputError(f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)")
+            raise InputError(
+                f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)"
+            )
         if self.init is not None and "policy" not in algorithm.optional:
             raise InputError(f"{self.algorithm} does not start from another policy: --init is for ppo")
 
@@ -144,8 +148,8 @@ def execute(
             check_expert(handed["expert"], experiment.env_id, experiment.env_kwargs)
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
-        if not resume or not out.exists():
-            out.mkdir(parents=True)
+        if not (out / "config.json").exists():
+            out.mkdir(parents=True, exist_ok=True)
             experiment.write(out / "config.json")
         if "store" in algorithm.needs:
             handed["store"] = stack.enter_context(_store(out, experiment, handed["envs"]))
@@ -185,12 +189,16 @@ def preset(algorithm: str, env_id: str) -> dict[str, Any]:
 def check_demos(demos: DemoReader, env_id: str) -> None:
     """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
     if demos.info.env_id != env_id:
-        raise InputError(f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`")
+        raise InputError(
+            f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
+        )
     env = make_env(env_id, demos.info.env_kwargs)
     for name in ("observation_space", "action_space"):
         recorded, now = getattr(demos.info, name), getattr(env, name)
         if recorded != now:
-            raise InputError(f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again")
+            raise InputError(
+                f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again"
+            )
     env.close()
 
 
@@ -199,7 +207,11 @@ def check_expert(expert: Expert, env_id: str, env_kwargs: Mapping[str, Any]) -> 
     env = make_env(env_id, env_kwargs)
     for name in ("observation_space", "action_space"):
         has, wanted = getattr(expert, name), getattr(env, name)
-        if (has.shape, has.dtype, getattr(has, "n", 0)) != (wanted.shape, wanted.dtype, getattr(wanted, "n", 0)):
+        if (has.shape, has.dtype, getattr(has, "n", 0)) != (
+            wanted.shape,
+            wanted.dtype,
+            getattr(wanted, "n", 0),
+        ):
             raise InputError(
                 f"{expert.source} is an expert of {expert.env_id}: its {name} is {has}, that of {env_id} is {wanted}; "
                 "choose another --expert"
@@ -218,7 +230,9 @@ def _initial_policy(experiment: Experiment) -> ActorPolicy:
     policy = load_policy(experiment.init)
     env = make_env(experiment.env_id, experiment.env_kwargs)
     if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
-        raise InputError(f"the policy of {experiment.init} has other spaces than {experiment.env_id}; start from another run")
+        raise InputError(
+            f"the policy of {experiment.init} has other spaces than {experiment.env_id}; start from another run"
+        )
     env.close()
     return policy.train()
 

@@ -127,7 +127,11 @@ def train(
             metrics = learner.step()
             account.iterations += 1
             account.dearest_iteration = max(account.dearest_iteration, learner.env_steps - before)
-            counts = {"iteration": account.iterations, "budget_steps": spent(), "env_steps": learner.env_steps}
+            counts = {
+                "iteration": account.iterations,
+                "budget_steps": spent(),
+                "env_steps": learner.env_steps,
+            }
             row = counts | {"expert_queries": learner.expert_queries} | metrics
             account.metrics_bytes += _append(metrics_file, row)
             for name, value in metrics.items():

@@ -27,7 +27,7 @@ class Identity(gym.Env[Any, Any]):
             self.observation_space = spaces.Discrete(3)
             self.action_space = spaces.Discrete(3)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
         super().reset(seed=seed)
         self.observation_space.seed(seed)
         self._steps = 0

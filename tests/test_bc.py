@@ -91,7 +91,9 @@ def test_pixels_are_cloned(tmp_path: Path) -> None:
         for _ in range(10):
             bright = rng.integers(0, 2, 21)
             obs = rng.integers(0, 100, (21, 1, 36, 36)) + 150 * bright[:, None, None, None]
-            writer.append(Trajectory(obs.astype(np.uint8), bright[:-1], np.zeros(20, np.float32), False, True))
+            writer.append(
+                Trajectory(obs.astype(np.uint8), bright[:-1], np.zeros(20, np.float32), False, True)
+            )
     learner = cloned(DemoReader(tmp_path / "pixels.h5"), max_epochs=20, learning_rate=1e-3)
     frames = np.stack([np.full((1, 36, 36), level, np.uint8) for level in (50, 200)])
     assert learner.policy.act(frames, deterministic=True).tolist() == [0, 1]
@@ -109,7 +111,9 @@ def dagger(tmp_path: Path, env_id: str, expert: Any, steps: int, **options: Any)
     envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
     store = DemoWriter(tmp_path / "store.h5", info, expert_actions=True)
-    learner = DAgger(DAggerConfig(total_steps=steps, **options), envs=envs, expert=expert, store=store, seed=0)
+    learner = DAgger(
+        DAggerConfig(total_steps=steps, **options), envs=envs, expert=expert, store=store, seed=0
+    )
     while learner.env_steps < steps:
         learner.step()
     return learner, store
@@ -135,7 +139,9 @@ def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: P
 
 
 def test_the_experts_share() -> None:
-    shares = [[mixing_coefficient(s, r, n) for n in range(4)] for s, r in (("linear", 0.4), ("exponential", 0.5))]  # type: ignore[arg-type]
+    shares = [
+        [mixing_coefficient(s, r, n) for n in range(4)] for s, r in (("linear", 0.4), ("exponential", 0.5))
+    ]  # type: ignore[arg-type]
     assert_allclose(shares, [[1, 0.6, 0.2, 0], [1, 0.5, 0.25, 0.125]])
     assert_allclose([mixing_coefficient("inverse", 0.9, n) for n in range(3)], [1, 1 / 2, 1 / 3])
     assert mixing_coefficient("constant", 0.3, 7) == 0.3

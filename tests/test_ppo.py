@@ -31,9 +31,13 @@ def test_identity_discrete() -> None:
     assert evaluate(learner.policy, "Identity-v0", episodes=20).mean == 10
 
 
-@pytest.mark.parametrize("options", [{}, {"head": "squashed"}, {"clip_value": True, "normalize_rewards": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"head": "squashed"}, {"clip_value": True, "normalize_rewards": True}]
+)
 def test_identity_continuous(options: dict[str, object]) -> None:
-    learner = trained("ContinuousIdentity-v0", 12_000, num_steps=64, learning_rate=3e-3, log_std_init=-0.5, **options)
+    learner = trained(
+        "ContinuousIdentity-v0", 12_000, num_steps=64, learning_rate=3e-3, log_std_init=-0.5, **options
+    )
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
 
 
@@ -45,7 +49,8 @@ def test_cartpole_within_40_000_steps() -> None:
 
 def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
     weights = [
-        torch.cat([p.flatten() for p in trained("CartPole-v1", 2_000, seed).policy.parameters()]) for seed in (0, 0, 1)
+        torch.cat([p.flatten() for p in trained("CartPole-v1", 2_000, seed).policy.parameters()])
+        for seed in (0, 0, 1)
     ]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
@@ -70,7 +75,9 @@ def test_truncation_is_valued_by_the_true_final_observation() -> None:
 
 
 def test_a_policy_that_is_handed_in_is_kept_while_the_value_function_warms_up() -> None:
-    policy = ActorPolicy(envs("CartPole-v1").single_observation_space, envs("CartPole-v1").single_action_space)
+    policy = ActorPolicy(
+        envs("CartPole-v1").single_observation_space, envs("CartPole-v1").single_action_space
+    )
     before = [parameter.clone() for parameter in policy.parameters()]
     learner = PPO(PPOConfig(value_warmup=1, num_steps=16), envs=envs("CartPole-v1"), seed=0, policy=policy)
     learner.step()

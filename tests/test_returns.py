@@ -45,7 +45,9 @@ def test_lambda_weighs_the_deltas() -> None:
 
 
 @given(st.integers(1, 20), st.integers(0, 2**31), st.floats(0, 1))
-def test_with_lambda_one_it_is_the_discounted_return_minus_the_value(steps: int, seed: int, gamma: float) -> None:
+def test_with_lambda_one_it_is_the_discounted_return_minus_the_value(
+    steps: int, seed: int, gamma: float
+) -> None:
     rng = np.random.default_rng(seed)
     rewards, values = rng.normal(size=(2, steps, 1))
     terminated = np.zeros((steps, 1), bool)

@@ -24,7 +24,13 @@ from imitate.run import train
 
 RUNS: dict[str, dict[str, Any]] = {
     "ppo": {"budget": 12_000, "eval_every": 2_000, "eval_episodes": 2, "checkpoint_every": 1_024},
-    "dagger": {"expert": "CartPole-v1:ppo", "budget": 6_000, "eval_every": 3_000, "eval_episodes": 2, "checkpoint_every": 900},
+    "dagger": {
+        "expert": "CartPole-v1:ppo",
+        "budget": 6_000,
+        "eval_every": 3_000,
+        "eval_episodes": 2,
+        "checkpoint_every": 900,
+    },
 }
 
 SCRIPT = """
@@ -36,7 +42,12 @@ execute(Experiment.read(Path(sys.argv[1])), Path(sys.argv[2]), resume=True)
 
 
 def digest(run: Path) -> dict[str, str]:
-    names = ("policy/policy.safetensors", "last_policy/policy.safetensors", "metrics.jsonl", "evaluations.jsonl")
+    names = (
+        "policy/policy.safetensors",
+        "last_policy/policy.safetensors",
+        "metrics.jsonl",
+        "evaluations.jsonl",
+    )
     return {name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in names}
 
 
@@ -66,7 +77,9 @@ def _lines(path: Path) -> int:
 
 
 def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
-    experiment = Experiment.create("ppo", "Identity-v0", budget=4_000, seed=3, hyperparameters={"num_steps": 16})
+    experiment = Experiment.create(
+        "ppo", "Identity-v0", budget=4_000, seed=3, hyperparameters={"num_steps": 16}
+    )
     execute(experiment, tmp_path / "a")
     execute(Experiment.read(tmp_path / "a" / "config.json"), tmp_path / "b")
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
@@ -99,7 +112,9 @@ def _policy() -> ActorPolicy:
     return ActorPolicy(spaces.Discrete(2), spaces.Discrete(2))
 
 
-def test_demonstrations_training_and_validation_share_the_budget_and_the_best_policy_is_kept(tmp_path: Path) -> None:
+def test_demonstrations_training_and_validation_share_the_budget_and_the_best_policy_is_kept(
+    tmp_path: Path,
+) -> None:
     learner = Counter(_policy())
 
     def validate(policy: ActorPolicy) -> Evaluation:  # 7 steps; best at 40 steps of training
@@ -128,13 +143,15 @@ def test_ctrl_c_saves_and_resuming_finishes(tmp_path: Path) -> None:
     fresh = Counter(_policy())
     assert train(fresh, tmp_path, budget=100, resume=True)
     assert fresh.env_steps == 100
-    assert [json.loads(line)["env_steps"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == list(
-        range(10, 101, 10)
-    )
+    assert [
+        json.loads(line)["env_steps"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+    ] == list(range(10, 101, 10))
 
 
 def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
-    execute(Experiment.create("dagger", "CartPole-v1", expert="CartPole-v1:ppo", budget=4_000), tmp_path / "clone")
+    execute(
+        Experiment.create("dagger", "CartPole-v1", expert="CartPole-v1:ppo", budget=4_000), tmp_path / "clone"
+    )
     tuned = Experiment.create(
         "ppo", "CartPole-v1", budget=6_000, eval_every=1_000, eval_episodes=2, init=str(tmp_path / "clone")
     )

@@ -1,0 +1,52 @@
+"""DAgger with an expert of your own: anything with `act(obs)` will do. Takes seconds.
+
+python examples/02_dagger.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from imitate.dagger import DAgger, DAggerConfig
+from imitate.datasets import Array, DemoInfo, DemoWriter, SyncVecEnv, make_env
+from imitate.evaluate import evaluate
+
+ENV = "CartPole-v1"
+
+
+class PushTowardsTheFall:
+    """A hand-written expert: push the cart the way that the pole falls. obs: x, x', angle, angle'."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
+
+
+def main() -> float:
+    expert = PushTowardsTheFall()
+    envs = SyncVecEnv([lambda: make_env(ENV)] * 8)
+    info = DemoInfo(ENV, envs.single_observation_space, envs.single_action_space)
+    folder = Path(tempfile.mkdtemp(prefix="imitate-"))
+
+    # The aggregated data stay on disk: every state that was visited, and what the expert would have done there.
+    with DemoWriter(folder / "aggregated.h5", info, expert_actions=True) as store:
+        config = DAggerConfig(total_steps=4_000, beta_schedule="exponential", beta_rate=0.5)
+        learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
+        while learner.env_steps < config.total_steps:
+            metrics = learner.step()
+            print(
+                f"{learner.env_steps:5d} steps, {learner.expert_queries:5d} queries: expert acts "
+                f"{metrics['beta']:.0%}, learner agrees {metrics['agreement']:.0%}"
+            )
+
+    result = evaluate(learner.policy, ENV, episodes=20)
+    print(
+        f"learner {result.mean:.1f}, expert {evaluate(expert, ENV, episodes=20).mean:.1f}; data in {folder}"
+    )
+    return result.mean
+
+
+if __name__ == "__main__":
+    main()
