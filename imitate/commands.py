@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import io
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -188,9 +192,8 @@ def train(argv: list[str]) -> int:
             ),
         ],
     )
-    arguments: Any = tyro.cli(
-        arguments_class, args=argv, prog="imitate train", description=TrainArguments.__doc__
-    )
+    arguments_class.__doc__ = TrainArguments.__doc__
+    arguments = _parse(arguments_class, argv, "train")
     run: TrainArguments = arguments.run
     config = arguments.hyperparameters
     changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
@@ -474,8 +477,26 @@ def quickstart(argv: list[str]) -> int:
 
 
 def _run(command: Callable[..., int], argv: list[str], name: str) -> int:
+    @functools.wraps(command)
+    def parsed(*args: Any, **kwargs: Any) -> Callable[[], int]:
+        return partial(command, *args, **kwargs)
+
     argv = ["--no-deterministic" if argument == "--stochastic" else argument for argument in argv]
-    return tyro.cli(command, args=argv, prog=f"imitate {name}")
+    call: Callable[[], int] = _parse(parsed, argv, name)
+    return call()
+
+
+def _parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
+    """`target` called with the options of the command line; a mistake in them becomes one line like any other."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return tyro.cli(target, args=argv, prog=f"imitate {name}")
+    except SystemExit as error:
+        if error.code != 2:
+            raise
+        frame = r"[\u2500-\u257f]+|\x1b\[[0-9;]*m"
+        raise InputError(" ".join(re.sub(frame, " ", errors.getvalue()).split())) from None
 
 
 def _subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:
