@@ -23,18 +23,26 @@ _READ_BYTES = 1 << 22
 _BLOCKS = 64  # pieces of the file, far apart, that mix in a window of the streaming shuffle
 
 
-def read_rows(dataset: h5py.Dataset, start: int, stop: int) -> Array:
-    """Rows [start, stop). Raises InputError where the file is damaged there, or a number is not finite."""
-    where = f"{dataset.file.filename}: rows {start} to {stop} of {dataset.name}"
+def read_rows(dataset: h5py.Dataset, start: int, stop: int, into: Array | None = None) -> Array:
+    """Rows [start, stop), in `into` where given. Raises InputError where the file is damaged or holds NaN."""
+    if into is None:
+        into = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
+    # In pieces: a slice is read through a copy, but several times faster than h5py's read_direct.
+    piece = max(1, _READ_BYTES // _row_bytes(into))
     try:
-        rows: Array = dataset[start:stop]
+        for at in range(start, stop, piece):
+            into[at - start : at - start + piece] = dataset[at : min(at + piece, stop)]
     except OSError as error:
+        where = f"{dataset.file.filename}: rows {start} to {stop} of {dataset.name}"
         raise InputError(
             f"{where} can't be read: the file is damaged; restore it or record it again"
         ) from error
-    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-        raise InputError(f"{where} hold NaN or infinity: drop the episode or record it again")
-    return rows
+    if into.dtype.kind == "f" and not np.isfinite(into).all():
+        name = (dataset.name or "").strip("/")
+        raise InputError(
+            f"{name} of {dataset.file.filename} hold NaN or infinity: drop the episode or record it again"
+        )
+    return into
 
 
 class Steps:

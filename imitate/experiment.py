@@ -148,12 +148,12 @@ def execute(
             check_expert(handed["expert"], experiment.env_id, experiment.env_kwargs)
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
-        if not (out / "config.json").exists():
-            out.mkdir(parents=True, exist_ok=True)
-            experiment.write(out / "config.json")
         if "store" in algorithm.needs:
             handed["store"] = stack.enter_context(_store(out, experiment, handed["envs"]))
+        # Before anything is written: demonstrations that can't be used show here.
         learner = algorithm.learner(config, seed=experiment.seed, device=experiment.device, **handed)
+        out.mkdir(parents=True, exist_ok=True)
+        experiment.write(out / "config.json")
 
         def validate(policy: ActorPolicy) -> Any:
             return evaluate(
@@ -239,6 +239,7 @@ def _initial_policy(experiment: Experiment) -> ActorPolicy:
 
 @contextmanager
 def _store(out: Path, experiment: Experiment, envs: SyncVecEnv) -> Iterator[DemoWriter]:
+    out.mkdir(parents=True, exist_ok=True)
     path = out / "aggregated.h5"
     if (out / CHECKPOINT).exists():
         episodes = load_state(out / CHECKPOINT)["learner"]["store_episodes"]

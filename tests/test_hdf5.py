@@ -410,7 +410,7 @@ def _set_table(file: h5py.File, field: str, row: int, value: Any) -> None:
     ("damage", "message"),
     [
         (lambda f: _set(f, "rewards", 0, 99), "episode 0: its rewards add up"),
-        (lambda f: _set(f, "obs", 7, np.nan), "episode 1: obs of a trajectory hold NaN"),
+        (lambda f: _set(f, "obs", 7, np.nan), "episode 1: obs of"),
         (lambda f: _set(f, "actions", 1, 4), "episode 0: 1 actions are outside"),
         (lambda f: _set_table(f, "terminated", 0, False), "episode 0: it is neither"),
         (lambda f: _set_table(f, "seed", 1, 7), "seed 7 is not one of collection 5"),
