@@ -1,1 +1,74 @@
-"""Imitation learning from real experts, compared with pure RL."""
+"""Imitation learning from real experts, compared with pure RL.
+
+`imitate.evaluate.evaluate` and `imitate.compare.compare` bear their modules' names and are imported from there.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from imitate.algorithms import ALGORITHMS, Learner
+    from imitate.bc import BC, BCConfig
+    from imitate.compare import Comparison
+    from imitate.dagger import DAgger, DAggerConfig
+    from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
+    from imitate.evaluate import Evaluation
+    from imitate.experiment import Experiment, execute
+    from imitate.experts import Expert, load_expert
+    from imitate.networks import ActorPolicy
+    from imitate.policy import load_policy, save_policy
+    from imitate.rl.ppo import PPO, PPOConfig
+    from imitate.video import record_video
+
+__all__ = [
+    "ALGORITHMS",
+    "BC",
+    "PPO",
+    "ActorPolicy",
+    "BCConfig",
+    "Comparison",
+    "DAgger",
+    "DAggerConfig",
+    "DemoInfo",
+    "DemoReader",
+    "DemoWriter",
+    "Evaluation",
+    "Experiment",
+    "Expert",
+    "InputError",
+    "Learner",
+    "PPOConfig",
+    "Policy",
+    "Trajectory",
+    "collect",
+    "execute",
+    "load_expert",
+    "load_policy",
+    "record_video",
+    "save_policy",
+]
+
+_HOMES = {
+    "imitate.algorithms": ("ALGORITHMS", "Learner"),
+    "imitate.bc": ("BC", "BCConfig"),
+    "imitate.compare": ("Comparison",),
+    "imitate.dagger": ("DAgger", "DAggerConfig"),
+    "imitate.datasets": ("DemoInfo", "DemoReader", "DemoWriter", "InputError", "Policy", "Trajectory", "collect"),
+    "imitate.evaluate": ("Evaluation",),
+    "imitate.experiment": ("Experiment", "execute"),
+    "imitate.experts": ("Expert", "load_expert"),
+    "imitate.networks": ("ActorPolicy",),
+    "imitate.policy": ("load_policy", "save_policy"),
+    "imitate.rl.ppo": ("PPO", "PPOConfig"),
+    "imitate.video": ("record_video",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch takes a second, which `imitate --help` does not have."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

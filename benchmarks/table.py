@@ -1,0 +1,90 @@
+"""The README's results table: the commands of each row, run for three seeds, and what came out.
+
+    python benchmarks/table.py [ROW ...]
+
+Each row's record goes to benchmarks/results/ROW.json: commands, returns of every test episode, steps, seconds,
+versions. Rows take from seconds to half an hour; without arguments all are run. Returns are of 50 deterministic
+episodes whose seeds are the same for learners, expert and random actions, and served to choose nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets import make_env
+from imitate.evaluate import RandomPolicy, evaluate
+from imitate.experiment import versions
+from imitate.experts import load_expert
+
+RESULTS = Path(__file__).parent / "results"
+EPISODES = 50
+
+# Environment, expert or None, and the commands; {seed} is 0, 1, 2 and the last --out is what is measured.
+BC = (
+    "imitate collect {expert} --episodes {episodes} --seed {seed} --out demos.h5",
+    ("imitate train bc --env {env} --demos demos.h5 --seed {seed} --out run"),
+)
+DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --out run",)
+PPO = ("imitate train ppo --env {env} --seed {seed} --out run",)
+
+ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
+    "bc-cartpole-1-episode": ("CartPole-v1", "CartPole-v1", BC, 1),
+    "dagger-cartpole": ("CartPole-v1", "CartPole-v1", DAGGER, 0),
+    "ppo-cartpole": ("CartPole-v1", None, PPO, 0),
+    "bc-pendulum-50-episodes": ("Pendulum-v1", "Pendulum-v1", BC, 50),
+    "dagger-pendulum": ("Pendulum-v1", "Pendulum-v1", DAGGER, 0),
+    "bc-lunarlander-dqn-50-episodes": ("LunarLander-v3", "LunarLander-v3", BC, 50),
+    "bc-lunarlander-ppo-50-episodes": ("LunarLander-v3", "LunarLander-v3:ppo", BC, 50),
+    "dagger-lunarlander-dqn": ("LunarLander-v3", "LunarLander-v3", DAGGER, 0),
+    "dagger-lunarlander-ppo": ("LunarLander-v3", "LunarLander-v3:ppo", DAGGER, 0),
+    "dagger-bipedalwalker": ("BipedalWalker-v3", "BipedalWalker-v3", DAGGER, 0),
+    "bc-bipedalwalker-20-episodes": ("BipedalWalker-v3", "BipedalWalker-v3", BC, 20),
+    "ppo-bipedalwalker": ("BipedalWalker-v3", None, PPO, 0),
+}
+
+
+def run_row(name: str, seeds: int = 3) -> dict[str, Any]:
+    env_id, spec, commands, episodes = ROWS[name]
+    random = evaluate(RandomPolicy(make_env(env_id).action_space), env_id, episodes=EPISODES)
+    expert = None if spec is None else evaluate(load_expert(spec), env_id, episodes=EPISODES)
+    record: dict[str, Any] = {"row": name, "env": env_id, "expert": spec, "versions": versions()}
+    record |= {"random": random.mean, "expert_mean": None if expert is None else expert.mean, "seeds": []}
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            filled = [c.format(env=env_id, expert=spec, seed=seed, episodes=episodes) for c in commands]
+            for command in filled:
+                subprocess.run(shlex.split(command), cwd=folder, check=True, stderr=subprocess.DEVNULL)
+            seconds = time.monotonic() - begin
+            measuring = f"imitate evaluate run --episodes {EPISODES} --json"
+            result = json.loads(
+                subprocess.check_output(shlex.split(measuring), cwd=folder, stderr=subprocess.DEVNULL)
+            )
+            totals = json.loads((Path(folder) / "run" / "finished.json").read_text())
+            record["seeds"].append({"commands": [*filled, measuring], "seconds": seconds} | totals | result)
+            print(f"{name} seed {seed}: {result['mean']:.1f} +- {result['std']:.1f}", file=sys.stderr)
+    mean = float(np.mean([row["mean"] for row in record["seeds"]]))
+    record["mean"] = mean
+    if expert is not None:
+        record["share_of_range"] = (mean - random.mean) / (expert.mean - random.mean)
+    return record
+
+
+if __name__ == "__main__":
+    for row in sys.argv[1:] or ROWS:
+        record = run_row(row)
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{row}.json").write_text(json.dumps(record, indent=1) + "\n")
+        share = f", {record['share_of_range']:.1%} of the range" if "share_of_range" in record else ""
+        print(
+            f"{row}: {record['mean']:.1f} (expert {record['expert_mean']}, random {record['random']:.1f}){share}"
+        )
