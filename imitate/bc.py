@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.errors import InputError
 from imitate.datasets.reader import DemoReader
@@ -70,7 +71,7 @@ def bc_loss(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) 1 where a discrete action is the expert's; continuous: within a tenth of half the range in every dimension."""
+    """(B,) 1 where a discrete action is the expert's; a continuous one: within a tenth of half the range everywhere."""
     mode = policy(prepared).mode()
     if policy.head == "categorical":
         return (mode == policy.to_unit(labels)).float()
@@ -109,9 +110,9 @@ class BC:
         # One episode can't be split: all of it is trained on.
         holdout = config.holdout if len(episodes) > 1 else 0.0
         self._train, self._heldout = demos.split(holdout, rng, episodes)
-        self.optimizer = torch.optim.AdamW(
-            self.policy.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-        )
+        # Not the log standard deviation, which cloning leaves as it is.
+        parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
+        self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
         if config.normalize_obs:
             for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
                 self.policy.encoder.observe(obs.to(self.device))
@@ -131,9 +132,7 @@ class BC:
         total, count = torch.zeros((), device=self.device), 0
         for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):
             loss = bc_loss(self.policy, *self._inputs(obs, labels)).mean()
-            self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
+            self.optimizer.step(loss)
             total += loss.detach()
             count += 1
         self.epoch += 1

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError
@@ -81,15 +83,19 @@ class PPOConfig:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.batch_size < 2 and self.standardize_advantages:
-            raise InputError(f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}")
+            raise InputError(
+                f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
+            )
         if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
-            raise InputError(f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}")
+            raise InputError(
+                f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"
+            )
 
 
 def ppo_loss(
     policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and what is logged of them.
+    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
 
     batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values.
     """
@@ -98,28 +104,26 @@ def ppo_loss(
     ratio = log_ratio.exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        std, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (std + 1e-8)
     clipped_ratio = ratio.clamp(1 - clip_coef, 1 + clip_coef)
-    policy_loss = -torch.minimum(ratio * advantages, clipped_ratio * advantages).mean()
+    surrogate = torch.minimum(ratio * advantages, clipped_ratio * advantages)
 
     values = value_net(batch["obs"])  # (B,)
-    value_error = (values - batch["returns"]) ** 2
+    value_error = F.mse_loss(values, batch["returns"], reduction="none")
     if config.clip_value:
         near = batch["values"] + (values - batch["values"]).clamp(-clip_coef, clip_coef)
         value_error = torch.maximum(value_error, (near - batch["returns"]) ** 2)
-    value_loss = value_error.mean()
 
-    entropy = distribution.entropy().mean()
-    loss = policy_loss + config.vf_coef * value_loss - config.ent_coef * entropy
-    with torch.no_grad():
-        metrics = {
-            "policy_loss": policy_loss.detach(),
-            "value_loss": value_loss.detach(),
-            "entropy": entropy.detach(),
-            "approx_kl": (ratio - 1 - log_ratio).mean(),  # http://joschu.net/blog/kl-approx.html, k3
-            "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
-        }
-    return loss, metrics
+    loss = (config.vf_coef * value_error - surrogate).mean()
+    if config.ent_coef:
+        loss = loss - config.ent_coef * distribution.entropy().mean()
+    return loss, {"surrogate": surrogate, "value_error": value_error, "log_ratio": log_ratio}
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """KL divergence of the old policy from the new, k3 of http://joschu.net/blog/kl-approx.html."""
+    return (log_ratio.exp() - 1 - log_ratio).mean()
 
 
 class PPO:
@@ -154,9 +158,12 @@ class PPO:
             value_net = ValueNet(space, config.hidden, config.activation)
             orthogonal_(value_net, value_net.output, output_gain=1.0)
         self.policy, self.value_net = policy.to(self.device), value_net.to(self.device)
-        self._parameters = [*self.policy.parameters(), *self.value_net.parameters()]
-        # A tensor, so that the schedule does not make the fused kernel be set up anew.
-        self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = Adam(
+            [*self.policy.parameters(), *self.value_net.parameters()],
+            config.learning_rate,
+            eps=1e-5,
+            max_grad_norm=config.max_grad_norm,
+        )
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.iteration = 0
         self.sampler = Sampler(envs, seed)
@@ -178,34 +185,46 @@ class PPO:
         """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
         config = self.config
         remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
+        self.optimizer.learning_rate = config.learning_rate * (
+            remaining if config.lr_schedule == "linear" else 1.0
+        )
         clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
+        if self.iteration == config.value_warmup:
+            self.optimizer.restart()  # the policy's moments begin here
         data = self._prepare(rollout)
-        warming_up = self.iteration < config.value_warmup
         size = len(data["obs"])
-        sums: dict[str, Tensor] = {}
-        updates = 0
+        history: list[dict[str, Tensor]] = []  # of each update
         for _ in range(config.num_epochs):
-            for index in torch.randperm(size, generator=self.generator, device=self.device).split(config.batch_size):
+            for index in torch.randperm(size, generator=self.generator, device=self.device).split(
+                config.batch_size
+            ):
                 if len(index) < 2 and config.standardize_advantages:
                     continue  # the standard deviation of one sample is NaN
                 batch = {name: tensor[index] for name, tensor in data.items()} if len(index) < size else data
-                loss, metrics = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
-                self.optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                if warming_up:
-                    for parameter in self.policy.parameters():
-                        parameter.grad = None
-                nn.utils.clip_grad_norm_(self._parameters, config.max_grad_norm)
-                self.optimizer.step()
-                sums = {name: value + sums.get(name, 0.0) for name, value in metrics.items()}
-                updates += 1
-            if config.target_kl is not None and float(metrics["approx_kl"]) > 1.5 * config.target_kl:
+                loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
+                if self.iteration < config.value_warmup:
+                    loss = config.vf_coef * parts["value_error"].mean()
+                self.optimizer.step(loss)
+                history.append({name: part.detach() for name, part in parts.items()})
+            if (
+                config.target_kl is not None
+                and approximate_kl(history[-1]["log_ratio"]) > 1.5 * config.target_kl
+            ):
                 break
+        surrogate, value_error, log_ratio = (
+            torch.cat([parts[name] for parts in history]) for name in history[0]
+        )
         explained = 1 - (data["returns"] - data["values"]).var() / (data["returns"].var() + 1e-8)
-        means = {name: float(value) / updates for name, value in sums.items()}
-        return means | {"explained_variance": float(explained), "learning_rate": self.optimizer.param_groups[0]["lr"]}
+        metrics = {
+            "policy_loss": -surrogate.mean(),
+            "value_loss": value_error.mean(),
+            "entropy": -data["log_probs"].mean(),  # of the policy that acted, estimated from what it did
+            "approx_kl": approximate_kl(log_ratio),
+            "clip_fraction": ((log_ratio.exp() - 1).abs() > clip_coef).float().mean(),
+            "explained_variance": explained,
+        }
+        floats = {name: float(value) for name, value in metrics.items()}
+        return floats | {"learning_rate": self.optimizer.learning_rate}
 
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> dict[str, Tensor]:
@@ -220,7 +239,13 @@ class PPO:
             next_values[tuple(rollout.ends.T)] = self.value_net(self._encode(rollout.end_obs)).cpu().numpy()
         rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
         advantages = gae(
-            rewards, values, next_values, rollout.terminated, rollout.truncated, self.config.gamma, self.config.gae_lambda
+            rewards,
+            values,
+            next_values,
+            rollout.terminated,
+            rollout.truncated,
+            self.config.gamma,
+            self.config.gae_lambda,
         )
         raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
         flat = {"advantages": advantages, "returns": advantages + values, "values": values}

@@ -1,0 +1,343 @@
+"""Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/README.md.
+
+A measurement is a process of its own, on one thread, and counts its CPU time without imports and set-up. This
+file runs under the peers' Python too, so it imports what it measures inside the functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "speed.json"
+PEER_PYTHON = "IMITATE_PEER_PYTHON"
+LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
+CARTPOLE, NUM_ENVS, EXPERT_EPISODES = "CartPole-v1", 8, 80
+
+
+def rate(work: Callable[[], int]) -> float:
+    """Samples or environment steps, whatever `work` counts, a CPU second."""
+    begin = time.process_time()
+    amount = work()
+    return amount / (time.process_time() - begin)
+
+
+def bc_imitate(data: Path, *, batch_size: int) -> float:
+    from imitate.bc import BC, BCConfig
+    from imitate.datasets.reader import DemoReader
+
+    config = BCConfig(batch_size=batch_size, hidden=(32, 32), holdout=0.0, normalize_obs=False)
+    with DemoReader(data / "demos.h5") as demos:
+        learner = BC(config, demos=demos, seed=0)
+
+        def epochs(count: int) -> int:
+            for _ in range(count):
+                learner.step()
+            return count * demos.num_steps
+
+        epochs(1)
+        return rate(lambda: epochs(5))
+
+
+def bc_imitation(data: Path, *, batch_size: int) -> float:
+    import numpy as np
+    from gymnasium import spaces
+    from imitation.algorithms.bc import BC
+    from imitation.data.types import Transitions
+
+    with np.load(data / "demos.npz") as arrays:
+        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
+    obs_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    trainer = BC(  # its default policy has two layers of 32 units, too
+        observation_space=obs_space,
+        action_space=spaces.Discrete(2),
+        rng=np.random.default_rng(0),
+        demonstrations=demos,
+        batch_size=batch_size,
+    )
+    trainer.train(n_batches=100, progress_bar=False)
+
+    def epoch() -> int:
+        trainer.train(n_epochs=1, progress_bar=False)
+        return len(demos)
+
+    return rate(epoch)
+
+
+def collect_imitate(data: Path) -> float:
+    """To a file on disk."""
+    from imitate.datasets.collect import collect
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.reader import DemoReader
+    from imitate.datasets.schema import DemoInfo
+    from imitate.experts import load_expert
+
+    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space, seed=1)
+
+    def play(episodes: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            collect(expert, envs, Path(folder, "demos.h5"), info, episodes=episodes)
+            with DemoReader(Path(folder, "demos.h5")) as demos:
+                return demos.num_steps
+
+    play(NUM_ENVS)
+    return rate(lambda: play(EXPERT_EPISODES))
+
+
+def collect_imitation(data: Path) -> float:
+    """To a list in memory."""
+    import numpy as np
+    import torch
+    from imitation.data import rollout
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    rng = np.random.default_rng(1)
+    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
+    expert = PPO("MlpPolicy", envs, device="cpu")
+    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
+
+    def play(episodes: int) -> int:
+        until = rollout.make_min_episodes(episodes)
+        # `unwrap` is for wrapped environments; without it, and its wrapper, it is faster.
+        options: dict[str, Any] = {"unwrap": False, "verbose": False, "deterministic_policy": True}
+        return sum(len(episode) for episode in rollout.rollout(expert, envs, until, rng, **options))
+
+    play(NUM_ENVS)
+    return rate(lambda: play(EXPERT_EPISODES))
+
+
+def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.rl.ppo import PPO, PPOConfig
+
+    config = PPOConfig(
+        num_steps=num_steps, batch_size=batch_size, num_epochs=num_epochs, lr_schedule="constant"
+    )
+    learner = PPO(config, envs=SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS), seed=0)
+
+    def learn(steps: int) -> int:
+        begun = learner.env_steps
+        while learner.env_steps - begun < steps:
+            learner.step()
+        return learner.env_steps - begun
+
+    learn(1)
+    return rate(lambda: learn(steps))
+
+
+def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    envs = make_vec_env(CARTPOLE, NUM_ENVS, seed=0)
+    settings: dict[str, Any] = {"n_steps": num_steps, "batch_size": batch_size, "n_epochs": num_epochs}
+    model = PPO("MlpPolicy", envs, seed=0, device="cpu", **settings)
+
+    def learn(steps: int) -> int:
+        begun = model.num_timesteps
+        model.learn(steps, reset_num_timesteps=False)
+        return int(model.num_timesteps) - begun
+
+    learn(1)
+    return rate(lambda: learn(steps))
+
+
+def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
+    """The limit: the fewest torch calls that PPO's update can be made of, and environments stepped with random
+    actions. Nothing is learned."""
+    import numpy as np
+    import torch
+    from torch import nn
+
+    from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
+
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    envs.reset(episode_seeds(0))
+    actor, critic = (
+        nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, out))
+        for out in (2, 1)
+    )
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], fused=True)
+    size = num_steps * NUM_ENVS
+    all_obs, old, advantages, returns = (
+        torch.randn(size, 4),
+        torch.randn(size),
+        torch.randn(size),
+        torch.randn(size),
+    )
+    chosen = torch.randint(2, (size, 1))
+    rng = np.random.default_rng(0)
+
+    def learn(steps: int) -> int:
+        iterations = steps // size
+        for _ in range(iterations):
+            for _ in range(num_steps):
+                envs.step(rng.integers(2, size=NUM_ENVS))
+            for _ in range(num_epochs):
+                for index in torch.randperm(size).split(batch_size):
+                    obs, advantage = all_obs[index], advantages[index]
+                    log_probs = actor(obs).log_softmax(-1).gather(-1, chosen[index]).squeeze(-1)
+                    ratio = (log_probs - old[index]).exp()
+                    surrogate = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+                    value_error = (critic(obs).squeeze(-1) - returns[index]).square()
+                    (value_error - surrogate).mean().backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+        return iterations * size
+
+    learn(size)
+    return rate(lambda: learn(steps))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is compared with what: names of functions above, and their keywords."""
+
+    ours: str
+    peer: str
+    target: float
+    limit: str = ""
+    settings: dict[str, int] | None = None
+
+
+SHORT = {"num_steps": 32, "batch_size": 256, "num_epochs": 20, "steps": 16_384}
+DEFAULTS = {"num_steps": 2048, "batch_size": 64, "num_epochs": 10, "steps": 16_384}
+ROWS = {
+    "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
+    "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),
+    "collection": Row("collect_imitate", "collect_imitation", 3.0),
+    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.5, "ppo_bare", SHORT),
+    "PPO, SB3's defaults": Row("ppo_imitate", "ppo_sb3", 1.8, "ppo_bare", DEFAULTS),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), metavar="ROW", help="; ".join(ROWS))
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--measure", nargs=3, help=argparse.SUPPRESS
+    )  # function, settings, folder of the data
+    arguments = parser.parse_args()
+    if arguments.measure:
+        import torch
+
+        torch.set_num_threads(1)
+        function, settings, data = arguments.measure
+        print(
+            json.dumps(
+                {"rate": globals()[function](Path(data), **json.loads(settings)), "versions": versions()}
+            )
+        )
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        demonstrate(Path(folder))
+        compare(arguments.rows, arguments.repetitions, Path(folder), arguments.out)
+
+
+def demonstrate(data: Path) -> None:
+    """An SB3 expert (expert.zip; expert.pt: its weights), and 20,000 pairs or few more of it as demos.h5 and
+    demos.npz."""
+    import numpy as np
+    import torch
+    from stable_baselines3 import PPO
+
+    from imitate.datasets.collect import collect
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.reader import DemoReader
+    from imitate.datasets.schema import DemoInfo
+    from imitate.experts import load_expert
+
+    settings: dict[str, Any] = {"n_steps": 256, "batch_size": 256, "learning_rate": 1e-3, "gamma": 0.98}
+    model = PPO("MlpPolicy", CARTPOLE, seed=0, device="cpu", **settings).learn(20_000)
+    model.save(data / "expert.zip")
+    torch.save(model.policy.state_dict(), data / "expert.pt")
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space, seed=0)
+    collect(load_expert(data / "expert.zip", env_id=CARTPOLE), envs, data / "demos.h5", info, steps=20_000)
+    with DemoReader(data / "demos.h5") as demos:
+        steps = demos.transitions()
+    arrays = {"obs": steps.obs, "acts": steps.actions, "next_obs": steps.next_obs, "dones": steps.terminated}
+    np.savez(data / "demos.npz", **{name: tensor.numpy() for name, tensor in arrays.items()})
+
+
+def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
+    record: dict[str, Any] = {"machine": machine(), "versions": {}, "rows": {}}
+    for name in names:
+        row = ROWS[name]
+        functions = [row.ours, row.peer, *([row.limit] if row.limit else [])]
+        missing = any(python_for(function) is None for function in functions)
+        if missing:
+            print(f"{name:40} skipped: {PEER_PYTHON} does not name a Python that has `imitation`")
+            continue
+        rates: dict[str, list[float]] = {function: [] for function in functions}
+        for _ in range(repetitions):  # in turn, so that all meet the same disturbances
+            for function in functions:
+                answer = measure(function, row.settings or {}, data)
+                rates[function].append(answer["rate"])
+                record["versions"][python_name(function)] = answer["versions"]
+        ratios = [ours / peer for ours, peer in zip(rates[row.ours], rates[row.peer], strict=True)]
+        ratio = statistics.median(ratios)
+        record["rows"][name] = {"ratio": ratio, "target": row.target, "ratios": ratios, "rates": rates}
+        medians = "  ".join(
+            f"{function} {statistics.median(values):,.0f}/s" for function, values in rates.items()
+        )
+        print(f"{name:40} {ratio:5.2f}x (wanted {row.target}x)  {medians}", flush=True)
+    out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def measure(function: str, settings: dict[str, int], data: Path) -> dict[str, Any]:
+    command = [str(python_for(function)), __file__, "--measure", function, json.dumps(settings), str(data)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def python_name(function: str) -> str:
+    return "peer" if function.endswith("_imitation") else "ours"
+
+
+def python_for(function: str) -> str | None:
+    return os.environ.get(PEER_PYTHON) if python_name(function) == "peer" else sys.executable
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Adam on all parameters as one vector: the update of `torch.optim.Adam` in a tenth of the calls, which is what a
+step of small networks consists of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Adam"]
+
+BETA1, BETA2 = 0.9, 0.999
+
+
+class Adam:
+    """Adam (arXiv:1412.6980), with gradients clipped to a norm and decoupled weight decay (arXiv:1711.05101).
+
+    The parameters and their gradients become views of two vectors, so a parameter belongs to the last optimiser it
+    was given to, and `grad` must not be set to None.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        *,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        max_grad_norm: float = math.inf,
+    ) -> None:
+        self.parameters = list(parameters)
+        self.learning_rate, self.eps = learning_rate, eps
+        self.weight_decay, self.max_grad_norm = weight_decay, max_grad_norm
+        self._vector = torch.cat([parameter.detach().flatten() for parameter in self.parameters])
+        self._gradient = torch.zeros_like(self._vector)
+        begin = 0
+        for parameter in self.parameters:
+            piece = slice(begin, begin := begin + parameter.numel())
+            parameter.data = self._vector[piece].view_as(parameter)
+            parameter.grad = self._gradient[piece].view_as(parameter)
+        self._mean, self._square = torch.zeros_like(self._vector), torch.zeros_like(self._vector)
+        self._count = 0
+
+    def step(self, loss: Tensor) -> None:
+        """Go down the gradient of a scalar; parameters that it does not depend on have gradient 0."""
+        self._gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._descend(self._gradient)
+
+    @torch.no_grad()
+    def _descend(self, gradient: Tensor) -> None:
+        if self.max_grad_norm < math.inf:
+            gradient *= (self.max_grad_norm / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp(max=1.0)
+        if self.weight_decay:
+            self._vector *= 1 - self.learning_rate * self.weight_decay
+        self._count += 1
+        self._mean.lerp_(gradient, 1 - BETA1)
+        self._square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+        # Both moments begin at 0; the corrections of that are taken into the step and into epsilon.
+        unbias = math.sqrt(1 - BETA2**self._count)
+        step = self.learning_rate * unbias / (1 - BETA1**self._count)
+        self._vector.addcdiv_(self._mean, self._square.sqrt().add_(self.eps * unbias), value=-step)
+
+    def restart(self) -> None:
+        """Forget the moments."""
+        self._mean.zero_()
+        self._square.zero_()
+        self._count = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self._mean, "square": self._square, "count": self._count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._mean.copy_(state["mean"])
+        self._square.copy_(state["square"])
+        self._count = state["count"]
