@@ -189,7 +189,7 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
             for _ in range(num_steps):
                 envs.step(rng.integers(2, size=NUM_ENVS))
             for _ in range(num_epochs):
-                for index in torch.randperm(size).split(batch_size):
+                for index in torch.split(torch.randperm(size), batch_size):
                     obs, advantage = all_obs[index], advantages[index]
                     log_probs = actor(obs).log_softmax(-1).gather(-1, chosen[index]).squeeze(-1)
                     ratio = (log_probs - old[index]).exp()
@@ -273,8 +273,13 @@ def demonstrate(data: Path) -> None:
     collect(load_expert(data / "expert.zip", env_id=CARTPOLE), envs, data / "demos.h5", info, steps=20_000)
     with DemoReader(data / "demos.h5") as demos:
         steps = demos.transitions()
-    arrays = {"obs": steps.obs, "acts": steps.actions, "next_obs": steps.next_obs, "dones": steps.terminated}
-    np.savez(data / "demos.npz", **{name: tensor.numpy() for name, tensor in arrays.items()})
+    np.savez(
+        data / "demos.npz",
+        obs=steps.obs.numpy(),
+        acts=steps.actions.numpy(),
+        next_obs=steps.next_obs.numpy(),
+        dones=steps.terminated.numpy(),
+    )
 
 
 def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:

@@ -74,8 +74,9 @@ def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
     """(B,) 1 where a discrete action is the expert's; a continuous one: within a tenth of half the range everywhere."""
     mode = policy(prepared).mode()
     if policy.head == "categorical":
-        return (mode == policy.to_unit(labels)).float()
-    return ((policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)).abs() < 0.1).all(-1).float()
+        return torch.eq(mode, policy.to_unit(labels)).float()
+    error = policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)
+    return (error.abs() < 0.1).all(-1).float()
 
 
 class BC:

@@ -19,7 +19,17 @@ from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
 from imitate.normalize import RunningMoments
 
-__all__ = ["ActorPolicy", "Categorical", "Encoder", "Gaussian", "Head", "ValueNet", "mlp", "orthogonal_", "seeded"]
+__all__ = [
+    "ActorPolicy",
+    "Categorical",
+    "Encoder",
+    "Gaussian",
+    "Head",
+    "ValueNet",
+    "mlp",
+    "orthogonal_",
+    "seeded",
+]
 
 Head = Literal["categorical", "squashed", "clipped"]
 Activation = Literal["tanh", "relu"]
@@ -167,8 +177,12 @@ class ActorPolicy(nn.Module):
         size = action_space.shape[0]
         self.output = nn.Linear(self.encoder.features, size)
         self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
-        self.register_buffer("center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False)
-        self.register_buffer("scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False)
+        self.register_buffer(
+            "center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False
+        )
+        self.register_buffer(
+            "scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False
+        )
 
     def forward(self, prepared: Tensor) -> Categorical | Gaussian:
         out = self.output(self.encoder(prepared))
@@ -181,13 +195,13 @@ class ActorPolicy(nn.Module):
         if isinstance(self.action_space, spaces.Discrete):
             return raw + int(self.action_space.start)
         unit = raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0)
-        return self.center + self.scale * unit  # type: ignore[no-any-return, operator]
+        return self.center + self.scale * unit  # type: ignore[operator]
 
     def to_unit(self, actions: Tensor) -> Tensor:
         """The environment's actions to [-1, 1]^D, or to indices from 0."""
         if isinstance(self.action_space, spaces.Discrete):
             return actions.long() - int(self.action_space.start)
-        return (actions - self.center) / self.scale  # type: ignore[no-any-return, operator]
+        return (actions - self.center) / self.scale  # type: ignore[operator]
 
     @torch.inference_mode()
     def act(self, obs: Array, *, deterministic: bool = False) -> Array:

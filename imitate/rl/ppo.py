@@ -178,26 +178,23 @@ class PPO:
         rollout = self.sampler.collect(self._choose, self.config.num_steps)
         metrics = self.update(rollout)
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        self.iteration += 1
         return metrics | self.sampler.pop_episodes()
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
         config = self.config
         remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-        self.optimizer.learning_rate = config.learning_rate * (
-            remaining if config.lr_schedule == "linear" else 1.0
-        )
+        learning_rate = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
         clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
         if self.iteration == config.value_warmup:
             self.optimizer.restart()  # the policy's moments begin here
+        self.optimizer.learning_rate = learning_rate
         data = self._prepare(rollout)
         size = len(data["obs"])
-        history: list[dict[str, Tensor]] = []  # of each update
+        history: list[dict[str, Tensor]] = []  # of every minibatch
         for _ in range(config.num_epochs):
-            for index in torch.randperm(size, generator=self.generator, device=self.device).split(
-                config.batch_size
-            ):
+            order = torch.randperm(size, generator=self.generator, device=self.device)
+            for index in torch.split(order, config.batch_size):
                 if len(index) < 2 and config.standardize_advantages:
                     continue  # the standard deviation of one sample is NaN
                 batch = {name: tensor[index] for name, tensor in data.items()} if len(index) < size else data
@@ -206,11 +203,10 @@ class PPO:
                     loss = config.vf_coef * parts["value_error"].mean()
                 self.optimizer.step(loss)
                 history.append({name: part.detach() for name, part in parts.items()})
-            if (
-                config.target_kl is not None
-                and approximate_kl(history[-1]["log_ratio"]) > 1.5 * config.target_kl
-            ):
+            last_log_ratio = history[-1]["log_ratio"]
+            if config.target_kl is not None and approximate_kl(last_log_ratio) > 1.5 * config.target_kl:
                 break
+        self.iteration += 1
         surrogate, value_error, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
@@ -223,8 +219,7 @@ class PPO:
             "clip_fraction": ((log_ratio.exp() - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
-        floats = {name: float(value) for name, value in metrics.items()}
-        return floats | {"learning_rate": self.optimizer.learning_rate}
+        return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
 
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> dict[str, Tensor]:
