@@ -53,7 +53,7 @@ class Adam:
     @torch.no_grad()
     def _descend(self, gradient: Tensor) -> None:
         if self.max_grad_norm < math.inf:
-            gradient *= (self.max_grad_norm / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp(max=1.0)
+            gradient /= (torch.linalg.vector_norm(gradient) / self.max_grad_norm).clamp(min=1.0)
         if self.weight_decay:
             self._vector *= 1 - self.learning_rate * self.weight_decay
         self._count += 1

@@ -52,8 +52,7 @@ class Categorical:
         return (self.logits - noise.log()).argmax(-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        log_probs = self.logits.log_softmax(-1)
-        return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)  # (B,)
+        return -F.cross_entropy(self.logits, actions, reduction="none")  # (B,)
 
     def entropy(self) -> Tensor:
         log_probs = self.logits.log_softmax(-1)

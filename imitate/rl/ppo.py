@@ -106,8 +106,8 @@ def ppo_loss(
     if config.standardize_advantages:
         std, mean = torch.std_mean(advantages)
         advantages = (advantages - mean) / (std + 1e-8)
-    clipped_ratio = ratio.clamp(1 - clip_coef, 1 + clip_coef)
-    surrogate = torch.minimum(ratio * advantages, clipped_ratio * advantages)
+    # min(ratio A, clip(ratio) A), written so that the clipped side, which has no gradient, is not in the graph.
+    surrogate = torch.minimum(ratio * advantages, advantages + clip_coef * advantages.abs())
 
     values = value_net(batch["obs"])  # (B,)
     value_error = F.mse_loss(values, batch["returns"], reduction="none")
