@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS):
             raise
-        print(f"imitate: can't write {error.filename or 'the output'}: {os.strerror(error.errno)}", file=sys.stderr)
+        print(
+            f"imitate: can't write {error.filename or 'the output'}: {os.strerror(error.errno)}",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("imitate: interrupted", file=sys.stderr)
@@ -60,7 +63,8 @@ def _command(arguments: list[str]) -> Callable[[list[str]], int]:
     name = arguments[0]
     if name not in COMMANDS:
         raise InputError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see `imitate --help`")
-    command: Callable[[list[str]], int] = getattr(import_module("imitate.commands"), name)
+    module = import_module(f"imitate.commands.{'compare' if name == 'quickstart' else name}")
+    command: Callable[[list[str]], int] = getattr(module, name)
     return command
 
 

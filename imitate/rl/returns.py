@@ -10,7 +10,13 @@ __all__ = ["gae"]
 
 
 def gae(
-    rewards: Array, values: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float, gae_lambda: float
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    truncated: Array,
+    gamma: float,
+    gae_lambda: float,
 ) -> Array:
     """Generalised advantage estimates (T, N), arXiv:1506.02438 eq. 16.
 

@@ -1,0 +1,96 @@
+"""`imitate evaluate`"""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from imitate.commands.options import JsonObject, print_json, run
+from imitate.datasets.environments import resolve_env_id
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Policy
+from imitate.evaluate import TEST_SEED, Evaluation
+from imitate.evaluate import evaluate as measure
+from imitate.experiment import Experiment
+from imitate.experts import load_expert
+from imitate.policy import load_policy
+
+__all__ = ["evaluate"]
+
+
+def evaluate(argv: list[str]) -> int:
+    def command(
+        subject: tyro.conf.Positional[str],
+        /,
+        episodes: int = 20,
+        seed: int = TEST_SEED,
+        env: str | None = None,
+        env_kwargs: JsonObject | None = None,
+        num_envs: int = 8,
+        deterministic: bool = True,
+        video: Path | None = None,
+        json: bool = False,
+    ) -> int:
+        """Measure a run or an expert: mean, std, IQM, 95 % interval, lengths.
+
+        Args:
+            subject: a run folder, or an expert as `imitate collect` takes it
+            episodes: episodes to play
+            seed: the n-th episode starts alike for everyone who is measured with the same seed
+            env: another environment than the subject's own
+            env_kwargs: keywords of the environment, as a JSON object
+            num_envs: environments side by side
+            deterministic: the best action; --stochastic samples
+            video: an mp4 of the first episode
+            json: print JSON
+        """
+        policy, env_id, kwargs = _subject(subject)
+        env_id, kwargs = resolve_env_id(env) if env else env_id, kwargs if env_kwargs is None else env_kwargs
+        if video is not None and video.exists():
+            raise InputError(f"{video} exists; choose another --video")
+        result = measure(
+            policy,
+            env_id,
+            episodes=episodes,
+            seed=seed,
+            env_kwargs=kwargs,
+            num_envs=num_envs,
+            deterministic=deterministic,
+        )
+        if video is not None:
+            from imitate.video import record_video
+
+            record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
+        run = Path(subject)
+        if (run / "config.json").exists():
+            (run / "evaluation.json").write_text(
+                json_format.dumps({"env_id": env_id, "seed": seed} | result.to_json(), indent=2) + "\n"
+            )
+        if json:
+            print_json(result.to_json())
+        else:
+            print(_summary(result))
+        return 0
+
+    return run(command, argv, "evaluate")
+
+
+def _subject(subject: str) -> tuple[Policy, str, dict[str, Any]]:
+    if (Path(subject) / "config.json").exists():
+        experiment = Experiment.read(Path(subject) / "config.json")
+        return load_policy(subject), experiment.env_id, experiment.env_kwargs
+    source = load_expert(subject)
+    return source, source.env_id, source.env_kwargs
+
+
+def _summary(result: Evaluation) -> str:
+    low, high = result.ci95
+    lengths = result.lengths
+    return (
+        f"return {result.mean:.2f} +- {result.std:.2f} (IQM {result.iqm:.2f}, 95 % interval of the mean "
+        f"{low:.2f} to {high:.2f}) over {len(lengths)} episodes of {lengths.min()} to {lengths.max()} steps "
+        f"(mean {lengths.mean():.1f})"
+    )

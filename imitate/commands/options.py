@@ -1,0 +1,102 @@
+"""How command lines are read and reports printed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import tyro
+
+from imitate.datasets.errors import InputError, did_you_mean
+from imitate.experts import Expert, load_expert
+
+__all__ = ["JsonObject", "announced", "option", "parse", "print_json", "report", "run", "subcommand"]
+
+JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="JSON",
+    instance_from_str=lambda args: json_object(args[0]),
+    is_instance=lambda value: isinstance(value, dict),
+    str_from_instance=lambda value: [json.dumps(value)],
+)]  # fmt: skip
+
+
+def run(command: Callable[..., int], argv: list[str], name: str) -> int:
+    @functools.wraps(command)
+    def parsed(*args: Any, **kwargs: Any) -> Callable[[], int]:
+        return partial(command, *args, **kwargs)
+
+    argv = ["--no-deterministic" if argument == "--stochastic" else argument for argument in argv]
+    call: Callable[[], int] = parse(parsed, argv, name)
+    return call()
+
+
+def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
+    """`target` called with the options of the command line; a mistake in them becomes one line like any other."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return tyro.cli(target, args=argv, prog=f"imitate {name}")
+    except SystemExit as error:
+        if error.code != 2:
+            raise
+        frame = r"[\u2500-\u257f]+|\x1b\[[0-9;]*m"
+        raise InputError(" ".join(re.sub(frame, " ", errors.getvalue()).split())) from None
+
+
+def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        print(f"usage: imitate {name} {'|'.join(commands)} [options]")
+        return 0 if argv else 2
+    if argv[0] not in commands:
+        raise InputError(
+            f"unknown command `imitate {name} {argv[0]}`{did_you_mean(argv[0], commands)}; known: {', '.join(commands)}"
+        )
+    return run(commands[argv[0]], argv[1:], f"{name} {argv[0]}")
+
+
+def announced(spec: str) -> Expert:
+    """The expert, after its measured return was said."""
+    source = load_expert(spec)
+    if source.runnable:
+        source.measure()
+    return source
+
+
+def report(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        if value is not None:
+            print(f"{name:<{width}}  {json.dumps(value) if isinstance(value, dict | list) else value}")
+
+
+def print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2))
+
+
+def json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"wanted a JSON object such as '{{\"gravity\": -5}}', got {text}")
+    return value
+
+
+def option(argv: list[str], name: str) -> str | None:
+    for index, argument in enumerate(argv):
+        if argument.startswith(name + "="):
+            return argument.partition("=")[2]
+        if argument == name and index + 1 < len(argv):
+            return argv[index + 1]
+    return None

@@ -1,0 +1,164 @@
+"""`imitate train`"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tqdm import tqdm
+
+from imitate.algorithms import ALGORITHMS, find
+from imitate.commands.options import JsonObject, announced, option, parse, run
+from imitate.datasets.environments import resolve_env_id
+from imitate.datasets.errors import InputError
+from imitate.experiment import Experiment, execute, preset
+
+__all__ = ["train"]
+
+
+@dataclasses.dataclass
+class TrainArguments:
+    """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
+
+    algorithm: tyro.conf.Positional[str]
+    """bc, dagger or ppo"""
+    out: Path
+    """the run folder to write"""
+    env: str
+    """a Gymnasium id; `module:Env-v0` imports the module first"""
+    env_kwargs: JsonObject = dataclasses.field(default_factory=dict)
+    """keywords of the environment, as a JSON object"""
+    demos: Path | None = None
+    """demonstrations to learn from"""
+    demo_episodes: int | None = None
+    """use the first so many episodes only"""
+    expert: str | None = None
+    """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
+    init: Path | None = None
+    """a run whose policy to start from (pretrain, then fine-tune)"""
+    seed: int = 0
+    """everything random follows from it"""
+    budget: int | None = None
+    """environment steps: demonstrations, training and validation together"""
+    num_envs: int | None = None
+    """environments side by side"""
+    eval_every: int | None = None
+    """validate after so many training steps; 0: never, the last policy is kept"""
+    eval_episodes: int | None = None
+    """episodes of a validation"""
+    checkpoint_every: int | None = None
+    """training steps between checkpoints, each of which begins new episodes; 0: none"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where the networks are"""
+
+
+def train(argv: list[str]) -> int:
+    """`train ALGO --env ENV --out RUN [...]`, `train --resume RUN`, or `train --config config.json --out RUN`."""
+    if argv[:1] == ["--resume"] or "--resume" in argv:
+        return _resume(argv)
+    if "--config" in argv:
+        return _repeat(argv)
+    names = {"-h", "--help"} & set(argv)
+    if not argv or argv[0].startswith("-"):
+        if not names:
+            raise InputError(
+                f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
+            )
+        argv = ["ppo", *argv]
+    config_class = find(argv[0]).config
+    env_id = option(argv, "--env")
+    defaults = preset(argv[0], resolve_env_id(env_id)) if env_id else {}
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    base = config_class(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in defaults.items() if k in fields}
+    )
+    arguments_class = dataclasses.make_dataclass(
+        "Arguments",
+        [
+            ("run", tyro.conf.OmitArgPrefixes[TrainArguments]),
+            (
+                "hyperparameters",
+                Annotated[config_class, tyro.conf.OmitArgPrefixes],
+                dataclasses.field(default=base),
+            ),
+        ],
+    )
+    arguments_class.__doc__ = TrainArguments.__doc__
+    arguments = parse(arguments_class, argv, "train")
+    run: TrainArguments = arguments.run
+    config = arguments.hyperparameters
+    changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
+    settings = {
+        name: getattr(run, name)
+        for name in ("budget", "num_envs", "eval_every", "eval_episodes", "checkpoint_every")
+        if getattr(run, name) is not None
+    }
+    experiment = Experiment.create(
+        run.algorithm,
+        run.env,
+        hyperparameters=changed,
+        env_kwargs=run.env_kwargs,
+        expert=run.expert,
+        demos=None if run.demos is None else str(run.demos),
+        demo_episodes=run.demo_episodes,
+        init=None if run.init is None else str(run.init),
+        seed=run.seed,
+        device=run.device,
+        **settings,
+    )
+    return _execute(experiment, run.out)
+
+
+def _resume(argv: list[str]) -> int:
+    def command(resume: Path) -> int:
+        """Go on with a run that was interrupted, as its config.json says.
+
+        Args:
+            resume: the run folder
+        """
+        return _execute(Experiment.read(resume / "config.json"), resume, resume=True)
+
+    # `train ALGO --env ENV --out RUN --resume` says it too: the folder's own config.json rules.
+    out = option(argv, "--out")
+    if out is not None:
+        argv = ["--resume", out]
+    return run(command, argv, "train")
+
+
+def _repeat(argv: list[str]) -> int:
+    def command(config: Path, out: Path) -> int:
+        """Repeat a run from its config.json.
+
+        Args:
+            config: the config.json of a run
+            out: the run folder to write
+        """
+        return _execute(Experiment.read(config), out)
+
+    return run(command, argv, "train")
+
+
+def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
+    if experiment.expert is not None:
+        announced(experiment.expert)
+    with tqdm(total=experiment.budget, unit="step", file=sys.stderr, desc=experiment.algorithm) as bar:
+
+        def progress(spent: int, metrics: dict[str, float]) -> None:
+            bar.update(spent - bar.n)
+            shown = ("epoch", "train_return", "loss", "heldout_loss", "agreement")
+            bar.set_postfix(
+                {name: f"{metrics[name]:.4g}" for name in shown if name in metrics}, refresh=False
+            )
+
+        finished = execute(experiment, out, resume=resume, progress=progress)
+    if not finished:
+        print(f"imitate: interrupted and saved; go on with `imitate train --resume {out}`", file=sys.stderr)
+        return 130
+    print(
+        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`",
+        file=sys.stderr,
+    )
+    return 0
