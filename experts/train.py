@@ -79,7 +79,7 @@ def train_expert(
     """Train, keep the best policy by validation, and write the expert folder `out` (safetensors and JSON).
 
     `out/log.jsonl` has a row per validation; `out/training/` holds TensorBoard events and, until the run is
-    finished, the checkpoint. `overrides` replace entries of the preset. Ctrl-C writes the best policy so far.
+    finished, the checkpoint. `overrides` replace entries of the preset. Ctrl-C saves, and `resume` goes on.
 
     Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
     """
@@ -119,22 +119,19 @@ def train_expert(
     )
     if resume and (training / "checkpoint").exists():
         keeper.load(model)
-    interrupted = False
     try:
         if model.num_timesteps < total_steps:
             remaining = total_steps - model.num_timesteps
             model.learn(remaining, callback=keeper, reset_num_timesteps=False, log_interval=NEVER)
-            keeper.validate_and_save()
+            keeper.validate()
+            keeper.save()
     except KeyboardInterrupt:
-        interrupted = True
-        logger.warning("interrupted at %d of %d steps; --resume continues", model.num_timesteps, total_steps)
-
-    if not keeper.restore_best(model):
-        raise InputError(
-            f"interrupted before the first validation of {out}: no expert yet; --resume continues"
+        keeper.save()
+        logger.warning(
+            "interrupted at %d of %d steps and saved; --resume continues", model.num_timesteps, total_steps
         )
-    if interrupted:
-        return training
+        raise
+    keeper.restore_best(model)
     test_env = keeper.normalized(make_venv(min(test_episodes, 10), _TEST_SEED), model)
     returns, _ = evaluate_policy(model, test_env, n_eval_episodes=test_episodes, return_episode_rewards=True)
     meta = {
@@ -205,7 +202,8 @@ class _KeepBest(BaseCallback):
         self._bar.update(self.num_timesteps - self._bar.n)
         if self.num_timesteps >= self._next_validation:
             self._next_validation += self._every
-            self.validate_and_save()
+            self.validate()
+            self.save()
         return True
 
     def normalized(self, venv: VecEnv, model: BaseAlgorithm) -> VecEnv:
@@ -217,7 +215,7 @@ class _KeepBest(BaseCallback):
         wrapped.obs_rms, wrapped.ret_rms = trained_with.obs_rms, trained_with.ret_rms
         return wrapped
 
-    def validate_and_save(self) -> None:
+    def validate(self) -> None:
         self._venv.seed(_VALIDATION_SEED)
         venv = self.normalized(self._venv, self.model)
         returns, _ = evaluate_policy(
@@ -235,6 +233,8 @@ class _KeepBest(BaseCallback):
             self._best = score
             self._write("best", self.model, with_buffer=False)
         self._bar.set_postfix_str(f"return {mean:.1f} +- {std:.1f}")
+
+    def save(self) -> None:
         self._write("checkpoint", self.model, with_buffer=True)
 
     def load(self, model: BaseAlgorithm) -> None:
@@ -249,11 +249,8 @@ class _KeepBest(BaseCallback):
             model.replay_buffer.pos = state["buffer_position"]
             model.replay_buffer.full = state["buffer_full"]
 
-    def restore_best(self, model: BaseAlgorithm) -> bool:
-        if not (self._folder / "checkpoint" / "best.pt").exists():
-            return False
+    def restore_best(self, model: BaseAlgorithm) -> None:
         self._read("best", model)
-        return True
 
     def _write(self, name: str, model: BaseAlgorithm, *, with_buffer: bool) -> None:
         folder = self._folder / "checkpoint"
