@@ -221,7 +221,7 @@ ROWS = {
     "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
     "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),
     "collection": Row("collect_imitate", "collect_imitation", 3.0),
-    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.5, "ppo_bare", SHORT),
+    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.0, "ppo_bare", SHORT),
     "PPO, SB3's defaults": Row("ppo_imitate", "ppo_sb3", 1.8, "ppo_bare", DEFAULTS),
 }
 
@@ -309,7 +309,7 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
 
 def measure(function: str, settings: dict[str, int], data: Path) -> dict[str, Any]:
     command = [str(python_for(function)), __file__, "--measure", function, json.dumps(settings), str(data)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

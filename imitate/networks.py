@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -245,7 +246,7 @@ class ValueNet(nn.Module):
 def mlp(sizes: Sequence[int], activation: Activation) -> nn.Sequential:
     """Linear layers of these sizes, each followed by the activation."""
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
+    for inputs, outputs in itertools.pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), _ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
 
