@@ -66,14 +66,21 @@ class Algorithm:
 ALGORITHMS = {
     "bc": Algorithm("BC", "behavioural cloning of recorded demonstrations", "imitate.bc", ("demos",)),
     "dagger": Algorithm(
-        "DAgger", "cloning on the learner's own states, labelled by the expert", "imitate.dagger", ("envs", "expert", "store")
+        "DAgger",
+        "cloning on the learner's own states, labelled by the expert",
+        "imitate.dagger",
+        ("envs", "expert", "store"),
     ),
-    "ppo": Algorithm("PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)),
+    "ppo": Algorithm(
+        "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
+    ),
 }
 
 
 def find(name: str) -> Algorithm:
     """Raises InputError for an unknown name."""
     if name not in ALGORITHMS:
-        raise InputError(f"unknown algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}")
+        raise InputError(
+            f"unknown algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}"
+        )
     return ALGORITHMS[name]

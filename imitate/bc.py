@@ -32,6 +32,8 @@ class BCConfig:
 
     max_epochs: int = 200
     """Passes over the demonstrations at most."""
+    max_updates: int = 20_000
+    """No further pass is begun after so many gradient steps: what ends it on large data."""
     patience: int = 15
     """Stop after so many passes without a better held-out loss."""
     holdout: float = 0.1
@@ -54,7 +56,7 @@ class BCConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        for name in ("max_epochs", "patience", "batch_size"):
+        for name in ("max_epochs", "max_updates", "patience", "batch_size"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
 
@@ -117,14 +119,14 @@ class BC:
         if config.normalize_obs:
             for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
                 self.policy.encoder.observe(obs.to(self.device))
-        self.epoch = 0
+        self.epoch = self.updates = 0
         self._best_loss, self._best_epoch = float("inf"), 0
         self._best_policy = self._snapshot()
 
     @property
     def done(self) -> bool:
         stalled = len(self._heldout) > 0 and self.epoch - self._best_epoch >= self.config.patience
-        return stalled or self.epoch >= self.config.max_epochs
+        return stalled or self.epoch >= self.config.max_epochs or self.updates >= self.config.max_updates
 
     def step(self) -> dict[str, float]:
         """One epoch, and the held-out loss after it. When training is done the best policy is put back."""
@@ -137,6 +139,7 @@ class BC:
             total += loss.detach()
             count += 1
         self.epoch += 1
+        self.updates += count
         metrics = {"epoch": float(self.epoch), "loss": float(total) / count}
         if len(self._heldout):
             metrics |= self._validate(rng)
@@ -165,6 +168,7 @@ class BC:
     def state_dict(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,
+            "updates": self.updates,
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "best_loss": self._best_loss,
@@ -173,7 +177,7 @@ class BC:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.epoch = state["epoch"]
+        self.epoch, self.updates = state["epoch"], state["updates"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._best_loss, self._best_epoch = state["best_loss"], state["best_epoch"]

@@ -34,7 +34,9 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
         policy = ActorPolicy.from_description(description)
         policy.load_state_dict(load_state(folder / "policy.safetensors"))
     except FileNotFoundError as error:
-        raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?") from error
+        raise InputError(
+            f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?"
+        ) from error
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         raise InputError(f"the policy in {folder} can't be read: {' '.join(str(error).split())}") from error
     return policy.to(device).eval()
