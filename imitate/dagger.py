@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from imitate.adam import Adam
 from imitate.bc import agreement, bc_loss
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
@@ -102,7 +103,8 @@ class DAgger:
                 log_std_init=config.log_std_init,
                 normalize_obs=True,
             ).to(self.device)
-        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=config.learning_rate, fused=True)
+        parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
+        self.optimizer = Adam(parameters, config.learning_rate)
         self.iteration = 0
         self.expert_queries = 0
         self._experts_turn = np.zeros(envs.num_envs, bool)
@@ -139,17 +141,14 @@ class DAgger:
 
     def _train(self) -> float:
         remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.1)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * remaining
+        self.optimizer.learning_rate = self.config.learning_rate * remaining
         total = torch.zeros((), device=self.device)
         epochs = (self.store.reader().batches(self.config.batch_size, self.rng) for _ in itertools.count())
         batches = itertools.islice(itertools.chain.from_iterable(epochs), self.config.updates_per_iteration)
         for obs, labels in batches:
             prepared = self.policy.encoder.prepare(obs.to(self.device))
             loss = bc_loss(self.policy, prepared, labels.to(self.device)).mean()
-            self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
+            self.optimizer.step(loss)
             total += loss.detach()
         return float(total) / self.config.updates_per_iteration
 

@@ -164,33 +164,66 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "subcommand": (["data", "inof", "x"], "did you mean 'info'"),
     "environment": (["train", "ppo", "--env", "CartPol-v1", "--out", "o"], "did you mean 'CartPole-v1'"),
     "module": (["train", "ppo", "--env", "nowhere:X-v0", "--out", "o"], "module 'nowhere'"),
-    "environment keywords": (["train", "ppo", "--env", "CartPole-v1", "--env-kwargs", '{"mass": 1}', "--out", "o"], "does not take"),
+    "environment keywords": (
+        ["train", "ppo", "--env", "CartPole-v1", "--env-kwargs", '{"mass": 1}', "--out", "o"],
+        "does not take",
+    ),
     "algorithm": (["train", "pppo", "--env", "CartPole-v1", "--out", "o"], "did you mean 'ppo'"),
     "no algorithm": (["train", "--env", "CartPole-v1"], "which algorithm"),
     "expert": (["collect", "CartPole-v7", "--episodes", "1", "--out", "o.h5"], "did you mean 'CartPole-v1"),
     "no amount": (["collect", "CartPole-v1:ppo", "--out", "o.h5"], "either --episodes N or --steps N"),
-    "noise": (["collect", "CartPole-v1:ppo", "--episodes", "1", "--noise", "gaussian:1", "--out", "o.h5"], "use random:P"),
+    "noise": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--noise", "gaussian:1", "--out", "o.h5"],
+        "use random:P",
+    ),
     "output exists": (["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"], "exists"),
     "run exists": (["train", "ppo", "--env", "CartPole-v1", "--out", "bc"], "finished run"),
     "no demos": (["train", "bc", "--env", "CartPole-v1", "--out", "o"], "--demos FILE"),
     "no expert": (["train", "dagger", "--env", "CartPole-v1", "--out", "o"], "--expert SPEC"),
-    "demos of another environment": (["train", "bc", "--env", "Acrobot-v1", "--demos", "demos.h5", "--out", "o"], "are of CartPole-v1, not of Acrobot-v1"),
-    "expert of another environment": (["train", "dagger", "--env", "Acrobot-v1", "--expert", "CartPole-v1:ppo", "--out", "o"], "choose another --expert"),
+    "demos of another environment": (
+        ["train", "bc", "--env", "Acrobot-v1", "--demos", "demos.h5", "--out", "o"],
+        "are of CartPole-v1, not of Acrobot-v1",
+    ),
+    "expert of another environment": (
+        ["train", "dagger", "--env", "Acrobot-v1", "--expert", "CartPole-v1:ppo", "--out", "o"],
+        "choose another --expert",
+    ),
     "truncated HDF5": (["data", "info", "truncated.h5"], "truncated.h5"),
-    "foreign HDF5": (["train", "bc", "--env", "CartPole-v1", "--demos", "foreign.h5", "--out", "o"], "foreign.h5"),
+    "foreign HDF5": (
+        ["train", "bc", "--env", "CartPole-v1", "--demos", "foreign.h5", "--out", "o"],
+        "foreign.h5",
+    ),
     "not HDF5": (["data", "validate", "text.h5"], "text.h5"),
     "missing file": (["data", "info", "absent.h5"], "absent.h5"),
-    "NaN in demonstrations": (["train", "bc", "--env", "CartPole-v1", "--demos", "nan.h5", "--out", "o"], "NaN"),
+    "NaN in demonstrations": (
+        ["train", "bc", "--env", "CartPole-v1", "--demos", "nan.h5", "--out", "o"],
+        "NaN",
+    ),
     "foreign zip": (["evaluate", "foreign.zip"], "foreign.zip"),
     "truncated zip": (["evaluate", "truncated.zip"], "truncated.zip"),
     "not a run": (["evaluate", "nothing"], "no expert 'nothing'"),
-    "not a run to start from": (["train", "ppo", "--env", "CartPole-v1", "--init", "nothing", "--out", "o"], "is not a run"),
-    "start for BC": (["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--init", "bc", "--out", "o"], "--init is for ppo"),
+    "not a run to start from": (
+        ["train", "ppo", "--env", "CartPole-v1", "--init", "nothing", "--out", "o"],
+        "is not a run",
+    ),
+    "start for BC": (
+        ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--init", "bc", "--out", "o"],
+        "--init is for ppo",
+    ),
     "unsupported space": (["train", "ppo", "--env", "Blackjack-v1", "--out", "o"], "Tuple"),
-    "hyperparameter out of range": (["train", "ppo", "--env", "CartPole-v1", "--gamma", "1.5", "--out", "o"], "gamma"),
-    "compared algorithm": (["compare", "--env", "CartPole-v1", "--algorithms", "bcc", "--out", "o"], "did you mean 'bc'"),
-    "trained expert": (["expert", "train", "--algo", "sca", "--env", "CartPole-v1", "--out", "o"], "did you mean 'sac'"),
-}  # fmt: skip
+    "hyperparameter out of range": (
+        ["train", "ppo", "--env", "CartPole-v1", "--gamma", "1.5", "--out", "o"],
+        "gamma",
+    ),
+    "compared algorithm": (
+        ["compare", "--env", "CartPole-v1", "--algorithms", "bcc", "--out", "o"],
+        "did you mean 'bc'",
+    ),
+    "trained expert": (
+        ["expert", "train", "--algo", "sca", "--env", "CartPole-v1", "--out", "o"],
+        "did you mean 'sac'",
+    ),
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -47,9 +47,10 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
         if keeper.num_timesteps >= 400:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(_KeepBest, "validate", interrupted)
+    monkeypatch.setattr(_KeepBest, "validate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, **SMALL)
+    monkeypatch.undo()
     buffer = np.load(tmp_path / "sac" / "training" / "checkpoint" / "replay.npz", allow_pickle=False)
     assert len(buffer["rewards"]) == 399  # the transition of the interrupted step is not in it yet
     train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SMALL)
