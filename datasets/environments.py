@@ -24,6 +24,7 @@ __all__ = [
     "resolve_env_id",
     "space_from_json",
     "space_to_json",
+    "stacked_frames",
 ]
 
 logger = logging.getLogger(__name__)
@@ -151,6 +152,15 @@ def make_env(
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {_one_line(error)}") from error
     return env
+
+
+def stacked_frames(env: Env) -> int:
+    """How many frames an observation of the environment stacks; 1 where it is not a stack."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.FrameStackObservation):
+            return int(env.stack_size)
+        env = env.env
+    return 1
 
 
 def resolve_env_id(env_id: str) -> str:

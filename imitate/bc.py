@@ -116,7 +116,7 @@ class BC:
         # Not the log standard deviation, which cloning leaves as it is.
         parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
-        if config.normalize_obs:
+        if self.policy.encoder.moments is not None:
             for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
                 self.policy.encoder.observe(obs.to(self.device))
         self.epoch = self.updates = 0

@@ -7,7 +7,9 @@ state, adds them to the store, and trains on everything in it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -77,7 +79,8 @@ def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float
 
 
 class DAgger:
-    """DAgger with any callable expert; the aggregated data stay on disk, in `store`."""
+    """DAgger. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape); the
+    aggregated data stay on disk, in `store`."""
 
     done = False
 
@@ -86,12 +89,13 @@ class DAgger:
         config: DAggerConfig,
         *,
         envs: VecEnv,
-        expert: Policy,
+        expert: Policy | Callable[[Array], Array],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config, self.expert, self.store = config, expert, store
+        self.config, self.store = config, store
+        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
         self.seed, self.device = seed, torch.device(device)
         with seeded(seed):
             self.policy = ActorPolicy(
@@ -120,7 +124,7 @@ class DAgger:
         config, num_envs = self.config, self.sampler.envs.num_envs
         self._beta = mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration)
         rollout = self.sampler.collect(self._choose, max(config.steps_per_iteration // num_envs, 1))
-        labels = np.asarray(self.expert.act(rollout.flat_obs, deterministic=True), rollout.actions.dtype)
+        labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
         self.expert_queries += len(labels)
         on_new_states = self._agreement(rollout.flat_obs, labels)
         for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
@@ -157,7 +161,7 @@ class DAgger:
         self._experts_turn = np.where(redrawn, self.rng.random(len(begun)) < self._beta, self._experts_turn)
         actions = self.policy.act(obs, deterministic=True)
         if self._experts_turn.any():
-            actions[self._experts_turn] = self.expert.act(obs[self._experts_turn], deterministic=True)
+            actions[self._experts_turn] = self._ask(obs[self._experts_turn])
         return actions, actions
 
     @torch.inference_mode()

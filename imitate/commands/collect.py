@@ -9,7 +9,7 @@ import tyro
 
 from imitate.commands.options import announced, report, run
 from imitate.datasets.collect import collect as record
-from imitate.datasets.environments import SyncVecEnv, make_env
+from imitate.datasets.environments import SyncVecEnv, make_env, stacked_frames
 from imitate.datasets.errors import InputError
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
@@ -62,6 +62,7 @@ def collect(argv: list[str]) -> int:
             deterministic=deterministic,
             noise=noise,
             seed=seed,
+            frame_stack=stacked_frames(make_env(source.env_id, source.env_kwargs)),
         )
         source.seed(seed)
         record(source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=True)

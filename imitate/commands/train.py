@@ -144,11 +144,15 @@ def _repeat(argv: list[str]) -> int:
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     if experiment.expert is not None:
         announced(experiment.expert)
-    with tqdm(total=experiment.budget, unit="step", file=sys.stderr, desc=experiment.algorithm) as bar:
+    offline = find(experiment.algorithm).offline
+    total = experiment.hyperparameters["max_epochs"] if offline else experiment.budget
+    with tqdm(
+        total=total, unit="epoch" if offline else "step", file=sys.stderr, desc=experiment.algorithm
+    ) as bar:
 
         def progress(spent: int, metrics: dict[str, float]) -> None:
-            bar.update(spent - bar.n)
-            shown = ("epoch", "train_return", "loss", "heldout_loss", "agreement")
+            bar.update(int(metrics.get("epoch", bar.n)) - bar.n if offline else spent - bar.n)
+            shown = ("train_return", "loss", "heldout_loss", "agreement")
             bar.set_postfix(
                 {name: f"{metrics[name]:.4g}" for name in shown if name in metrics}, refresh=False
             )
