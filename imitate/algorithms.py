@@ -48,6 +48,7 @@ class Algorithm:
     module: str
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
+    class_name: str = ""  # of the learner, where it is not the title
 
     @property
     def offline(self) -> bool:
@@ -56,11 +57,11 @@ class Algorithm:
 
     @property
     def learner(self) -> Any:
-        return getattr(import_module(self.module), self.title)
+        return getattr(import_module(self.module), self.class_name or self.title)
 
     @property
     def config(self) -> Any:
-        return getattr(import_module(self.module), f"{self.title}Config")
+        return getattr(import_module(self.module), f"{self.class_name or self.title}Config")
 
 
 ALGORITHMS = {
@@ -73,6 +74,14 @@ ALGORITHMS = {
     ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
+    ),
+    "rpo": Algorithm(
+        "RPO",
+        "pure RL: PPO with a perturbed mean, for continuous actions",
+        "imitate.rl.ppo",
+        ("envs",),
+        ("policy",),
+        class_name="PPO",
     ),
 }
 

@@ -2,11 +2,14 @@
 
 A step of the learner is: T steps of N environments, advantages, and a few epochs of minibatches over them.
 Statistics of observations change between iterations only, so the behaviour policy is the one that is updated.
+
+With rpo_alpha it is RPO (arXiv:2212.07536): in the update, and only there, the Gaussian's mean is moved by a draw of
+U(-alpha, alpha), anew for every sample and dimension in every epoch. The old log-probabilities are not perturbed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +22,7 @@ from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Head, ValueNet, orthogonal_, seeded
+from imitate.networks import ActorPolicy, Gaussian, Head, ValueNet, orthogonal_, seeded
 from imitate.normalize import ReturnScaler
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
@@ -63,6 +66,10 @@ class PPOConfig:
     """Gradients are clipped to this norm."""
     target_kl: float | None = None
     """Stop the epochs of an iteration when the approximate KL passes 1.5 times this."""
+    rpo_alpha: float = 0.0
+    """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
+    rpo_alpha_final: float | None = None
+    """What rpo_alpha goes to, linearly, at total_steps; it is constant unless given."""
     normalize_obs: bool = False
     """Standardise observations by running statistics."""
     normalize_rewards: bool = False
@@ -90,6 +97,15 @@ class PPOConfig:
             raise InputError(
                 f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"
             )
+        if self.rpo_alpha < 0 or (self.rpo_alpha_final or 0) < 0:
+            raise InputError(
+                f"rpo_alpha must be at least 0, got {self.rpo_alpha} and finally {self.rpo_alpha_final}"
+            )
+
+    def rpo_alpha_at(self, remaining: float) -> float:
+        """rpo_alpha where this share of total_steps remains."""
+        final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
+        return final + (self.rpo_alpha - final) * remaining
 
 
 def ppo_loss(
@@ -97,9 +113,13 @@ def ppo_loss(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
 
-    batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values.
+    batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
+    a perturbation (B, D) of the mean.
     """
     distribution = policy(batch["obs"])
+    if "perturbation" in batch:
+        assert isinstance(distribution, Gaussian)
+        distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
     log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
     ratio = log_ratio.exp()
     advantages = batch["advantages"]
@@ -157,6 +177,10 @@ class PPO:
                 orthogonal_(policy, policy.output, output_gain=0.01)
             value_net = ValueNet(space, config.hidden, config.activation)
             orthogonal_(value_net, value_net.output, output_gain=1.0)
+        if policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
+            raise InputError(
+                f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
+            )
         self.policy, self.value_net = policy.to(self.device), value_net.to(self.device)
         self.optimizer = Adam(
             [*self.policy.parameters(), *self.value_net.parameters()],
@@ -186,6 +210,7 @@ class PPO:
         remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
         learning_rate = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
         clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
+        rpo_alpha = config.rpo_alpha_at(remaining)
         if self.iteration == config.value_warmup:
             self.optimizer.restart()  # the policy's moments begin here
         self.optimizer.learning_rate = learning_rate
@@ -198,6 +223,8 @@ class PPO:
                 if len(index) < 2 and config.standardize_advantages:
                     continue  # the standard deviation of one sample is NaN
                 batch = {name: tensor[index] for name, tensor in data.items()} if len(index) < size else data
+                if rpo_alpha:
+                    batch = batch | {"perturbation": self._perturbation(batch["raw_actions"], rpo_alpha)}
                 loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
                 if self.iteration < config.value_warmup:
                     loss = config.vf_coef * parts["value_error"].mean()
@@ -250,6 +277,9 @@ class PPO:
             "log_probs": self.policy(obs).log_prob(raw_actions),
             **{name: torch.from_numpy(array).to(self.device).flatten() for name, array in flat.items()},
         }
+
+    def _perturbation(self, raw_actions: Tensor, alpha: float) -> Tensor:
+        return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
 
     @torch.inference_mode()
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
