@@ -6,7 +6,7 @@ import numpy as np
 
 from imitate.datasets.trajectory import Array
 
-__all__ = ["gae"]
+__all__ = ["discounted_returns", "gae", "n_step_returns"]
 
 
 def gae(
@@ -31,3 +31,35 @@ def gae(
         following = deltas[t] + decay[t] * following
         advantages[t] = following
     return advantages
+
+
+def n_step_returns(
+    rewards: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float, n: int
+) -> Array:
+    """Discounted sums (T, N) of n rewards and the discounted value after them.
+
+    Where an episode ends sooner, or the rollout does, it is of the rewards until there: termination adds no value,
+    truncation and the rollout's end add that of the true successor in `next_values`.
+    """
+    one_step = rewards + gamma * next_values * ~terminated
+    done = (terminated | truncated)[:-1]
+    returns = one_step
+    for _ in range(min(n, len(rewards)) - 1):
+        longer = np.where(done, one_step[:-1], rewards[:-1] + gamma * returns[1:])
+        returns = np.concatenate([longer, one_step[-1:]])
+    return returns
+
+
+def discounted_returns(
+    rewards: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float
+) -> Array:
+    """Monte-Carlo returns (T, N): discounted rewards until the episode ends, or the rollout does.
+
+    Termination adds no value; truncation and the rollout's end add that of the true successor, so with
+    `next_values` of 0 the sum simply stops there.
+    """
+    returns = rewards + gamma * next_values * ~terminated
+    running = ~(terminated | truncated)
+    for t in reversed(range(len(rewards) - 1)):
+        returns[t] = np.where(running[t], rewards[t] + gamma * returns[t + 1], returns[t])
+    return returns
