@@ -1,4 +1,5 @@
-"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header."""
+"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header. And JSON
+files that are whole or absent."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from imitate.datasets.errors import InputError
 
-__all__ = ["draw_seed", "load_state", "save_state"]
+__all__ = ["draw_seed", "load_state", "save_state", "write_json"]
 
 _TENSOR = "tensor:"
 
@@ -37,6 +38,14 @@ def load_state(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a state that imitate wrote ({error}); choose another run") from error
     state: dict[str, Any] = _put_back(skeleton, tensors)
     return state
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Whole or not at all: a killed process leaves no half of a file that others take for a finished job."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(data, indent=2) + "\n")
+    partial.replace(path)
 
 
 def draw_seed(*entropy: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from imitate.algorithms import find
-from imitate.checkpoint import load_state
+from imitate.checkpoint import load_state, write_json
 from imitate.datasets.environments import SyncVecEnv, make_env, resolve_env_id
 from imitate.datasets.errors import InputError, did_you_mean
 from imitate.datasets.hdf5 import DemoWriter
@@ -111,7 +111,7 @@ class Experiment:
 
     def write(self, path: Path) -> None:
         data = dataclasses.asdict(self) | {"versions": versions()}
-        path.write_text(json.dumps(data, indent=2) + "\n")
+        write_json(path, data)
 
 
 def execute(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from imitate.checkpoint import load_state, save_state
+from imitate.checkpoint import load_state, save_state, write_json
 from imitate.datasets.errors import InputError
 from imitate.networks import ActorPolicy
 
@@ -17,7 +17,7 @@ __all__ = ["load_policy", "save_policy"]
 def save_policy(folder: Path, policy: ActorPolicy) -> None:
     """Write the folder; what was there is replaced file by file."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "policy.json").write_text(json.dumps(policy.describe(), indent=2) + "\n")
+    write_json(folder / "policy.json", policy.describe())
     save_state(folder / "policy.safetensors", policy.state_dict())
 
 

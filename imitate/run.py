@@ -19,7 +19,7 @@ from typing import IO, Any
 from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
-from imitate.checkpoint import load_state, save_state
+from imitate.checkpoint import load_state, save_state, write_json
 from imitate.evaluate import Evaluation
 from imitate.networks import ActorPolicy
 from imitate.policy import save_policy
@@ -116,8 +116,7 @@ def train(
             board.add_scalar("validation/mean_return", evaluation.mean, spent())
 
         def checkpoint() -> None:
-            timing = {"wall_seconds": time.monotonic() - begin}
-            (out / "timing.json").write_text(json.dumps(timing) + "\n")
+            write_json(out / "timing.json", {"wall_seconds": time.monotonic() - begin})
             save_state(out / CHECKPOINT, {"account": asdict(account), "learner": learner.state_dict()})
             learner.load_state_dict(load_state(out / CHECKPOINT)["learner"])
 
@@ -160,8 +159,8 @@ def train(
             "validation_steps": account.validation_steps,
             "expert_queries": learner.expert_queries,
         }
-        (out / "finished.json").write_text(json.dumps(totals, indent=2) + "\n")
-        (out / "timing.json").write_text(json.dumps({"wall_seconds": time.monotonic() - begin}) + "\n")
+        write_json(out / "timing.json", {"wall_seconds": time.monotonic() - begin})
+        write_json(out / "finished.json", totals)
         (out / CHECKPOINT).unlink(missing_ok=True)
         if progress is not None:
             progress(spent(), {})

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome, write_json
+from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome
 from imitate.compare.sentences import duration, listed, number, percent, summary
 from imitate.datasets.errors import InputError
 from imitate.video import record_video

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import Any
 
 import tyro
 
+from imitate.checkpoint import write_json
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets.environments import resolve_env_id
 from imitate.datasets.errors import InputError
@@ -66,9 +66,7 @@ def evaluate(argv: list[str]) -> int:
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
         run = Path(subject)
         if (run / "config.json").exists():
-            (run / "evaluation.json").write_text(
-                json_format.dumps({"env_id": env_id, "seed": seed} | result.to_json(), indent=2) + "\n"
-            )
+            write_json(run / "evaluation.json", {"env_id": env_id, "seed": seed} | result.to_json())
         if json:
             print_json(result.to_json())
         else:

@@ -14,10 +14,11 @@ import gymnasium as gym
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from imitate.checkpoint import write_json
 from imitate.compare import work
 from imitate.compare.plan import Comparison, Job, jobs
 from imitate.compare.pool import Pool
-from imitate.compare.results import Learner, Result, write_json
+from imitate.compare.results import Learner, Result
 from imitate.datasets.environments import make_env
 from imitate.datasets.errors import InputError
 from imitate.evaluate import TEST_SEED, RandomPolicy

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import torch
 
-from imitate.compare.results import write_json
+from imitate.checkpoint import write_json
 from imitate.datasets.errors import InputError
 
 __all__ = ["Pool"]

@@ -14,8 +14,9 @@ from typing import Any
 import jinja2
 
 from imitate.algorithms import find
+from imitate.checkpoint import write_json
 from imitate.compare.figures import COLORS, draw_bars, draw_curves, inline_svg, save_png
-from imitate.compare.results import Learner, Outcome, read_outcome, write_json
+from imitate.compare.results import Learner, Outcome, read_outcome
 from imitate.compare.sentences import (
     bars_in_words,
     curves_in_words,

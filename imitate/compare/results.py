@@ -12,11 +12,12 @@ import numpy as np
 from scipy import stats
 
 from imitate.algorithms import find
+from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
 
-__all__ = ["Learner", "Outcome", "Result", "interval", "read_outcome", "write_json"]
+__all__ = ["Learner", "Outcome", "Result", "interval", "read_outcome"]
 
 
 @dataclass(frozen=True)
@@ -184,11 +185,3 @@ def read_outcome(out: Path) -> Outcome:
     for note in sorted((out / "videos").glob("*.json")):
         videos[note.stem] = (note.with_suffix(".mp4"), float(json.loads(note.read_text())["episode_return"]))
     return Outcome(comparison, learners, references["expert"], references["random"], failures, videos)
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Whole or not at all: a killed process leaves no half of a file that others take for a finished job."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(data, indent=1) + "\n")
-    partial.replace(path)

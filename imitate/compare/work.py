@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison, Job
-from imitate.compare.results import Result, write_json
+from imitate.compare.results import Result
 from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.hdf5 import DemoReader, DemoWriter
