@@ -83,6 +83,9 @@ ALGORITHMS = {
         ("policy",),
         class_name="PPO",
     ),
+    "a2c": Algorithm(
+        "A2C", "pure RL: advantage actor-critic with n-step returns", "imitate.rl.a2c", ("envs",)
+    ),
 }
 
 

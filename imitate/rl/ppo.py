@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,8 +21,9 @@ from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Gaussian, Head, ValueNet, orthogonal_, seeded
+from imitate.networks import ActorPolicy, Gaussian, Head
 from imitate.normalize import ReturnScaler
+from imitate.rl.actor import encode, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -162,26 +162,12 @@ class PPO:
         policy: ActorPolicy | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        space = envs.single_observation_space
-        with seeded(seed):
-            if policy is None:
-                policy = ActorPolicy(
-                    space,
-                    envs.single_action_space,
-                    hidden=config.hidden,
-                    activation=config.activation,
-                    head=config.head,
-                    log_std_init=config.log_std_init,
-                    normalize_obs=config.normalize_obs,
-                )
-                orthogonal_(policy, policy.output, output_gain=0.01)
-            value_net = ValueNet(space, config.hidden, config.activation)
-            orthogonal_(value_net, value_net.output, output_gain=1.0)
+        policy, value_net = make_actor_critic(config, envs, seed=seed, device=self.device, policy=policy)
         if policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
             raise InputError(
                 f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
             )
-        self.policy, self.value_net = policy.to(self.device), value_net.to(self.device)
+        self.policy, self.value_net = policy, value_net
         self.optimizer = Adam(
             [*self.policy.parameters(), *self.value_net.parameters()],
             config.learning_rate,
@@ -254,11 +240,7 @@ class PPO:
         steps, num_envs = rollout.rewards.shape
         obs = self._encode(rollout.flat_obs)
         values = self.value_net(obs).cpu().numpy().reshape(steps, num_envs)
-        next_values = np.empty_like(values)
-        next_values[:-1] = values[1:]
-        next_values[-1] = self.value_net(self._encode(rollout.last_obs)).cpu().numpy()
-        if len(rollout.ends):
-            next_values[tuple(rollout.ends.T)] = self.value_net(self._encode(rollout.end_obs)).cpu().numpy()
+        next_values = rollout.next_values(values, self._value)
         rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
         advantages = gae(
             rewards,
@@ -281,13 +263,15 @@ class PPO:
     def _perturbation(self, raw_actions: Tensor, alpha: float) -> Tensor:
         return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
 
-    @torch.inference_mode()
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        raw = self.policy(self._encode(obs)).sample(self.generator)
-        return self.policy.to_env(raw).cpu().numpy(), raw.cpu().numpy()
+        return sample_actions(self.policy, obs, self.generator)
 
     def _encode(self, obs: Array) -> Tensor:
-        return self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
+        return encode(self.policy, obs)
+
+    def _value(self, obs: Array) -> Array:
+        values: Array = self.value_net(self._encode(obs)).cpu().numpy()
+        return values
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)

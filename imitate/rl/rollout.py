@@ -46,6 +46,16 @@ class Rollout:
         """(T * N, *obs_shape)"""
         return self.obs.reshape(-1, *self.obs.shape[2:])
 
+    def next_values(self, values: Array, value: Callable[[Array], Array]) -> Array:
+        """Values of the true successors (T, N), from those of `obs` (T, N) and a function of observations (B, ...):
+        but for the last row and where episodes ended, they are the next row's."""
+        next_values = np.empty_like(values)
+        next_values[:-1] = values[1:]
+        next_values[-1] = value(self.last_obs)
+        if len(self.ends):
+            next_values[tuple(self.ends.T)] = value(self.end_obs)
+        return next_values
+
     def segments(self, labels: Array) -> Iterator[Trajectory]:
         """Each environment's steps, cut where its episodes ended and after the last row (then `truncated`).
         `labels` (T, N, *action_shape) become `expert_actions`."""

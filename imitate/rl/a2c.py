@@ -1,0 +1,201 @@
+"""Advantage actor-critic, the synchronous form of A3C (arXiv:1602.01783): one update after each short rollout.
+
+A round is T steps of N environments and one gradient step on all of them, so the policy that is updated is the one
+that acted, and no probability ratio is needed. With gae_lambda 1 the advantages are of n-step returns, n up to T.
+Deviation: Adam, where the paper has RMSprop with statistics that the workers share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from imitate.adam import Adam
+from imitate.checkpoint import draw_seed
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+from imitate.networks import Categorical, Gaussian, Head
+from imitate.normalize import ReturnScaler
+from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.returns import gae
+from imitate.rl.rollout import Rollout, Sampler
+
+__all__ = ["A2C", "A2CConfig", "a2c_loss"]
+
+
+@dataclass(frozen=True)
+class A2CConfig:
+    """Hyperparameters of A2C."""
+
+    total_steps: int = 100_000
+    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    num_steps: int = 8
+    """Steps of each environment in a round, and the most that a return looks ahead before it bootstraps."""
+    rounds_per_iteration: int = 16
+    """Rounds, each a rollout and an update, between two lines of the log."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    lr_schedule: Literal["constant", "linear"] = "linear"
+    """`linear` goes down to 0 at total_steps."""
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 1.0
+    """Bias-variance trade-off of the advantages (arXiv:1506.02438); 1 is n-step returns."""
+    standardize_advantages: bool = False
+    """Standardise advantages in each rollout."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Gradients are clipped to this norm."""
+    normalize_obs: bool = False
+    """Standardise observations by running statistics."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers, of the policy and of the value function each."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
+    head: Head | None = None
+    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
+    log_std_init: float = 0.0
+    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "num_steps", "rounds_per_iteration"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
+            raise InputError(
+                f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"
+            )
+
+
+def a2c_loss(
+    distribution: Categorical | Gaussian,
+    values: Tensor,
+    raw_actions: Tensor,
+    advantages: Tensor,
+    config: A2CConfig,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Policy gradient, value and entropy losses over B samples, and their parts (scalars).
+
+    `values` (B,) carry gradients; their targets are the n-step returns that the advantages (B,) are made of.
+    """
+    value_loss = ((values - (values.detach() + advantages)) ** 2).mean()
+    if config.standardize_advantages:
+        std, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (std + 1e-8)
+    policy_loss = -(distribution.log_prob(raw_actions) * advantages).mean()
+    entropy = distribution.entropy().mean()
+    loss = policy_loss + config.vf_coef * value_loss - config.ent_coef * entropy
+    return loss, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+
+
+class A2C:
+    """A2C on vector environments."""
+
+    done = False
+    expert_queries = 0
+
+    def __init__(
+        self, config: A2CConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        if config.standardize_advantages and config.num_steps * envs.num_envs < 2:
+            raise InputError("one environment and num_steps 1: the standard deviation of one sample is NaN")
+        self.config, self.seed, self.device = config, seed, torch.device(device)
+        self.policy, self.value_net = make_actor_critic(config, envs, seed=seed, device=self.device)
+        self.optimizer = Adam(
+            [*self.policy.parameters(), *self.value_net.parameters()],
+            config.learning_rate,
+            eps=1e-5,
+            max_grad_norm=config.max_grad_norm,
+        )
+        self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
+        self.iteration = 0
+        self.sampler = Sampler(envs, seed)
+        self._reseed()
+
+    @property
+    def env_steps(self) -> int:
+        return self.sampler.env_steps
+
+    def step(self) -> dict[str, float]:
+        """One iteration: so many rounds of rollout and update; metrics are means over them."""
+        history = []
+        for _ in range(self.config.rounds_per_iteration):
+            rollout = self.sampler.collect(self._choose, self.config.num_steps)
+            history.append(self.update(rollout))
+            self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
+        self.iteration += 1
+        metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
+        return metrics | {"learning_rate": self.optimizer.learning_rate} | self.sampler.pop_episodes()
+
+    def update(self, rollout: Rollout) -> dict[str, Tensor]:
+        """One gradient step on a rollout."""
+        config = self.config
+        if config.lr_schedule == "linear":
+            remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+            self.optimizer.learning_rate = config.learning_rate * remaining
+        obs = encode(self.policy, rollout.flat_obs)
+        values = self.value_net(obs)  # (T * N,)
+        loss, parts = a2c_loss(
+            self.policy(obs),
+            values,
+            torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1),
+            self._advantages(rollout, values.detach().cpu().numpy()),
+            config,
+        )
+        self.optimizer.step(loss)
+        return {name: part.detach() for name, part in parts.items()}
+
+    @torch.no_grad()
+    def _advantages(self, rollout: Rollout, flat_values: Array) -> Tensor:
+        values = flat_values.reshape(rollout.rewards.shape)
+        rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
+        advantages = gae(
+            rewards,
+            values,
+            rollout.next_values(values, lambda obs: self.value_net(encode(self.policy, obs)).cpu().numpy()),
+            rollout.terminated,
+            rollout.truncated,
+            self.config.gamma,
+            self.config.gae_lambda,
+        )
+        return torch.from_numpy(advantages).to(self.device).flatten()
+
+    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        return sample_actions(self.policy, obs, self.generator)
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.sampler.restart(seed)
+        if self.scaler is not None:
+            self.scaler.restart()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+            "policy": self.policy.state_dict(),
+            "value_net": self.value_net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": {} if self.scaler is None else self.scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
+        self.iteration = state["iteration"]
+        self.policy.load_state_dict(state["policy"])
+        self.value_net.load_state_dict(state["value_net"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self.sampler.env_steps = state["env_steps"]
+        self._reseed()

@@ -1,0 +1,69 @@
+"""What learners with a policy and a value function share: both networks, and acting by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.trajectory import Array
+from imitate.networks import ActorPolicy, Head, ValueNet, orthogonal_, seeded
+
+__all__ = ["NetworkSettings", "encode", "make_actor_critic", "sample_actions"]
+
+
+class NetworkSettings(Protocol):
+    """What a config says of the networks."""
+
+    @property
+    def hidden(self) -> Sequence[int]: ...
+    @property
+    def activation(self) -> Literal["tanh", "relu"]: ...
+    @property
+    def head(self) -> Head | None: ...
+    @property
+    def log_std_init(self) -> float: ...
+    @property
+    def normalize_obs(self) -> bool: ...
+
+
+def make_actor_critic(
+    settings: NetworkSettings,
+    envs: VecEnv,
+    *,
+    seed: int,
+    device: torch.device,
+    policy: ActorPolicy | None = None,
+) -> tuple[ActorPolicy, ValueNet]:
+    """Policy (or the one that is handed in) and value function, with bodies of their own and orthogonal weights."""
+    space = envs.single_observation_space
+    with seeded(seed):
+        if policy is None:
+            policy = ActorPolicy(
+                space,
+                envs.single_action_space,
+                hidden=settings.hidden,
+                activation=settings.activation,
+                head=settings.head,
+                log_std_init=settings.log_std_init,
+                normalize_obs=settings.normalize_obs,
+            )
+            orthogonal_(policy, policy.output, output_gain=0.01)
+        value_net = ValueNet(space, settings.hidden, settings.activation)
+        orthogonal_(value_net, value_net.output, output_gain=1.0)
+    return policy.to(device), value_net.to(device)
+
+
+def encode(policy: ActorPolicy, obs: Array) -> Tensor:
+    """Raw observations (B, *obs_shape) to what the networks take."""
+    return policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
+
+
+@torch.inference_mode()
+def sample_actions(policy: ActorPolicy, obs: Array, generator: torch.Generator) -> tuple[Array, Array]:
+    """Actions for the environment, and the raw ones, which have the log-probabilities."""
+    raw = policy(encode(policy, obs)).sample(generator)
+    return policy.to_env(raw).cpu().numpy(), raw.cpu().numpy()
