@@ -75,6 +75,9 @@ ALGORITHMS = {
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),
+    "reinforce": Algorithm(
+        "REINFORCE", "pure RL: policy gradient of whole episodes", "imitate.rl.reinforce", ("envs",)
+    ),
     "rpo": Algorithm(
         "RPO",
         "pure RL: PPO with a perturbed mean, for continuous actions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from imitate.datasets.environments import VecEnv, episode_seeds
 from imitate.datasets.trajectory import Array, Trajectory
 
-__all__ = ["Chooser", "Rollout", "Sampler"]
+__all__ = ["Chooser", "Rollout", "Sampler", "whole_episodes"]
 
 Chooser = Callable[[Array, Array], tuple[Array, Array]]
 """(obs (N, ...), begun (N,) bool: an episode begins here) -> (actions for the environment, actions to record)."""
@@ -141,3 +141,35 @@ class Sampler:
         self._ended += zip(self._return[ended].tolist(), self._length[ended].tolist(), strict=True)
         self._return[ended] = 0.0
         self._length[ended] = 0
+
+
+def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> tuple[Rollout, Array]:
+    """One episode for each seed, to its end, and where in (T, N) an environment was running: at the end some idle.
+
+    Which episodes are in it does not depend on how long they are, so short ones are not preferred.
+    """
+    obs = envs.reset(seeds)
+    begun = np.ones(envs.num_envs, bool)
+    running, rows, end_obs = [], [], []
+    while envs.running.any():
+        running.append(envs.running.copy())
+        executed, recorded = choose(obs, begun)
+        step = envs.step(executed)
+        begun = step.terminated | step.truncated
+        rows.append((obs, recorded, step.rewards, step.terminated, step.truncated))
+        end_obs.append(step.final_obs[begun])
+        obs = step.obs
+    all_obs, actions, rewards, terminated, truncated = (
+        np.stack(column) for column in zip(*rows, strict=True)
+    )
+    rollout = Rollout(
+        all_obs,
+        actions,
+        rewards,
+        terminated,
+        truncated,
+        ends=np.argwhere(terminated | truncated),
+        end_obs=np.concatenate(end_obs),
+        last_obs=step.final_obs,
+    )
+    return rollout, np.stack(running)

@@ -1,0 +1,205 @@
+"""REINFORCE (Williams 1992): the policy gradient of whole episodes, with a learned baseline if wanted.
+
+A step of the learner plays a number of episodes to their ends, weighs every action's log-probability by the
+discounted return that followed it, and takes a gradient step. As is usual, the weight gamma^t of the state's own
+discount is left out. A time limit cuts the sum of rewards; with a baseline the value of what was cut off is added.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.adam import Adam
+from imitate.checkpoint import draw_seed
+from imitate.datasets.environments import VecEnv, episode_seeds
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+from imitate.networks import Categorical, Gaussian, Head
+from imitate.normalize import RunningMoments
+from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.returns import discounted_returns
+from imitate.rl.rollout import Rollout, whole_episodes
+
+__all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
+
+
+@dataclass(frozen=True)
+class REINFORCEConfig:
+    """Hyperparameters of REINFORCE."""
+
+    total_steps: int = 100_000
+    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    num_episodes: int = 16
+    """Episodes of an iteration, over all environments."""
+    batch_size: int | None = None
+    """Samples of a gradient step; all of the iteration's unless given. Smaller batches take more steps, of which
+    all but the first are of a policy that has moved on a little."""
+    learning_rate: float = 5e-3
+    """Adam's step size at the start."""
+    lr_schedule: Literal["constant", "linear"] = "linear"
+    """`linear` goes down to 0 at total_steps."""
+    gamma: float = 0.99
+    """Discount."""
+    baseline: bool = True
+    """Subtract a learned value function from the returns."""
+    baseline_epochs: int = 10
+    """Passes over each iteration's returns to fit the baseline."""
+    baseline_batch_size: int = 256
+    """Samples in a minibatch of the baseline."""
+    baseline_learning_rate: float = 1e-3
+    """Adam's step size for the baseline."""
+    standardize_returns: bool = True
+    """Standardise the returns, less the baseline, over the iteration."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = math.inf
+    """Gradients of the policy are clipped to this norm."""
+    normalize_obs: bool = False
+    """Standardise observations by running statistics."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers, of the policy and of the baseline each."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
+    head: Head | None = None
+    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
+    log_std_init: float = 0.0
+    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, or absent, got {self.batch_size}")
+        if not 0 <= self.gamma <= 1:
+            raise InputError(f"gamma must be in [0, 1], got {self.gamma}")
+
+
+def reinforce_loss(
+    distribution: Categorical | Gaussian, raw_actions: Tensor, weights: Tensor, ent_coef: float
+) -> Tensor:
+    """Minus the mean of log-probability times weight (B,), whose gradient is the policy gradient (Williams 1992)."""
+    loss = -(distribution.log_prob(raw_actions) * weights).mean()
+    return loss - ent_coef * distribution.entropy().mean() if ent_coef else loss
+
+
+class REINFORCE:
+    """REINFORCE on vector environments. Every iteration begins new episodes, seeded by its number."""
+
+    done = False
+    expert_queries = 0
+
+    def __init__(
+        self, config: REINFORCEConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.config, self.seed, self.device, self.envs = config, seed, torch.device(device), envs
+        self.policy, self.value_net = make_actor_critic(config, envs, seed=seed, device=self.device)
+        self.optimizer = Adam(
+            self.policy.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
+        )
+        self.value_optimizer = Adam(self.value_net.parameters(), config.baseline_learning_rate)
+        # The baseline is learned in units of the returns' standard deviation, around their mean.
+        self.return_moments = RunningMoments().to(self.device)
+        self.iteration = 0
+        self.env_steps = 0
+
+    def step(self) -> dict[str, float]:
+        """One iteration: episodes, returns, updates of the policy and of the baseline."""
+        seed = draw_seed(self.seed, self.iteration)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        seeds = itertools.islice(episode_seeds(seed), self.config.num_episodes)
+        rollout, running = whole_episodes(self.envs, self._choose, seeds)
+        self.env_steps += int(running.sum())
+        metrics = self.update(rollout, running)
+        self.policy.encoder.observe(torch.from_numpy(rollout.obs[running]).to(self.device))
+        self.iteration += 1
+        return metrics | {
+            "train_return": float(rollout.rewards.sum() / self.config.num_episodes),
+            "train_length": float(running.sum() / self.config.num_episodes),
+        }
+
+    def update(self, rollout: Rollout, running: Array) -> dict[str, float]:
+        """Learn from whole episodes; `running` (T, N) says which rows are steps of theirs."""
+        config = self.config
+        if config.lr_schedule == "linear":
+            remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+            self.optimizer.learning_rate = config.learning_rate * remaining
+        obs = encode(self.policy, rollout.obs[running])  # (B, ...)
+        raw_actions = torch.from_numpy(rollout.actions[running]).to(self.device)
+        returns = torch.from_numpy(self._returns(rollout)[running]).to(self.device)  # (B,)
+        metrics = {"learning_rate": self.optimizer.learning_rate}
+        weights = returns
+        if config.baseline:
+            weights = returns - self._values(obs)
+            metrics["explained_variance"] = float(1 - weights.var() / (returns.var() + 1e-8))
+        if config.standardize_returns and len(weights) > 1:  # the deviation of one sample is NaN
+            std, mean = torch.std_mean(weights)
+            weights = (weights - mean) / (std + 1e-8)
+        losses, entropies = [], []
+        for index in self._batches(len(obs), config.batch_size or len(obs)):
+            distribution = self.policy(obs[index])
+            loss = reinforce_loss(distribution, raw_actions[index], weights[index], config.ent_coef)
+            self.optimizer.step(loss)
+            losses.append(loss.detach())
+            entropies.append(distribution.entropy().detach().mean())
+        metrics["policy_loss"] = float(torch.stack(losses).mean())
+        metrics["entropy"] = float(torch.stack(entropies).mean())
+        if config.baseline:
+            metrics["value_loss"] = self._fit_baseline(obs, returns)
+        return metrics
+
+    def _returns(self, rollout: Rollout) -> Array:
+        next_values = np.zeros_like(rollout.rewards)
+        if self.config.baseline:
+            values = self._values(encode(self.policy, rollout.end_obs)).cpu().numpy()
+            next_values[tuple(rollout.ends.T)] = values
+        return discounted_returns(
+            rollout.rewards, next_values, rollout.terminated, rollout.truncated, self.config.gamma
+        )
+
+    @torch.no_grad()
+    def _values(self, obs: Tensor) -> Tensor:
+        values: Tensor = self.value_net(obs) * self.return_moments.var.sqrt() + self.return_moments.mean
+        return values
+
+    def _fit_baseline(self, obs: Tensor, returns: Tensor) -> float:
+        self.return_moments.update(returns)
+        targets = self.return_moments(returns)
+        losses = []
+        for _ in range(self.config.baseline_epochs):
+            for index in self._batches(len(obs), self.config.baseline_batch_size):
+                loss = ((self.value_net(obs[index]) - targets[index]) ** 2).mean()
+                self.value_optimizer.step(loss)
+                losses.append(loss.detach())
+        return float(torch.stack(losses).mean())
+
+    def _batches(self, size: int, batch_size: int) -> tuple[Tensor, ...]:
+        order = torch.randperm(size, generator=self.generator, device=self.device)
+        return torch.split(order, batch_size)
+
+    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        return sample_actions(self.policy, obs, self.generator)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "value_net": self.value_net.state_dict(),
+            "value_optimizer": self.value_optimizer.state_dict(),
+            "return_moments": self.return_moments.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state; the next iteration's episodes and draws follow from its number."""
+        self.iteration, self.env_steps = state["iteration"], state["env_steps"]
+        for name in ("policy", "optimizer", "value_net", "value_optimizer", "return_moments"):
+            getattr(self, name).load_state_dict(state[name])
