@@ -75,6 +75,7 @@ ALGORITHMS = {
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),
+    "dqn": Algorithm("DQN", "pure RL: deep Q-learning, for discrete actions", "imitate.rl.dqn", ("envs",)),
     "reinforce": Algorithm(
         "REINFORCE", "pure RL: policy gradient of whole episodes", "imitate.rl.reinforce", ("envs",)
     ),

@@ -1,0 +1,309 @@
+"""Deep Q-learning (Mnih et al. 2015): double (arXiv:1509.06461), dueling (arXiv:1511.06581), n-step, prioritised replay
+(arXiv:1511.05952), each a field.
+
+A round is a few steps of N environments, acting greedily but for a share epsilon of random actions, then a few
+gradient steps on samples of the replay. The policy's logits are the action values, so acting deterministically is
+acting greedily; sampling from it, a softmax over values, is not what was trained.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.adam import Adam
+from imitate.checkpoint import draw_seed
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+from imitate.networks import ActorPolicy, seeded
+from imitate.rl.actor import encode
+from imitate.rl.replay import Replay, Samples
+from imitate.rl.rollout import Sampler
+
+__all__ = ["DQN", "DQNConfig", "QNet", "dqn_targets"]
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    """Hyperparameters of DQN."""
+
+    total_steps: int = 100_000
+    """Environment steps over which the schedules run; the run's budget unless given."""
+    num_steps: int = 1
+    """Steps of each environment in a round."""
+    num_updates: int = 2
+    """Gradient steps in a round."""
+    rounds_per_iteration: int = 128
+    """Rounds between two lines of the log."""
+    batch_size: int = 64
+    """Samples of a gradient step."""
+    replay_size: int = 100_000
+    """Steps that the replay remembers, over all environments. Checkpoints leave pixels out: they are collected anew."""
+    learning_starts: int = 1_000
+    """Steps in the replay before the first gradient step."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """`linear` goes down to 0 at total_steps."""
+    gamma: float = 0.99
+    """Discount."""
+    n_step: int = 1
+    """Rewards that a target sums before it bootstraps."""
+    double: bool = True
+    """The network that learns chooses the next action, the target network values it."""
+    dueling: bool = False
+    """State value and advantages in streams of their own, each a half of the last hidden layer."""
+    prioritized: bool = False
+    """Draw by the size of the last error instead of uniformly."""
+    priority_alpha: float = 0.6
+    """Exponent of the priorities; 0 is uniform."""
+    priority_beta: float = 0.4
+    """Exponent of the importance weights at the start; goes up linearly to 1 at total_steps."""
+    target_every: int = 250
+    """Gradient steps between updates of the target network."""
+    tau: float = 1.0
+    """Share of the learning network that the target network takes over in its updates."""
+    epsilon_final: float = 0.05
+    """Share of random actions at the end; it begins with 1."""
+    exploration_fraction: float = 0.1
+    """Share of total_steps in which epsilon goes down, linearly."""
+    max_grad_norm: float = 10.0
+    """Gradients are clipped to this norm."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers."""
+    activation: Literal["tanh", "relu"] = "relu"
+    """Activation of the hidden layers."""
+
+    def __post_init__(self) -> None:
+        names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
+        for name in (*names, "learning_starts", "target_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if self.learning_starts > self.replay_size // 2:
+            raise InputError(
+                f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"
+            )
+
+
+class QNet(nn.Module):
+    """Action values (B, A) of prepared observations, of a policy whose logits they are.
+
+    Where `dueling`, Q = V + A - mean A with V and A linear in a half of the features each (the paper gives each
+    stream a layer of full width). That is linear in the features, so `fold` can write it into the policy's output.
+    """
+
+    def __init__(self, policy: ActorPolicy, *, dueling: bool) -> None:
+        super().__init__()
+        self.policy, self.dueling = policy, dueling
+        if dueling:
+            width = policy.output.in_features // 2
+            self.value = nn.Linear(width, 1)
+            self.advantage = nn.Linear(policy.output.in_features - width, policy.output.out_features)
+
+    def forward(self, prepared: Tensor) -> Tensor:
+        features: Tensor = self.policy.encoder(prepared)
+        if not self.dueling:
+            return self.policy.output(features)  # type: ignore[no-any-return]
+        of_value, of_advantage = features.split(  # type: ignore[no-untyped-call]
+            [self.value.in_features, self.advantage.in_features], dim=-1
+        )
+        advantages = self.advantage(of_advantage)
+        return self.value(of_value) + advantages - advantages.mean(-1, keepdim=True)  # type: ignore[no-any-return]
+
+    def learned(self) -> list[nn.Parameter]:
+        """The parameters that `forward` uses."""
+        if not self.dueling:
+            return list(self.policy.parameters())
+        streams = [*self.value.parameters(), *self.advantage.parameters()]
+        return [*self.policy.encoder.parameters(), *streams]
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Make the policy's logits these values."""
+        if self.dueling:
+            advantage, value = self.advantage, self.value
+            centered = advantage.weight - advantage.weight.mean(0)
+            actions = len(centered)
+            self.policy.output.weight.copy_(torch.cat([value.weight.expand(actions, -1), centered], 1))
+            self.policy.output.bias.copy_(value.bias + advantage.bias - advantage.bias.mean())
+
+
+@torch.no_grad()
+def dqn_targets(q_net: nn.Module, target_net: nn.Module, batch: dict[str, Tensor], *, double: bool) -> Tensor:
+    """Returns plus the discounted value of the best next action (B,); double: best by q_net (arXiv:1509.06461).
+
+    batch holds, over B samples: next_obs (prepared), returns, discounts (0 where the episode was terminated).
+    """
+    next_values = target_net(batch["next_obs"])  # (B, A)
+    if double:
+        best = q_net(batch["next_obs"]).argmax(-1, keepdim=True)
+        values = next_values.gather(-1, best).squeeze(-1)
+    else:
+        values = next_values.amax(-1)
+    return batch["returns"] + batch["discounts"] * values  # type: ignore[no-any-return]
+
+
+class DQN:
+    """DQN on vector environments with discrete actions."""
+
+    done = False
+    expert_queries = 0
+
+    def __init__(
+        self, config: DQNConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        space, actions = envs.single_observation_space, envs.single_action_space
+        if not isinstance(actions, spaces.Discrete):
+            raise InputError(f"dqn wants discrete actions, got {actions}; use ppo")
+        self.config, self.seed, self.device = config, seed, torch.device(device)
+        self.num_actions, self.first_action = int(actions.n), int(actions.start)
+        with seeded(seed):
+            policy = ActorPolicy(space, actions, hidden=config.hidden, activation=config.activation)
+            self.q_net = QNet(policy, dueling=config.dueling).to(self.device)
+        self.policy = policy
+        self.q_net.fold()
+        self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
+        self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
+        self.replay = Replay(
+            config.replay_size,
+            envs.num_envs,
+            space,
+            gamma=config.gamma,
+            n_step=config.n_step,
+            prioritized=config.prioritized,
+        )
+        self.iteration = self.updates = 0
+        self.sampler = Sampler(envs, seed)
+        self._reseed()
+
+    @property
+    def env_steps(self) -> int:
+        return self.sampler.env_steps
+
+    @property
+    def epsilon(self) -> float:
+        """Share of random actions now."""
+        progress = self.env_steps / max(self.config.total_steps * self.config.exploration_fraction, 1.0)
+        return 1.0 + (self.config.epsilon_final - 1.0) * min(progress, 1.0)
+
+    def step(self) -> dict[str, float]:
+        """One iteration: so many rounds of collecting and learning; metrics are means over them."""
+        config = self.config
+        history: list[Tensor] = []  # of every gradient step: loss, mean value
+        for _ in range(config.rounds_per_iteration):
+            self._epsilon = self.epsilon
+            self.replay.add(self.sampler.collect(self._choose, config.num_steps))
+            if len(self.replay) < config.learning_starts:
+                continue
+            if config.lr_schedule == "linear":
+                remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+                self.optimizer.learning_rate = config.learning_rate * remaining
+            for samples, batch in self._batches():
+                history.append(self._update(samples, batch))
+        self.q_net.fold()
+        self.iteration += 1
+        metrics = {"epsilon": self._epsilon, "learning_rate": self.optimizer.learning_rate}
+        if history:
+            loss, value = torch.stack(history).mean(0).tolist()
+            metrics |= {"q_loss": loss, "mean_q": value}
+        return metrics | self.sampler.pop_episodes()
+
+    def _batches(self) -> Iterator[tuple[Samples | None, dict[str, Tensor]]]:
+        """A round's minibatches; of uniform ones the samples are drawn at once."""
+        config = self.config
+        if config.prioritized:
+            for _ in range(config.num_updates):
+                samples = self.replay.sample(config.batch_size, self.rng)
+                yield samples, self._tensors(samples)
+            return
+        drawn = self._tensors(self.replay.sample(config.batch_size * config.num_updates, self.rng))
+        columns = [torch.split(tensor, config.batch_size) for tensor in drawn.values()]
+        for columns_of_batch in zip(*columns, strict=True):
+            yield None, dict(zip(drawn, columns_of_batch, strict=True))
+
+    def _tensors(self, samples: Samples) -> dict[str, Tensor]:
+        plain = ("actions", "returns", "discounts", "probabilities")
+        return {
+            "obs": encode(self.policy, samples.obs),
+            "next_obs": encode(self.policy, samples.next_obs),
+            **{name: torch.from_numpy(getattr(samples, name)).to(self.device) for name in plain},
+        }
+
+    def _update(self, samples: Samples | None, batch: dict[str, Tensor]) -> Tensor:
+        config = self.config
+        targets = dqn_targets(self.q_net, self.target_net, batch, double=config.double)
+        values = self.q_net(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
+        losses = F.smooth_l1_loss(values, targets, reduction="none")
+        if samples is not None:
+            beta = config.priority_beta
+            beta += (1.0 - beta) * min(self.env_steps / config.total_steps, 1.0)
+            # (1 / (size P))^beta over its maximum: the size drops out (arXiv:1511.05952, section 3.4).
+            weights = (batch["probabilities"] / batch["probabilities"].min()) ** -beta
+            losses = weights * losses
+            errors = (values - targets).detach().abs().cpu().numpy()
+            self.replay.prioritize(samples.slots, (errors + 1e-6) ** config.priority_alpha)
+        loss = losses.mean()
+        self.optimizer.step(loss)
+        self.updates += 1
+        if self.updates % config.target_every == 0:
+            self._update_target()
+        return torch.stack([loss.detach(), values.detach().mean()])
+
+    @torch.no_grad()
+    def _update_target(self) -> None:
+        for target, learned in zip(self.target_net.parameters(), self.q_net.parameters(), strict=True):
+            target.lerp_(learned, self.config.tau)
+
+    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        explore = self.rng.random(len(obs)) < self._epsilon
+        actions = self.rng.integers(self.num_actions, size=len(obs))
+        if not explore.all():
+            with torch.inference_mode():
+                greedy = self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()
+            actions = np.where(explore, actions, greedy)
+        return actions + self.first_action, actions
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration)
+        self.rng = np.random.default_rng(seed)
+        self.sampler.restart(seed)
+        self.replay.begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The replay is part of it, but for pixels: those would be gigabytes."""
+        return {
+            "iteration": self.iteration,
+            "updates": self.updates,
+            "env_steps": self.env_steps,
+            "q_net": self.q_net.state_dict(),
+            "target_net": self.target_net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "replay": {} if self.policy.encoder.is_image else self.replay.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
+
+        A replay of pixels is empty after it, and learning goes on when `learning_starts` steps are in it again.
+        """
+        self.iteration, self.updates = state["iteration"], state["updates"]
+        for name in ("q_net", "target_net", "optimizer"):
+            getattr(self, name).load_state_dict(state[name])
+        if self.policy.encoder.is_image:
+            self.replay.clear()
+        else:
+            self.replay.load_state_dict(state["replay"])
+        self.sampler.env_steps = state["env_steps"]
+        self._reseed()

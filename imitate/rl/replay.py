@@ -1,0 +1,241 @@
+"""Replay: a ring of past steps for each environment, sampled uniformly or by priority (arXiv:1511.05952).
+
+A row holds one frame. Vector observations are one frame each; a pixel observation that stacks S frames is rebuilt
+from S consecutive rows, so each frame is stored once (84 x 84: 1 M rows are 7.1 GB). An episode of T steps is
+
+    the S - 1 older frames of its first observation | T rows, with an action each | the true final observation
+
+and only rows with an action are drawn. So neither a stack nor an n-step return reaches across an episode's end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Array
+from imitate.rl.rollout import Rollout
+
+__all__ = ["Replay", "Samples", "SumTree"]
+
+
+class Samples(NamedTuple):
+    """B samples; `returns` are of up to n rewards, `discounts` weigh the value of `next_obs` (0: terminated)."""
+
+    obs: Array
+    actions: Array
+    returns: Array
+    discounts: Array
+    next_obs: Array
+    slots: Array  # where they lie, for `Replay.prioritize`
+    probabilities: Array  # of having been drawn, where there are priorities; else all 1
+
+
+class Replay:
+    """The last `capacity` rows of N environments, each of which has a ring of its own."""
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        space: spaces.Space[Any],
+        *,
+        gamma: float,
+        n_step: int = 1,
+        prioritized: bool = False,
+    ) -> None:
+        shape = space.shape or ()
+        self.stack = shape[0] if len(shape) == 3 and space.dtype == np.uint8 else 1
+        self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
+        self.rows = capacity // num_envs
+        if self.rows < 2 * self.stack + n_step:
+            raise InputError(
+                f"replay_size {capacity} is too small for {num_envs} environments; "
+                f"take at least {(2 * self.stack + n_step) * num_envs}"
+            )
+        slots = num_envs * self.rows  # those of environment n begin at n * rows
+        self.frames = np.zeros((slots, *(shape[1:] if self.stack > 1 else shape)), space.dtype)
+        self.actions = np.zeros(slots, np.int64)
+        self.rewards = np.zeros(slots, np.float32)
+        self.terminated = np.zeros(slots, bool)
+        self.acted = np.zeros(slots, bool)  # the row has an action, and its stack is whole: it can be drawn
+        self.written = np.zeros(num_envs, np.int64)  # rows so far, overwritten ones too
+        self.tree = SumTree(slots) if prioritized else None
+        self.begin()
+
+    def __len__(self) -> int:
+        """How many steps can be drawn."""
+        return int(np.count_nonzero(self.acted))
+
+    def begin(self) -> None:
+        """The next rollout begins with fresh episodes in every environment."""
+        self._begun = np.ones(self.num_envs, bool)
+
+    def add(self, rollout: Rollout) -> None:
+        """Append T steps of every environment; `rollout.actions` (T, N) are indices of discrete actions."""
+        if self.stack > 1 and self._begun.all():
+            self._check_stacks(rollout)
+        everywhere = np.arange(self.num_envs)
+        done = rollout.done
+        ended = 0
+        for t in range(len(done)):
+            fresh = np.flatnonzero(self._begun)
+            for age in reversed(range(self.stack)) if len(fresh) else ():
+                self._write(fresh, self._frame(rollout.obs[t, fresh], age))
+            slots = self._newest(everywhere)
+            self.actions[slots], self.rewards[slots] = rollout.actions[t], rollout.rewards[t]
+            self.terminated[slots], self.acted[slots] = rollout.terminated[t], True
+            if self.tree is not None:
+                self.tree.set(slots, np.full(self.num_envs, self.tree.highest))
+            successors = rollout.obs[t + 1] if t + 1 < len(done) else rollout.last_obs
+            self._begun = done[t]
+            if ends := int(np.count_nonzero(self._begun)):
+                successors = successors.copy()
+                successors[self._begun] = rollout.end_obs[ended : ended + ends]
+                ended += ends
+            self._write(everywhere, self._frame(successors, 0))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Samples:
+        """Draw steps, with replacement: by priority where there are priorities, else uniformly."""
+        slots, probabilities = self._draw(size, rng)
+        ring, row = slots - slots % self.rows, slots % self.rows
+        returns, discounts = self.rewards[slots].copy(), np.full(size, self.gamma, np.float32)
+        last, going = slots, np.ones(size, bool)
+        following = ring + (row + 1) % self.rows
+        for step in range(1, self.n_step):
+            # A final observation has no action, and neither has the newest row.
+            going &= self.acted[following]
+            returns += going * (discounts * self.rewards[following])
+            discounts = np.where(going, discounts * np.float32(self.gamma), discounts)
+            last = np.where(going, following, last)
+            following = np.where(going, ring + (row + step + 1) % self.rows, following)
+        discounts *= ~self.terminated[last]
+        return Samples(
+            self._observations(slots),
+            self.actions[slots],
+            returns,
+            discounts,
+            self._observations(following),
+            slots,
+            probabilities,
+        )
+
+    def prioritize(self, slots: Array, priorities: Array) -> None:
+        """Set the priorities (B,) of what was drawn from `slots`."""
+        assert self.tree is not None
+        self.tree.set(slots, priorities)
+
+    def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        if self.tree is not None:
+            return self.tree.draw(size, rng)
+        filled = np.minimum(self.written, self.rows)
+        slots = np.empty(0, np.int64)
+        while len(slots) < size:  # rows without an action are drawn again
+            env = rng.integers(self.num_envs, size=size)
+            row = rng.integers(filled.max(), size=size)
+            drawn = env * self.rows + row
+            slots = np.concatenate([slots, drawn[self.acted[drawn]]])
+        return slots[:size], np.ones(size, np.float32)
+
+    def _observations(self, slots: Array) -> Array:
+        if self.stack > 1:
+            row = slots % self.rows
+            older = (row[:, None] + np.arange(1 - self.stack, 1)) % self.rows  # (B, S)
+            slots = (slots - row)[:, None] + older
+        observations: Array = self.frames[slots]
+        return observations
+
+    def _frame(self, obs: Array, age: int) -> Array:
+        return obs if self.stack == 1 else obs[:, -1 - age]
+
+    def _newest(self, envs: Array) -> Array:
+        return envs * self.rows + (self.written[envs] - 1) % self.rows
+
+    def _write(self, envs: Array, frames: Array) -> None:
+        ring, row = envs * self.rows, self.written[envs] % self.rows
+        self.frames[ring + row] = frames
+        self.written[envs] += 1
+        # The row's action is gone, and the oldest row whose stack reaches back to it has lost a frame.
+        for gone in {0, self.stack - 1}:
+            slots = ring + (row + gone) % self.rows
+            self.acted[slots] = False
+            if self.tree is not None:
+                self.tree.set(slots, np.zeros(len(slots)))
+
+    def _check_stacks(self, rollout: Rollout) -> None:
+        going = ~rollout.done[0]
+        successors = rollout.obs[1] if len(rollout.obs) > 1 else rollout.last_obs
+        if not np.array_equal(successors[going, :-1], rollout.obs[0, going, 1:]):
+            raise InputError(
+                f"pixel observations {rollout.obs.shape[2:]} are not stacks of the last frames; wrap the environment "
+                "with gymnasium.wrappers.FrameStackObservation over grey frames"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it: not for pixels, which would be gigabytes."""
+        arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
+        state: dict[str, Any] = {name: torch.from_numpy(getattr(self, name)) for name in arrays}
+        return state if self.tree is None else state | self.tree.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state; the next rollout begins with fresh episodes."""
+        for name in ("frames", "actions", "rewards", "terminated", "acted", "written"):
+            getattr(self, name)[...] = state[name].numpy()
+        if self.tree is not None:
+            self.tree.load_state_dict(state)
+        self.begin()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.acted[:] = False
+        self.written[:] = 0
+        if self.tree is not None:
+            self.tree.clear()
+        self.begin()
+
+
+class SumTree:
+    """Numbers that are drawn in proportion to their size: a binary tree in which each node is its children's sum."""
+
+    def __init__(self, size: int) -> None:
+        self.levels = max(size - 1, 1).bit_length()
+        self.leaves = 1 << self.levels  # leaf i is at leaves + i, the children of i at 2 i and 2 i + 1
+        self.sums = np.zeros(2 * self.leaves)
+        self.highest = 1.0
+
+    def set(self, indices: Array, values: Array) -> None:
+        """Set the numbers at these indices; where one appears twice, the last holds."""
+        nodes = indices + self.leaves
+        self.sums[nodes] = values
+        self.highest = max(self.highest, float(values.max(initial=0.0)))
+        for _ in range(self.levels):
+            nodes = nodes >> 1
+            self.sums[nodes] = self.sums[2 * nodes] + self.sums[2 * nodes + 1]
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Indices, one from each of `size` equal shares of the whole sum, and their probabilities."""
+        total = self.sums[1]
+        mass = (np.arange(size) + rng.random(size)) * (total / size)
+        nodes = np.ones(size, np.int64)
+        for _ in range(self.levels):
+            left = self.sums[2 * nodes]
+            # A branch of sum 0 is not entered, whatever rounding leaves of the mass.
+            right = (mass >= left) & (self.sums[2 * nodes + 1] > 0)
+            mass = np.where(right, mass - left, mass)
+            nodes = 2 * nodes + right
+        return nodes - self.leaves, (self.sums[nodes] / total).astype(np.float32)
+
+    def clear(self) -> None:
+        self.sums[:] = 0.0
+        self.highest = 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": torch.from_numpy(self.sums), "highest": self.highest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.sums[:] = state["sums"].numpy()
+        self.highest = state["highest"]
