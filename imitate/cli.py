@@ -15,7 +15,7 @@ COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
     "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
-    "train": "train a learner: `train bc|dagger|ppo --env ENV ...`",
+    "train": "train a learner: `train ALGO --env ENV ...`, ALGO of bc, dagger, ppo, rpo, a2c, reinforce, dqn",
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
     "expert": "`expert list`, `expert show SPEC`, `expert train --algo ALGO --env ENV --out FOLDER`",

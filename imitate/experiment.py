@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from imitate.algorithms import find
+from imitate.algorithms import ALGORITHMS, find
 from imitate.checkpoint import load_state, write_json
 from imitate.datasets.environments import SyncVecEnv, make_env, resolve_env_id
 from imitate.datasets.errors import InputError, did_you_mean
@@ -74,7 +74,8 @@ class Experiment:
                 f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)"
             )
         if self.init is not None and "policy" not in algorithm.optional:
-            raise InputError(f"{self.algorithm} does not start from another policy: --init is for ppo")
+            takers = ", ".join(name for name, entry in ALGORITHMS.items() if "policy" in entry.optional)
+            raise InputError(f"{self.algorithm} does not start from another policy: --init is for {takers}")
 
     @classmethod
     def create(

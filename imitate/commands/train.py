@@ -24,7 +24,7 @@ class TrainArguments:
     """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
 
     algorithm: tyro.conf.Positional[str]
-    """bc, dagger or ppo"""
+    """bc, dagger, ppo, rpo, a2c, reinforce or dqn"""
     out: Path
     """the run folder to write"""
     env: str
