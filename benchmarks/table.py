@@ -34,12 +34,19 @@ BC = (
     ("imitate train bc --env {env} --demos demos.h5 --seed {seed} --out run"),
 )
 DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --out run",)
-PPO = ("imitate train ppo --env {env} --seed {seed} --out run",)
+
+
+def rl(algorithm: str) -> tuple[str, ...]:
+    return (f"imitate train {algorithm} --env {{env}} --seed {{seed}} --out run",)
+
 
 ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "bc-cartpole-1-episode": ("CartPole-v1", "CartPole-v1", BC, 1),
     "dagger-cartpole": ("CartPole-v1", "CartPole-v1", DAGGER, 0),
-    "ppo-cartpole": ("CartPole-v1", None, PPO, 0),
+    "ppo-cartpole": ("CartPole-v1", None, rl("ppo"), 0),
+    "a2c-cartpole": ("CartPole-v1", None, rl("a2c"), 0),
+    "reinforce-cartpole": ("CartPole-v1", None, rl("reinforce"), 0),
+    "dqn-cartpole": ("CartPole-v1", None, rl("dqn"), 0),
     "bc-pendulum-50-episodes": ("Pendulum-v1", "Pendulum-v1", BC, 50),
     "dagger-pendulum": ("Pendulum-v1", "Pendulum-v1", DAGGER, 0),
     "bc-lunarlander-dqn-50-episodes": ("LunarLander-v3", "LunarLander-v3", BC, 50),
@@ -48,7 +55,7 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "dagger-lunarlander-ppo": ("LunarLander-v3", "LunarLander-v3:ppo", DAGGER, 0),
     "dagger-bipedalwalker": ("BipedalWalker-v3", "BipedalWalker-v3", DAGGER, 0),
     "bc-bipedalwalker-20-episodes": ("BipedalWalker-v3", "BipedalWalker-v3", BC, 20),
-    "ppo-bipedalwalker": ("BipedalWalker-v3", None, PPO, 0),
+    "ppo-bipedalwalker": ("BipedalWalker-v3", None, rl("ppo"), 0),
 }
 
 

@@ -22,14 +22,19 @@ from imitate.networks import ActorPolicy
 from imitate.policy import load_policy
 from imitate.run import train
 
+VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
 RUNS: dict[str, dict[str, Any]] = {
-    "ppo": {"budget": 12_000, "eval_every": 2_000, "eval_episodes": 2, "checkpoint_every": 1_024},
-    "dagger": {
-        "expert": "CartPole-v1:ppo",
-        "budget": 6_000,
-        "eval_every": 3_000,
-        "eval_episodes": 2,
-        "checkpoint_every": 900,
+    "ppo": VALIDATED | {"budget": 12_000, "checkpoint_every": 1_024},
+    "dagger": VALIDATED | {"budget": 6_000, "checkpoint_every": 900, "expert": "CartPole-v1:ppo"},
+    "a2c": VALIDATED
+    | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"rounds_per_iteration": 4}},
+    "reinforce": VALIDATED
+    | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"num_episodes": 4}},
+    "dqn": VALIDATED
+    | {
+        "budget": 10_000,
+        "checkpoint_every": 1_500,
+        "hyperparameters": {"num_steps": 1, "num_updates": 2, "rounds_per_iteration": 50},
     },
 }
 
