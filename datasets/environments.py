@@ -74,6 +74,8 @@ class SyncVecEnv:
     environments, and episodes can be repeated one by one, since each is reset with a seed of its own."""
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
+        if not env_fns:
+            raise InputError("num_envs must be at least 1, got 0")
         self._envs = [make() for make in env_fns]
         self.num_envs = len(self._envs)
         self.single_observation_space = self._envs[0].observation_space
@@ -122,6 +124,8 @@ class SyncVecEnv:
 def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
     """Endless 31-bit seeds, one an episode; the n-th depends on `seed` and n alone, so any episode of a
     collection can be played again by itself. `start` skips the first ones."""
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
     for n in itertools.count(start):
         yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)
 
@@ -176,7 +180,7 @@ def resolve_env_id(env_id: str) -> str:
         module, _, name = env_id.partition(":")
         try:
             __import__(module)
-        except ImportError as error:
+        except Exception as error:  # whatever the module does wrong; the traceback is kept as the cause
             raise InputError(
                 f"module {module!r} of environment {env_id!r} can't be imported: {error}"
             ) from error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
-__all__ = ["InputError", "did_you_mean"]
+__all__ = ["InputError", "check_range", "did_you_mean"]
 
 
 class InputError(ValueError):
@@ -13,6 +14,15 @@ class InputError(ValueError):
 
     The command line prints the message alone and exits with status 2.
     """
+
+
+def check_range(owner: object, low: float, high: float, *names: str) -> None:
+    """Raise InputError unless the attributes `names` of `owner` are numbers in [low, high]; NaN never is."""
+    for name in names:
+        value = getattr(owner, name)
+        if not low <= value <= high:
+            wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+            raise InputError(f"{name} must be {wanted}, got {value}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ def main(env_id: str = "CartPole-v1", spec: str = "CartPole-v1:ppo") -> float:
     measured = expert.measure()
     print(expert.describe())
 
-    # Ten episodes to HDF5. Episode n has a seed of its own, so it is the same whatever is played beside it.
+    # Ten episodes to HDF5. Episode n has a seed of its own, so it begins alike whatever is played beside it.
     envs = SyncVecEnv([lambda: make_env(env_id)] * 8)
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, expert=spec, seed=0)
     collect(expert, envs, folder / "demos.h5", info, episodes=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -123,7 +124,9 @@ class Expert:
 
 def known_experts() -> list[str]:
     """The specs that are at hand without the network: bundled experts, then the zoo's."""
-    bundled = sorted(path.parent.name for path in _BUNDLED.glob("*/expert.json"))
+    # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
+    folders = sorted(path.parent.name for path in _BUNDLED.glob("*/expert.json"))
+    bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
     return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
 
 

@@ -88,6 +88,11 @@ def train_expert(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}"
         )
     env_id = resolve_env_id(env_id)
+    for name, value in (("steps", steps), ("eval_every", eval_every), ("eval_episodes", eval_episodes)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
     training = out / "training"
     if (out / "expert.json").exists() or (training.exists() and not resume):
         raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")
@@ -176,8 +181,11 @@ def _build(algorithm: str, venv: VecEnv, seed: int, hyperparameters: Mapping[str
         model: BaseAlgorithm = algorithm_class(
             policy, venv, seed=seed, policy_kwargs=policy_kwargs, **arguments
         )
-    except TypeError as error:
-        raise InputError(f"{algorithm} does not take these hyperparameters: {error}") from error
+    except (TypeError, ValueError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{algorithm} can't be set up with this environment and these hyperparameters: {reason}"
+        ) from error
     return model
 
 

@@ -6,6 +6,7 @@ when their loss has not improved for some passes, and the best policy by that lo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, Categorical, seeded
@@ -56,9 +57,8 @@ class BCConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        for name in ("max_epochs", "max_updates", "patience", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_range(self, 1, math.inf, "max_epochs", "max_updates", "patience", "batch_size")
+        check_range(self, 0, math.inf, "learning_rate", "weight_decay")
 
 
 def bc_loss(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
+from pathlib import Path
 
 __all__ = ["main"]
 
@@ -22,6 +23,12 @@ COMMANDS = {
 }
 
 
+FILE_ERRORS = (
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EISDIR, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR,
+    errno.EPERM, errno.EROFS,
+)  # fmt: skip
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; the caller's mistakes are one line on standard error and status 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -33,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     # Before torch starts its threads: networks as small as these are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.path.append(str(Path.cwd()))  # `--env module:Env-v0` finds a module that lies here, but none of ours
     from imitate.datasets.errors import InputError  # imports torch: not for help
 
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
@@ -43,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"imitate: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS):
+        if error.errno not in FILE_ERRORS:
             raise
         print(
-            f"imitate: can't write {error.filename or 'the output'}: {os.strerror(error.errno)}",
+            f"imitate: can't use {error.filename or 'the output'}: {os.strerror(error.errno)}",
             file=sys.stderr,
         )
         return 2

@@ -7,6 +7,7 @@ state, adds them to the store, and trains on everything in it.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from imitate.adam import Adam
 from imitate.bc import agreement, bc_loss
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.trajectory import Array, Policy
 from imitate.networks import ActorPolicy, seeded
@@ -58,11 +59,11 @@ class DAggerConfig:
     """Log standard deviation of a Gaussian policy, which DAgger leaves as it is: for `--init` of an RL run."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "steps_per_iteration", "updates_per_iteration", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.beta_rate <= 1:
-            raise InputError(f"beta_rate must be in [0, 1], got {self.beta_rate}")
+        check_range(
+            self, 1, math.inf, "total_steps", "steps_per_iteration", "updates_per_iteration", "batch_size"
+        )
+        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, 1, "beta_rate")
 
 
 def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import platform
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium.spaces import Discrete
 
 from imitate.algorithms import ALGORITHMS, find
 from imitate.checkpoint import load_state, write_json
 from imitate.datasets.environments import SyncVecEnv, make_env, resolve_env_id
-from imitate.datasets.errors import InputError, did_you_mean
+from imitate.datasets.errors import InputError, check_range, did_you_mean
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
@@ -62,9 +64,11 @@ class Experiment:
 
     def __post_init__(self) -> None:
         algorithm = find(self.algorithm)
-        for name in ("budget", "num_envs", "eval_episodes"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_range(self, 1, math.inf, "budget", "num_envs", "eval_episodes")
+        check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
+        for name in ("demos", "expert"):
+            if getattr(self, name) is not None and name not in algorithm.needs:
+                raise InputError(f"{self.algorithm} makes no use of --{name}: leave it out")
         if "demos" in algorithm.needs and self.demos is None:
             raise InputError(
                 f"{self.algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)"
@@ -96,7 +100,7 @@ class Experiment:
                 raise InputError(f"{algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}")
         if "total_steps" in fields:
             defaults.setdefault("total_steps", run.get("budget", cls.budget))
-        config = config_class(**_as_tuples(defaults | given))
+        config = _config(algorithm, defaults | given)
         run["device"] = _device(run.get("device", "auto"))
         # Plain data, as config.json gives it back.
         return cls(algorithm, env_id, json.loads(json.dumps(dataclasses.asdict(config))), **run)
@@ -124,11 +128,11 @@ def execute(
     Raises InputError where `out` exists (and `resume` is not set), and for inputs that do not fit together.
     """
     if (out / "finished.json").exists():
-        raise InputError(f"{out} is a finished run; choose another --out")
+        raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
     algorithm = find(experiment.algorithm)
-    config = algorithm.config(**_as_tuples(experiment.hyperparameters))
+    config = _config(experiment.algorithm, experiment.hyperparameters)
     with ExitStack() as stack:
         handed: dict[str, Any] = {}
         demo_steps = 0
@@ -139,6 +143,11 @@ def execute(
             chosen = demos.first(experiment.demo_episodes)
             handed["demos"], handed["episodes"] = demos, chosen
             demo_steps = int(demos.lengths[chosen].sum())
+            if demo_steps > experiment.budget:
+                raise InputError(
+                    f"the demonstrations take {demo_steps} steps of a budget of {experiment.budget}: "
+                    "give more with --budget, or fewer with --demo-episodes"
+                )
         if "envs" in algorithm.needs:
             makers = [partial(make_env, experiment.env_id, experiment.env_kwargs)] * experiment.num_envs
             handed["envs"] = SyncVecEnv(makers)
@@ -146,7 +155,7 @@ def execute(
         if "expert" in algorithm.needs:
             assert experiment.expert is not None
             handed["expert"] = load_expert(experiment.expert)
-            check_expert(handed["expert"], experiment.env_id, experiment.env_kwargs)
+            check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
         if "store" in algorithm.needs:
@@ -203,21 +212,20 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
     env.close()
 
 
-def check_expert(expert: Expert, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError unless the expert takes the environment's observations and gives its actions."""
+def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError unless the expert (or policy) takes the environment's observations and gives its actions."""
     env = make_env(env_id, env_kwargs)
-    for name in ("observation_space", "action_space"):
-        has, wanted = getattr(expert, name), getattr(env, name)
-        if (has.shape, has.dtype, getattr(has, "n", 0)) != (
-            wanted.shape,
-            wanted.dtype,
-            getattr(wanted, "n", 0),
-        ):
-            raise InputError(
-                f"{expert.source} is an expert of {expert.env_id}: its {name} is {has}, that of {env_id} is {wanted}; "
-                "choose another --expert"
-            )
+    for space in ("observation_space", "action_space"):
+        has, wanted = _shape(getattr(actor, space)), _shape(getattr(env, space))
+        if has != wanted:
+            raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
     env.close()
+
+
+def _shape(space: Any) -> str:
+    return (
+        str(space) if isinstance(space, Discrete) else f"{type(space).__name__}{space.shape} of {space.dtype}"
+    )
 
 
 def versions() -> dict[str, str]:
@@ -265,6 +273,13 @@ def _device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this torch sees no GPU; use --device cpu")
     return name
+
+
+def _config(algorithm: str, values: Mapping[str, Any]) -> Any:
+    try:
+        return find(algorithm).config(**_as_tuples(values))
+    except TypeError as error:
+        raise InputError(f"hyperparameters of {algorithm} that can't be used: {error}") from error
 
 
 def _as_tuples(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,8 @@ class Encoder(nn.Module):
         self, space: spaces.Space[Any], hidden: Sequence[int], activation: Activation, *, normalize: bool
     ) -> None:
         super().__init__()
+        if any(width < 1 for width in hidden):
+            raise InputError(f"hidden layers need a width of at least 1, got {list(hidden)}")
         self.moments: RunningMoments | None = None
         self.is_image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
         self.one_hot = int(space.n) if isinstance(space, spaces.Discrete) else 0

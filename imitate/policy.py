@@ -33,7 +33,7 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
         description = json.loads((folder / "policy.json").read_text())
         policy = ActorPolicy.from_description(description)
         policy.load_state_dict(load_state(folder / "policy.safetensors"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?"
         ) from error

@@ -186,7 +186,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "expert of another environment": (
         ["train", "dagger", "--env", "Acrobot-v1", "--expert", "CartPole-v1:ppo", "--out", "o"],
-        "choose another --expert",
+        "choose another",
     ),
     "truncated HDF5": (["data", "info", "truncated.h5"], "truncated.h5"),
     "foreign HDF5": (
@@ -218,6 +218,54 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "compared algorithm": (
         ["compare", "--env", "CartPole-v1", "--algorithms", "bcc", "--out", "o"],
         "did you mean 'bc'",
+    ),
+    "no environments": (["evaluate", "bc", "--num-envs", "0"], "num_envs"),
+    "seed": (["evaluate", "bc", "--seed", "-1"], "at least 0, got -1"),
+    "evaluated elsewhere": (["evaluate", "bc", "--env", "Acrobot-v1"], "observation_space"),
+    "not a number": (
+        [
+            "train",
+            "bc",
+            "--env",
+            "CartPole-v1",
+            "--demos",
+            "demos.h5",
+            "--learning-rate",
+            "nan",
+            "--out",
+            "o",
+        ],
+        "learning_rate must be at least 0, got nan",
+    ),
+    "width": (["train", "ppo", "--env", "CartPole-v1", "--hidden", "0", "--out", "o"], "width of at least 1"),
+    "unused option": (
+        ["train", "ppo", "--env", "CartPole-v1", "--demos", "demos.h5", "--out", "o"],
+        "makes no use of --demos",
+    ),
+    "budget": (
+        ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--budget", "100", "--out", "o"],
+        "of a budget of 100",
+    ),
+    "file as a folder": (["train", "ppo", "--env", "CartPole-v1", "--out", "demos.h5/x"], "demos.h5/x"),
+    "file as a run": (
+        ["train", "ppo", "--env", "CartPole-v1", "--init", "demos.h5", "--out", "o"],
+        "is not a run",
+    ),
+    "no folder": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "no/such.h5"],
+        "create it first",
+    ),
+    "workers": (
+        ["compare", "--env", "CartPole-v1", "--workers", "0", "--out", "o"],
+        "workers must be at least 1",
+    ),
+    "overrides": (
+        ["compare", "--env", "CartPole-v1", "--hyperparameters", '{"ppo": 3}', "--out", "o"],
+        "must be an object",
+    ),
+    "expert's actions": (
+        ["expert", "train", "--algo", "sac", "--env", "CartPole-v1", "--out", "o"],
+        "can't be set up",
     ),
     "trained expert": (
         ["expert", "train", "--algo", "sca", "--env", "CartPole-v1", "--out", "o"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -41,14 +42,16 @@ def collect(argv: list[str]) -> int:
             num_envs: environments side by side
             deterministic: the expert's best action; --stochastic samples
             noise: gaussian:SIGMA (of half the action range) or random:P on what is executed; the labels stay clean
-            seed: episode n is a function of (seed, n)
+            seed: the start of episode n follows from (seed, n) alone
             resume: go on with a file that was interrupted
             json: print the description of the file as JSON
         """
-        if (episodes is None) == (steps is None):
-            raise InputError("give either --episodes N or --steps N")
+        if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1:
+            raise InputError("give either --episodes N or --steps N, at least 1")
         if out.exists() and not resume:
             raise InputError(f"{out} exists; choose another --out, or --resume it")
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
         source = announced(expert)
         envs = SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)
         info = DemoInfo(
@@ -65,7 +68,23 @@ def collect(argv: list[str]) -> int:
             frame_stack=stacked_frames(make_env(source.env_id, source.env_kwargs)),
         )
         source.seed(seed)
-        record(source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=True)
+        try:
+            record(
+                source,
+                envs,
+                out,
+                info,
+                episodes=episodes,
+                steps=steps,
+                resume=resume,
+                progress=sys.stderr.isatty(),
+            )
+        except KeyboardInterrupt:
+            print(
+                f"imitate: what was recorded is in {out}; the same command with --resume goes on",
+                file=sys.stderr,
+            )
+            raise
         envs.close()
         report(describe(out), as_json=json)
         return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,16 @@ from imitate.checkpoint import write_json
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets.environments import resolve_env_id
 from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Policy
 from imitate.evaluate import TEST_SEED, Evaluation
 from imitate.evaluate import evaluate as measure
-from imitate.experiment import Experiment
-from imitate.experts import load_expert
+from imitate.experiment import Experiment, check_expert
+from imitate.experts import Expert, load_expert
+from imitate.networks import ActorPolicy
 from imitate.policy import load_policy
 
 __all__ = ["evaluate"]
+
+logger = logging.getLogger(__name__)
 
 
 def evaluate(argv: list[str]) -> int:
@@ -49,8 +53,13 @@ def evaluate(argv: list[str]) -> int:
         """
         policy, env_id, kwargs = _subject(subject)
         env_id, kwargs = resolve_env_id(env) if env else env_id, kwargs if env_kwargs is None else env_kwargs
+        check_expert(policy, subject, env_id, kwargs)
         if video is not None and video.exists():
             raise InputError(f"{video} exists; choose another --video")
+        if video is not None and not os.access(video.absolute().parent, os.W_OK):
+            raise InputError(
+                f"{video} can't be written: its folder is missing or closed to you; choose another --video"
+            )
         result = measure(
             policy,
             env_id,
@@ -65,7 +74,7 @@ def evaluate(argv: list[str]) -> int:
 
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
         run = Path(subject)
-        if (run / "config.json").exists():
+        if (run / "config.json").exists() and env is None and env_kwargs is None:
             write_json(run / "evaluation.json", {"env_id": env_id, "seed": seed} | result.to_json())
         if json:
             print_json(result.to_json())
@@ -76,9 +85,11 @@ def evaluate(argv: list[str]) -> int:
     return run(command, argv, "evaluate")
 
 
-def _subject(subject: str) -> tuple[Policy, str, dict[str, Any]]:
+def _subject(subject: str) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
     if (Path(subject) / "config.json").exists():
         experiment = Experiment.read(Path(subject) / "config.json")
+        if not (Path(subject) / "finished.json").exists():
+            logger.warning("%s is not finished: this is its best policy so far", subject)
         return load_policy(subject), experiment.env_id, experiment.env_kwargs
     source = load_expert(subject)
     return source, source.env_id, source.env_kwargs

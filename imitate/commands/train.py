@@ -55,19 +55,26 @@ class TrainArguments:
     """where the networks are"""
 
 
+_USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
+       imitate train --resume RUN                    go on with a run that was interrupted
+       imitate train --config CONFIG.json --out RUN  repeat a run
+
+ALGO is one of {", ".join(ALGORITHMS)}; `imitate train ALGO --env ENV --help` lists its options and their preset."""
+
+
 def train(argv: list[str]) -> int:
     """`train ALGO --env ENV --out RUN [...]`, `train --resume RUN`, or `train --config config.json --out RUN`."""
     if argv[:1] == ["--resume"] or "--resume" in argv:
         return _resume(argv)
     if "--config" in argv:
         return _repeat(argv)
-    names = {"-h", "--help"} & set(argv)
     if not argv or argv[0].startswith("-"):
-        if not names:
-            raise InputError(
-                f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
-            )
-        argv = ["ppo", *argv]
+        if {"-h", "--help"} & set(argv):
+            print(_USAGE)
+            return 0
+        raise InputError(
+            f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
+        )
     config_class = find(argv[0]).config
     env_id = option(argv, "--env")
     defaults = preset(argv[0], resolve_env_id(env_id)) if env_id else {}
@@ -121,7 +128,8 @@ def _resume(argv: list[str]) -> int:
         """
         return _execute(Experiment.read(resume / "config.json"), resume, resume=True)
 
-    # `train ALGO --env ENV --out RUN --resume` says it too: the folder's own config.json rules.
+    # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` say it too: the folder's config.json rules.
+    argv = argv[1:] if argv[0] in ALGORITHMS else argv
     out = option(argv, "--out")
     if out is not None:
         argv = ["--resume", out]
@@ -147,7 +155,11 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     offline = find(experiment.algorithm).offline
     total = experiment.hyperparameters["max_epochs"] if offline else experiment.budget
     with tqdm(
-        total=total, unit="epoch" if offline else "step", file=sys.stderr, desc=experiment.algorithm
+        total=total,
+        unit="epoch" if offline else "step",
+        file=sys.stderr,
+        desc=experiment.algorithm,
+        disable=None,
     ) as bar:
 
         def progress(spent: int, metrics: dict[str, float]) -> None:

@@ -40,6 +40,8 @@ def execute(comparison: Comparison, out: Path, *, workers: int | None = None) ->
     Raises InputError where `out` holds something else, an expert or a hyperparameter does not suit, or the
     budget is too small; nothing has been written then.
     """
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, got {workers}")
     _check_folder(comparison, out)
     for job in jobs(comparison, out, episode_steps=1):
         if job.algorithm != "demos":
@@ -99,7 +101,7 @@ def _references(comparison: Comparison, out: Path) -> dict[str, Any]:
         # Nobody shows how long an episode of a good policy is.
         return references | {"episode_steps": float(gym.spec(comparison.env_id).max_episode_steps or 1_000)}
     expert = load_expert(comparison.expert)
-    check_expert(expert, comparison.env_id, comparison.env_kwargs)
+    check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
     expert.measure()  # says what it is worth, and warns where that is little
     measured = work.test(comparison, expert)
     references["expert"] = {

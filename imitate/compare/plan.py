@@ -57,7 +57,11 @@ class Comparison:
                 raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
-        for name in self.hyperparameters:
+        for name, overrides in self.hyperparameters.items():
+            if not isinstance(overrides, Mapping):
+                raise InputError(
+                    f"hyperparameters of {name} must be an object of names and values, got {overrides!r}"
+                )
             if name not in self.algorithms:
                 hint = did_you_mean(name, self.algorithms)
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from imitate.algorithms import find
 from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison, Job
 from imitate.compare.results import Result
@@ -137,7 +138,7 @@ def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = Non
         comparison.env_id,
         hyperparameters=comparison.hyperparameters.get(job.algorithm),
         env_kwargs=dict(comparison.env_kwargs),
-        expert=comparison.expert,
+        expert=comparison.expert if "expert" in find(job.algorithm).needs else None,
         demos=None if job.demos is None else str(job.demos),
         demo_episodes=demo_episodes or job.demo_episodes,
         seed=job.seed,

@@ -7,6 +7,7 @@ Deviation: Adam, where the paper has RMSprop with statistics that the workers sh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import Categorical, Gaussian, Head
 from imitate.normalize import ReturnScaler
@@ -67,9 +68,8 @@ class A2CConfig:
     """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "num_steps", "rounds_per_iteration"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_range(self, 1, math.inf, "total_steps", "num_steps", "rounds_per_iteration")
+        check_range(self, 0, math.inf, "learning_rate")
         if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
             raise InputError(
                 f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"

@@ -9,6 +9,7 @@ acting greedily; sampling from it, a softmax over values, is not what was traine
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, seeded
 from imitate.rl.actor import encode
@@ -85,12 +86,9 @@ class DQNConfig:
 
     def __post_init__(self) -> None:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
-        for name in (*names, "learning_starts", "target_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
+        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
                 f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"

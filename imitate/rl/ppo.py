@@ -9,6 +9,7 @@ U(-alpha, alpha), anew for every sample and dimension in every epoch. The old lo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, Gaussian, Head
 from imitate.normalize import ReturnScaler
@@ -86,9 +87,8 @@ class PPOConfig:
     """Iterations at the start that fit the value function alone: for a policy that was trained already."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "num_steps", "num_epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
+        check_range(self, 0, math.inf, "learning_rate", "clip_coef")
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"

@@ -19,7 +19,7 @@ from torch import Tensor
 from imitate.adam import Adam
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv, episode_seeds
-from imitate.datasets.errors import InputError
+from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import Categorical, Gaussian, Head
 from imitate.normalize import RunningMoments
@@ -73,9 +73,10 @@ class REINFORCEConfig:
     """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_range(
+            self, 1, math.inf, "total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"
+        )
+        check_range(self, 0, math.inf, "learning_rate")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be at least 1, or absent, got {self.batch_size}")
         if not 0 <= self.gamma <= 1:
