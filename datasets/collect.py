@@ -57,8 +57,9 @@ def collect(
     Interrupted (Ctrl-C, a kill, a full disk) the file keeps every episode that had ended. Resumed, it ends
     up with episodes of the same seeds as an uninterrupted collection if `episodes` was given; they are equal
     to the bit where environment and policy are (Box2D's state outlives a reset, and the last bit of an action
-    may depend on how many are computed together). Raises InputError where `out` exists and is not to be resumed, or was collected otherwise,
-    or the disk is full.
+    may depend on how many are computed together).
+
+    Raises InputError where `out` exists and is not to be resumed, or was collected otherwise, or the disk is full.
     """
     if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
         raise InputError(

@@ -74,6 +74,13 @@ def test_truncation_is_valued_by_the_true_final_observation() -> None:
     np.testing.assert_allclose(data["returns"], [1.4, 1.2], rtol=1e-6)
 
 
+def test_an_environment_that_gives_nan_is_named() -> None:
+    ok = np.zeros((1, 1, 1), np.float32)
+    flags = np.zeros((1, 1), bool)
+    with pytest.raises(InputError, match="rewards of the environment hold NaN"):
+        Rollout(ok, ok, np.float32([[np.nan]]), flags, flags, np.zeros((0, 2), int), ok[:0, 0], ok[0])
+
+
 def test_a_policy_that_is_handed_in_is_kept_while_the_value_function_warms_up() -> None:
     policy = ActorPolicy(
         envs("CartPole-v1").single_observation_space, envs("CartPole-v1").single_action_space

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from imitate.datasets.environments import VecEnv, episode_seeds
+from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array, Trajectory
 
 __all__ = ["Chooser", "Rollout", "Sampler", "whole_episodes"]
@@ -36,6 +37,14 @@ class Rollout:
     ends: Array
     end_obs: Array
     last_obs: Array
+
+    def __post_init__(self) -> None:
+        for name in ("obs", "end_obs", "last_obs", "rewards"):
+            array = getattr(self, name)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(
+                    f"{name} of the environment hold NaN or infinity: nothing can be learned from them"
+                )
 
     @property
     def done(self) -> Array:
