@@ -14,7 +14,7 @@ from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array, Policy, Trajectory
 
-__all__ = ["ActionNoise", "episodes", "stack_frames", "unstack_frames"]
+__all__ = ["ActionNoise", "RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
 
 
 def episodes(
@@ -172,6 +172,21 @@ def unstack_frames(obs: Array, k: int) -> Array:
         if not np.array_equal(block[1:, :-1], block[:-1, 1:]):
             raise InputError(f"observations are not stacks of the last {k} frames: frame_stack is wrong")
     return np.concatenate([obs[0, :-1], obs[:, -1]])
+
+
+class RandomPolicy:
+    """Uniform actions: what nothing learned gives."""
+
+    def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
+        self._space = action_space
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        if isinstance(self._space, spaces.Discrete):
+            return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
+        assert isinstance(self._space, spaces.Box)
+        shape = (len(obs), *self._space.shape)
+        return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
 
 
 class ActionNoise:

@@ -14,11 +14,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 
 from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
+from imitate.datasets.rollout import RandomPolicy
 from imitate.datasets.rollout import episodes as play
-from imitate.datasets.trajectory import Array, Policy
+from imitate.datasets.trajectory import Policy
 
 __all__ = ["Measured", "measure", "verdict"]
 
@@ -77,21 +77,12 @@ def _play(
 ) -> tuple[float, float]:
     envs = SyncVecEnv([lambda: make_env(env_id, env_kwargs)] * min(episodes, 8))
     try:
-        player = _Random(envs.single_action_space, seed) if policy is None else policy
+        player = RandomPolicy(envs.single_action_space, seed) if policy is None else policy
         seeds = islice(episode_seeds(seed), episodes)
         returns = [episode.episode_return for episode in play(player, envs, seeds, deterministic=True)]
     finally:
         envs.close()
     return float(np.mean(returns)), float(np.std(returns))
-
-
-class _Random:
-    def __init__(self, action_space: spaces.Space[Any], seed: int) -> None:
-        self._space = action_space
-        self._space.seed(seed)
-
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
-        return np.stack([self._space.sample() for _ in obs])
 
 
 def _cached(key: str, compute: Callable[[], tuple[float, float]]) -> tuple[float, float]:

@@ -9,11 +9,11 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from scipy import stats
 
 from imitate.datasets.environments import SyncVecEnv, VecEnv, episode_seeds, make_env
 from imitate.datasets.errors import InputError
+from imitate.datasets.rollout import RandomPolicy
 from imitate.datasets.trajectory import Array, Policy
 
 __all__ = ["TEST_SEED", "VALIDATION_SEED", "Evaluation", "RandomPolicy", "evaluate", "play"]
@@ -62,21 +62,6 @@ class Evaluation:
             "returns": self.returns.tolist(),
             "lengths": self.lengths.tolist(),
         }
-
-
-class RandomPolicy:
-    """Uniform actions: what nothing learned gives."""
-
-    def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
-        self._space = action_space
-        self._rng = np.random.default_rng(seed)
-
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
-        if isinstance(self._space, spaces.Discrete):
-            return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
-        assert isinstance(self._space, spaces.Box)
-        shape = (len(obs), *self._space.shape)
-        return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
 
 
 def evaluate(
