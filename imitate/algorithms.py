@@ -3,7 +3,7 @@ until an algorithm is used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -94,9 +94,17 @@ ALGORITHMS = {
 
 
 def find(name: str) -> Algorithm:
-    """Raises InputError for an unknown name."""
-    if name not in ALGORITHMS:
+    """The entry of an algorithm, or of its variant `name:variant`: other settings, which its presets name.
+
+    Raises InputError for an unknown name.
+    """
+    base, _, variant = name.partition(":")
+    if base not in ALGORITHMS:
         raise InputError(
-            f"unknown algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}"
+            f"unknown algorithm {base!r}{did_you_mean(base, ALGORITHMS)}; known: {', '.join(ALGORITHMS)}"
         )
-    return ALGORITHMS[name]
+    algorithm = ALGORITHMS[base]
+    if not variant:
+        return algorithm
+    class_name = algorithm.class_name or algorithm.title
+    return replace(algorithm, title=f"{algorithm.title} ({variant})", class_name=class_name)

@@ -189,11 +189,23 @@ def execute(
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
-    """Tuned settings for (algorithm, environment), over the algorithm's defaults for any."""
+    """Tuned settings for (algorithm, environment), over the algorithm's defaults for any; those of a variant
+    `algorithm:variant` come over both.
+
+    Raises InputError for an unknown algorithm or variant.
+    """
     find(algorithm)
-    text = (resources.files("imitate") / "presets" / f"{algorithm}.toml").read_text("utf-8")
+    name, _, variant = algorithm.partition(":")
+    text = (resources.files("imitate") / "presets" / f"{name}.toml").read_text("utf-8")
     table = tomllib.loads(text)
-    return dict(table.get("default", {}) | table.get(env_id.rpartition(":")[2], {}))
+    variants = table.get("variants", {})
+    if variant and variant not in variants:
+        known = ", ".join(variants) or "none"
+        raise InputError(
+            f"{name} has no variant {variant!r}{did_you_mean(variant, variants)}; known: {known}"
+        )
+    environment = table.get(env_id.rpartition(":")[2], {})
+    return dict(table.get("default", {}) | environment | variants.get(variant, {}))
 
 
 def check_demos(demos: DemoReader, env_id: str) -> None:

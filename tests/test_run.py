@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from imitate.algorithms import find
 from imitate.datasets.errors import InputError
 from imitate.evaluate import Evaluation
-from imitate.experiment import Experiment, execute
+from imitate.experiment import Experiment, execute, preset
 from imitate.networks import ActorPolicy
 from imitate.policy import load_policy
 from imitate.run import train
@@ -41,7 +42,7 @@ RUNS: dict[str, dict[str, Any]] = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from imitate.experiment import Experiment, execute
+from imitate.experiment import Experiment, execute, preset
 execute(Experiment.read(Path(sys.argv[1])), Path(sys.argv[2]), resume=True)
 """
 
@@ -178,3 +179,10 @@ def test_inputs_that_do_not_fit_are_named(tmp_path: Path) -> None:
     ):
         execute(wrong, tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()
+
+
+def test_a_variant_is_known_by_its_algorithm_and_its_presets() -> None:
+    assert find("ppo:sparse").title == "PPO (sparse)"
+    assert find("ppo:sparse").learner is find("ppo").learner
+    with pytest.raises(InputError, match="ppo has no variant 'sparse'"):
+        preset("ppo:sparse", "CartPole-v1")
