@@ -42,7 +42,7 @@ class Adam:
             parameter.data = self._vector[piece].view_as(parameter)
             parameter.grad = self._gradient[piece].view_as(parameter)
         self._mean, self._square = torch.zeros_like(self._vector), torch.zeros_like(self._vector)
-        self._count = 0
+        self._count = torch.zeros((), device=self._vector.device)
 
     def step(self, loss: Tensor) -> None:
         """Go down the gradient of a scalar; parameters that it does not depend on have gradient 0."""
@@ -52,28 +52,38 @@ class Adam:
 
     @torch.no_grad()
     def _descend(self, gradient: Tensor) -> None:
+        scale = None  # what the gradient is divided by
         if self.max_grad_norm < math.inf:
-            gradient /= (torch.linalg.vector_norm(gradient) / self.max_grad_norm).clamp(min=1.0)
-        if self.weight_decay:
-            self._vector *= 1 - self.learning_rate * self.weight_decay
+            scale = (torch.linalg.vector_norm(gradient) / self.max_grad_norm).clamp(min=1.0)
         self._count += 1
-        self._mean.lerp_(gradient, 1 - BETA1)
-        self._square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-        # Both moments begin at 0; the corrections of that are taken into the step and into epsilon.
-        unbias = math.sqrt(1 - BETA2**self._count)
-        step = self.learning_rate * unbias / (1 - BETA1**self._count)
-        self._vector.addcdiv_(self._mean, self._square.sqrt().add_(self.eps * unbias), value=-step)
+        # What torch.optim.AdamW(fused=True) calls: one pass over the vectors instead of nine.
+        torch._fused_adamw_(
+            [self._vector],
+            [gradient],
+            [self._mean],
+            [self._square],
+            [],
+            [self._count],
+            lr=self.learning_rate,
+            beta1=BETA1,
+            beta2=BETA2,
+            weight_decay=self.weight_decay,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=scale,
+        )
 
     def restart(self) -> None:
         """Forget the moments."""
         self._mean.zero_()
         self._square.zero_()
-        self._count = 0
+        self._count.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"mean": self._mean, "square": self._square, "count": self._count}
+        return {"mean": self._mean, "square": self._square, "count": int(self._count)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])
-        self._count = state["count"]
+        self._count.fill_(state["count"])
