@@ -20,6 +20,7 @@ __all__ = [
     "VecEnv",
     "check_supported",
     "episode_seeds",
+    "is_atari",
     "make_env",
     "resolve_env_id",
     "space_from_json",
@@ -140,7 +141,7 @@ def make_env(
     """
     env_id = resolve_env_id(env_id)
     kwargs = dict(env_kwargs or {})
-    atari = _is_atari(env_id)
+    atari = is_atari(env_id)
     if atari:
         kwargs |= {"frameskip": 1}
         kwargs.setdefault("repeat_action_probability", 0.0)
@@ -259,7 +260,8 @@ def _name(space: Space) -> str:
     return type(space).__name__
 
 
-def _is_atari(env_id: str) -> bool:
+def is_atari(env_id: str) -> bool:
+    """Whether a registered id is of the Arcade Learning Environment."""
     entry_point = gym.spec(env_id.rpartition(":")[2]).entry_point
     return isinstance(entry_point, str) and entry_point.startswith("ale_py")
 
