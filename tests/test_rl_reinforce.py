@@ -45,12 +45,13 @@ def test_one_whole_episode_for_each_seed() -> None:
     def left(obs: Array, _begun: Array) -> tuple[Array, Array]:
         return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.int64)
 
-    rollout, running = whole_episodes(envs("CartPole-v1", 3), left, itertools.islice(episode_seeds(0), 5))
+    rollout = whole_episodes(envs("CartPole-v1", 3), left, itertools.islice(episode_seeds(0), 5))
     wanted = []
     for seed in itertools.islice(episode_seeds(0), 5):  # the same episodes, by hand
         env = make_env("CartPole-v1")
         env.reset(seed=seed)
         wanted.append(next(t for t in itertools.count(1) if env.step(0)[2]))
+    running = rollout.steps
     assert running.sum() == sum(wanted) == rollout.rewards.sum()
     assert len(rollout.ends) == len(rollout.end_obs) == 5
     assert not rollout.done[~running].any()

@@ -117,7 +117,7 @@ class A2C:
             max_grad_norm=config.max_grad_norm,
         )
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
-        self.iteration = 0
+        self.updates = 0
         self.sampler = Sampler(envs, seed)
         self._reseed()
 
@@ -129,15 +129,20 @@ class A2C:
         """One iteration: so many rounds of rollout and update; metrics are means over them."""
         history = []
         for _ in range(self.config.rounds_per_iteration):
-            rollout = self.sampler.collect(self._choose, self.config.num_steps)
-            history.append(self.update(rollout))
-            self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        self.iteration += 1
+            history.append(self.update(self.collect()))
         metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
-        return metrics | {"learning_rate": self.optimizer.learning_rate} | self.sampler.pop_episodes()
+        return metrics | {"learning_rate": self.optimizer.learning_rate} | self.pop_episodes()
+
+    def collect(self) -> Rollout:
+        """A round's rollout of the policy as it is."""
+        return self.sampler.collect(self._choose, self.config.num_steps)
+
+    def pop_episodes(self) -> dict[str, float]:
+        """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
+        return self.sampler.pop_episodes()
 
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
-        """One gradient step on a rollout."""
+        """One gradient step on a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
         config = self.config
         if config.lr_schedule == "linear":
             remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
@@ -152,6 +157,8 @@ class A2C:
             config,
         )
         self.optimizer.step(loss)
+        self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
+        self.updates += 1
         return {name: part.detach() for name, part in parts.items()}
 
     @torch.no_grad()
@@ -173,7 +180,7 @@ class A2C:
         return sample_actions(self.policy, obs, self.generator)
 
     def _reseed(self) -> None:
-        seed = draw_seed(self.seed, self.iteration)
+        seed = draw_seed(self.seed, self.updates)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.sampler.restart(seed)
         if self.scaler is not None:
@@ -181,7 +188,7 @@ class A2C:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "iteration": self.iteration,
+            "updates": self.updates,
             "env_steps": self.env_steps,
             "policy": self.policy.state_dict(),
             "value_net": self.value_net.state_dict(),
@@ -191,7 +198,7 @@ class A2C:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
-        self.iteration = state["iteration"]
+        self.updates = state["updates"]
         self.policy.load_state_dict(state["policy"])
         self.value_net.load_state_dict(state["value_net"])
         self.optimizer.load_state_dict(state["optimizer"])

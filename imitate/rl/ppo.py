@@ -185,10 +185,16 @@ class PPO:
 
     def step(self) -> dict[str, float]:
         """One iteration: rollout, advantages, update."""
-        rollout = self.sampler.collect(self._choose, self.config.num_steps)
-        metrics = self.update(rollout)
-        self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        return metrics | self.sampler.pop_episodes()
+        rollout = self.collect()
+        return self.update(rollout) | self.pop_episodes()
+
+    def collect(self) -> Rollout:
+        """A rollout of the policy as it is."""
+        return self.sampler.collect(self._choose, self.config.num_steps)
+
+    def pop_episodes(self) -> dict[str, float]:
+        """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
+        return self.sampler.pop_episodes()
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
@@ -220,6 +226,8 @@ class PPO:
             if config.target_kl is not None and approximate_kl(last_log_ratio) > 1.5 * config.target_kl:
                 break
         self.iteration += 1
+        # Only now: statistics change between iterations, so that the policy that acted is the one updated.
+        self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
         surrogate, value_error, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )

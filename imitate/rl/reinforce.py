@@ -113,21 +113,30 @@ class REINFORCE:
 
     def step(self) -> dict[str, float]:
         """One iteration: episodes, returns, updates of the policy and of the baseline."""
+        rollout = self.collect()
+        return self.update(rollout) | self.pop_episodes()
+
+    def collect(self) -> Rollout:
+        """Whole episodes of the policy as it is."""
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         seeds = itertools.islice(episode_seeds(seed), self.config.num_episodes)
-        rollout, running = whole_episodes(self.envs, self._choose, seeds)
-        self.env_steps += int(running.sum())
-        metrics = self.update(rollout, running)
-        self.policy.encoder.observe(torch.from_numpy(rollout.obs[running]).to(self.device))
-        self.iteration += 1
-        return metrics | {
+        rollout = whole_episodes(self.envs, self._choose, seeds)
+        steps = int(rollout.steps.sum())
+        self.env_steps += steps
+        self._episodes = {
             "train_return": float(rollout.rewards.sum() / self.config.num_episodes),
-            "train_length": float(running.sum() / self.config.num_episodes),
+            "train_length": float(steps / self.config.num_episodes),
         }
+        return rollout
 
-    def update(self, rollout: Rollout, running: Array) -> dict[str, float]:
-        """Learn from whole episodes; `running` (T, N) says which rows are steps of theirs."""
+    def pop_episodes(self) -> dict[str, float]:
+        """Mean return and length of the episodes that were collected last, in the environment's own rewards."""
+        return self._episodes
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL)."""
+        running = rollout.steps
         config = self.config
         if config.lr_schedule == "linear":
             remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
@@ -154,6 +163,8 @@ class REINFORCE:
         metrics["entropy"] = float(torch.stack(entropies).mean())
         if config.baseline:
             metrics["value_loss"] = self._fit_baseline(obs, returns)
+        self.policy.encoder.observe(torch.from_numpy(rollout.obs[running]).to(self.device))
+        self.iteration += 1
         return metrics
 
     def _returns(self, rollout: Rollout) -> Array:

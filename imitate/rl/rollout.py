@@ -27,6 +27,7 @@ class Rollout:
     ends        (E, 2) int: the (t, n) where episodes ended, in order
     end_obs     (E, *obs_shape) the true final observations there
     last_obs    (N, *obs_shape) the true successors of the last row
+    running     (T, N) bool: the rows that are steps of an episode; None: all of them
     """
 
     obs: Array
@@ -37,6 +38,7 @@ class Rollout:
     ends: Array
     end_obs: Array
     last_obs: Array
+    running: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ("obs", "end_obs", "last_obs", "rewards"):
@@ -49,6 +51,11 @@ class Rollout:
     @property
     def done(self) -> Array:
         return self.terminated | self.truncated
+
+    @property
+    def steps(self) -> Array:
+        """(T, N) bool: `running`, spelled out."""
+        return np.ones(self.rewards.shape, bool) if self.running is None else self.running
 
     @property
     def flat_obs(self) -> Array:
@@ -152,8 +159,8 @@ class Sampler:
         self._length[ended] = 0
 
 
-def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> tuple[Rollout, Array]:
-    """One episode for each seed, to its end, and where in (T, N) an environment was running: at the end some idle.
+def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> Rollout:
+    """One episode for each seed, to its end; `running` says where: at the end some environments idle.
 
     Which episodes are in it does not depend on how long they are, so short ones are not preferred.
     """
@@ -171,7 +178,7 @@ def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> tuple
     all_obs, actions, rewards, terminated, truncated = (
         np.stack(column) for column in zip(*rows, strict=True)
     )
-    rollout = Rollout(
+    return Rollout(
         all_obs,
         actions,
         rewards,
@@ -180,5 +187,5 @@ def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> tuple
         ends=np.argwhere(terminated | truncated),
         end_obs=np.concatenate(end_obs),
         last_obs=step.final_obs,
+        running=np.stack(running),
     )
-    return rollout, np.stack(running)
