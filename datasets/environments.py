@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import metadata
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -186,6 +188,8 @@ def resolve_env_id(env_id: str) -> str:
                 f"module {module!r} of environment {env_id!r} can't be imported: {error}"
             ) from error
         return f"{module}:{resolve_env_id(name)}"
+    if env_id not in gym.registry:
+        _load_plugins()
     if env_id in gym.registry:
         return env_id
     base, _, version = env_id.rpartition("-v")
@@ -199,6 +203,19 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+@cache
+def _load_plugins() -> None:
+    """Import what installed packages declare in the entry point group `gymnasium.envs`, ours among them: that registers
+    their environments. Gymnasium did so itself until 1.0."""
+    for entry_point in metadata.entry_points(group="gymnasium.envs"):
+        try:
+            plugin = entry_point.load()
+            if callable(plugin):
+                plugin()
+        except Exception as error:  # somebody else's package: ours goes on without it
+            logger.warning("environments of %s can't be registered: %s", entry_point.value, _one_line(error))
 
 
 def check_supported(observation_space: Space, action_space: Space) -> None:

@@ -1,0 +1,19 @@
+"""The environments of ours that `gymnasium.make` knows once this module has been imported."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+__all__: list[str] = []
+
+gym.register("imitate/PixelCartPole-v0", entry_point="imitate.envs.pixel_cartpole:make_pixel_cartpole")
+gym.register(
+    "imitate/BulletCartPole-v0",
+    entry_point="imitate.envs.bullet_cartpole:BulletCartPole",
+    max_episode_steps=500,
+)
+gym.register(
+    "imitate/BalancingPlate-v0",
+    entry_point="imitate.envs.balancing_plate:BalancingPlate",
+    max_episode_steps=2_000,
+)
