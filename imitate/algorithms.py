@@ -72,6 +72,12 @@ ALGORITHMS = {
         "imitate.dagger",
         ("envs", "expert", "store"),
     ),
+    "gail": Algorithm(
+        "GAIL",
+        "on-policy RL whose reward is to pass for the expert",
+        "imitate.gail",
+        ("envs", "demos"),
+    ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),

@@ -100,7 +100,7 @@ class Experiment:
                 raise InputError(f"{algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}")
         if "total_steps" in fields:
             defaults.setdefault("total_steps", run.get("budget", cls.budget))
-        config = _config(algorithm, defaults | given)
+        config = _config(algorithm, _over(defaults, given))
         run["device"] = _device(run.get("device", "auto"))
         # Plain data, as config.json gives it back.
         return cls(algorithm, env_id, json.loads(json.dumps(dataclasses.asdict(config))), **run)
@@ -205,7 +205,17 @@ def preset(algorithm: str, env_id: str) -> dict[str, Any]:
             f"{name} has no variant {variant!r}{did_you_mean(variant, variants)}; known: {known}"
         )
     environment = table.get(env_id.rpartition(":")[2], {})
-    return dict(table.get("default", {}) | environment | variants.get(variant, {}))
+    return _over(_over(table.get("default", {}), environment), variants.get(variant, {}))
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others in their place; those of a learner within another (`ppo` of GAIL) one by one."""
+    nested = {
+        name: _over(below[name], value)
+        for name, value in above.items()
+        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+    }
+    return dict(below) | dict(above) | nested
 
 
 def check_demos(demos: DemoReader, env_id: str) -> None:

@@ -1,0 +1,347 @@
+"""Generative adversarial imitation learning (arXiv:1606.03476): a discriminator tells the expert's (s, a) from the
+learner's, and an on-policy learner is rewarded for what passes as the expert's.
+
+A step of the learner is: a rollout, some updates of the discriminator, the rollout's rewards replaced by it, and the
+update of PPO, A2C or REINFORCE, which do not know of any of it.
+
+Signs. is_expert is 1 for the expert's pairs, and D(s, a) = sigmoid(logit) is the probability of that. Where expert
+and learner visit (s, a) with densities d_E and d_L, the best D is d_E / (d_E + d_L) (arXiv:1406.2661, prop. 1), so the
+best logit is log d_E - log d_L: above 0 where the expert is more often. Every reward grows with it. (The paper's D
+is the probability of the learner, and its cost log D is our `positive` reward -log(1 - D) with the sign turned.)
+
+Ends of episodes. A reward that is never negative pays for staying alive, whatever the expert does, and one that is
+never positive pays for dying (arXiv:1809.02925). The remedy: an episode that terminates goes on, as far as its return
+goes, in an absorbing state, which is rewarded like any other. There is one such state, the same for all, so what a
+discriminator would learn of it needs no network: with p_E and p_L the shares of their time that expert and learner
+spend there,
+
+    log d_E - log d_L  =  log p_E - log p_L                              in the absorbing state
+                       =  logit(s, a) + log(1 - p_E) - log(1 - p_L)      elsewhere, if the network sees that alone
+
+and staying there for good is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
+that the time limit cuts does not end there: its return is bootstrapped, and no time is spent in the absorbing state.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from imitate.adam import Adam
+from imitate.checkpoint import draw_seed
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.errors import InputError, check_range
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import Array
+from imitate.networks import ActorPolicy, Encoder, mlp, seeded
+from imitate.rl.a2c import A2C, A2CConfig
+from imitate.rl.ppo import PPO, PPOConfig
+from imitate.rl.reinforce import REINFORCE, REINFORCEConfig
+from imitate.rl.rollout import Rollout
+
+__all__ = ["GAIL", "Discriminator", "GAILConfig", "absorbed_share", "bce", "gradient_penalty", "reward_of"]
+
+Reward = Literal["positive", "negative", "logit", "plus_one", "minus_one"]
+
+_LEARNERS: dict[str, tuple[type[Any], type[Any]]] = {
+    "ppo": (PPO, PPOConfig),
+    "a2c": (A2C, A2CConfig),
+    "reinforce": (REINFORCE, REINFORCEConfig),
+}
+_MEMORY = 10_000  # steps over which the learner's share of absorbed time is averaged
+_LEAST_SHARE = 0.05  # no end seen does not mean that there is none: log p stays finite
+
+
+@dataclass(frozen=True)
+class GAILConfig:
+    """Hyperparameters of GAIL."""
+
+    total_steps: int = 100_000
+    """Environment steps over which the schedules run, the learner's too; the run's budget unless given."""
+    demo_pairs: int | None = None
+    """Learn from so many (s, a) pairs, drawn from the demonstrations by the seed; from all unless given."""
+    learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
+    """Who is rewarded; its settings are those under its name. RPO is PPO with --ppo.rpo-alpha."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    a2c: A2CConfig = field(default_factory=A2CConfig)
+    reinforce: REINFORCEConfig = field(default_factory=REINFORCEConfig)
+    reward: Reward = "positive"
+    """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
+    absorbing: bool = True
+    """Episodes that terminate go on in an absorbing state; without it, how long they last gives rewards away."""
+    updates_per_round: int = 8
+    """Updates of the discriminator between two of the learner."""
+    batch_size: int = 512
+    """Pairs of the expert, and as many of the learner, in a minibatch of the discriminator."""
+    learning_rate: float = 1e-3
+    """Adam's step size, of the discriminator."""
+    gradient_penalty: float = 0.0
+    """Weight of the penalty on gradients of the logit that are not of norm 1 (arXiv:1704.00028)."""
+    spectral_norm: bool = False
+    """Divide the discriminator's weights by their largest singular value (arXiv:1802.05957)."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the discriminator's hidden layers."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the discriminator's hidden layers."""
+
+    def __post_init__(self) -> None:
+        for name, (_, config_class) in _LEARNERS.items():
+            settings = getattr(self, name)
+            if isinstance(settings, Mapping):  # of a preset, or of a run's config.json
+                tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+                object.__setattr__(self, name, config_class(**tuples))
+        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
+        check_range(self, 0, math.inf, "learning_rate", "gradient_penalty")
+        if self.demo_pairs is not None and self.demo_pairs < 1:
+            raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
+        if self.absorbing and self.learner_config.gamma == 1:
+            raise InputError(
+                "an absorbing state is worth infinitely much at gamma 1: give less, or no absorbing"
+            )
+
+    @property
+    def learner_config(self) -> Any:
+        """Settings of the learner that was chosen."""
+        return replace(getattr(self, self.learner), total_steps=self.total_steps)
+
+
+class Discriminator(nn.Module):
+    """Logit of "this pair is the expert's", from observations (vectors, standardised; one-hot; pixels) and actions."""
+
+    def __init__(
+        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: GAILConfig
+    ) -> None:
+        super().__init__()
+        self.encoder = Encoder(observation_space, (), config.activation, normalize=True)
+        discrete = isinstance(action_space, spaces.Discrete)
+        self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
+        size = self.num_actions if discrete else int(np.prod(action_space.shape or ()))
+        self.net = mlp([self.encoder.features + size, *config.hidden], config.activation)
+        self.output = nn.Linear(config.hidden[-1] if config.hidden else self.encoder.features + size, 1)
+        if config.spectral_norm:
+            for module in list(self.modules()):
+                if isinstance(module, nn.Linear | nn.Conv2d):
+                    parametrizations.spectral_norm(module)
+
+    def prepare(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """What `forward` takes: of raw observations (B, *obs_shape) and actions as `ActorPolicy.to_unit` gives them."""
+        if self.num_actions:
+            actions = F.one_hot(actions, self.num_actions)
+        return self.encoder.prepare(obs), actions.float()
+
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Prepared observations (B, ...) and actions (B, A) to logits (B,)."""
+        features = torch.cat([self.encoder(obs), actions], -1)
+        return self.output(self.net(features)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
+    """Mean binary cross-entropy over logits (B,) and labels (B,) of 1 for the expert's pairs, 0 for the learner's."""
+    return F.binary_cross_entropy_with_logits(logits, is_expert)
+
+
+def gradient_penalty(
+    discriminator: nn.Module, expert: tuple[Tensor, Tensor], learner: tuple[Tensor, Tensor], mix: Tensor
+) -> Tensor:
+    """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
+
+    Either is (obs, actions), prepared, B rows each; mix (B,) in [0, 1] says where between them.
+    """
+    points = []
+    for ours, theirs in zip(expert, learner, strict=True):
+        share = mix.view(-1, *[1] * (ours.dim() - 1))
+        points.append((share * ours + (1 - share) * theirs).requires_grad_())
+    gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
+    norm = torch.cat([gradient.flatten(1) for gradient in gradients], 1).norm(dim=1)  # (B,)
+    return ((norm - 1) ** 2).mean()
+
+
+def reward_of(logits: Tensor, form: Reward) -> Tensor:
+    """Rewards (B,) of logits (B,); the signs are derived at the top of this file."""
+    match form:
+        case "positive":  # -log(1 - D) = -log sigmoid(-logit)
+            return F.softplus(logits)
+        case "negative":  # log D
+            return -F.softplus(-logits)
+        case "logit":  # log D - log(1 - D)
+            return logits
+        case "plus_one":
+            return torch.ones_like(logits)
+        case "minus_one":
+            return -torch.ones_like(logits)
+
+
+def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
+    """Share of discounted time spent in the absorbing state, which is gamma + gamma^2 + ... after each termination."""
+    absorbed = terminations * gamma / (1 - gamma)
+    return float(np.clip(absorbed / (steps + absorbed), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+class OnPolicy(Protocol):
+    """What PPO, A2C and REINFORCE have in common."""
+
+    policy: ActorPolicy
+
+    @property
+    def env_steps(self) -> int: ...
+    def collect(self) -> Rollout: ...
+    def update(self, rollout: Rollout) -> Mapping[str, float | Tensor]: ...
+    def pop_episodes(self) -> dict[str, float]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class GAIL:
+    """GAIL on vector environments, from a demonstrations file, which is streamed where it is larger than memory."""
+
+    done = False
+    expert_queries = 0
+
+    def __init__(
+        self,
+        config: GAILConfig,
+        *,
+        envs: VecEnv,
+        demos: DemoReader,
+        seed: int,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """`episodes`: indices of those to learn from, by default all."""
+        self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
+        learner_class, _ = _LEARNERS[config.learner]
+        self.gamma: float = config.learner_config.gamma
+        self.learner: OnPolicy = learner_class(config.learner_config, envs=envs, seed=seed, device=device)
+        with seeded(draw_seed(seed, 1)):
+            self.discriminator = Discriminator(
+                envs.single_observation_space, envs.single_action_space, config
+            ).to(self.device)
+        self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
+        self.episodes = np.arange(len(demos)) if episodes is None else episodes
+        self.pairs = None if config.demo_pairs is None else self._draw_pairs(config.demo_pairs)
+        table = demos.table[self.episodes]
+        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        self.clock = np.zeros(2)  # the learner's steps and terminations, the older the less
+        self.iteration = 0
+        self._reseed()
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.learner.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    def step(self) -> dict[str, float]:
+        """One iteration: so many rounds as the learner makes in one of its own; metrics are means over them."""
+        rounds = getattr(self.config.learner_config, "rounds_per_iteration", 1)
+        history = [self._round() for _ in range(rounds)]
+        self.iteration += 1
+        metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
+        return metrics | self.learner.pop_episodes()
+
+    def _round(self) -> dict[str, float | Tensor]:
+        rollout = self.learner.collect()
+        rows = rollout.steps
+        obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)
+        raw_actions = torch.from_numpy(rollout.actions[rows]).to(self.device)
+        # As the environment took them: clipped, as the expert's are.
+        actions = self.policy.to_unit(self.policy.to_env(raw_actions))
+        metrics = self._discriminate(obs, actions)
+        rewards = np.zeros_like(rollout.rewards)
+        rewards[rows], absorbed = self._rewards(obs, actions, rollout)
+        rewards += absorbed * rollout.terminated
+        metrics |= {"reward": float(rewards[rows].mean()), "absorbed_reward": absorbed}
+        return metrics | dict(self.learner.update(replace(rollout, rewards=rewards)))
+
+    def _discriminate(self, obs: Tensor, actions: Tensor) -> dict[str, float | Tensor]:
+        """Updates of the discriminator on the learner's pairs (B, ...) and as many of the expert's at a time."""
+        history = []
+        for _ in range(self.config.updates_per_round):
+            expert_obs, labels = next(self._expert)
+            expert_obs, labels = expert_obs.to(self.device), self.policy.to_unit(labels.to(self.device))
+            index = torch.randint(len(obs), (len(expert_obs),), generator=self.generator, device=self.device)
+            both_obs = torch.cat([expert_obs, obs[index]])
+            self.discriminator.encoder.observe(both_obs)
+            pairs = self.discriminator.prepare(both_obs, torch.cat([labels, actions[index]]))
+            is_expert = torch.zeros(len(both_obs), device=self.device)
+            is_expert[: len(expert_obs)] = 1.0
+            logits = self.discriminator(*pairs)
+            loss = bce(logits, is_expert)
+            if self.config.gradient_penalty:
+                expert, learner = zip(*(half.float().chunk(2) for half in pairs), strict=True)
+                mix = torch.rand(len(expert_obs), generator=self.generator, device=self.device)
+                penalty = gradient_penalty(self.discriminator, expert, learner, mix)
+                loss = loss + self.config.gradient_penalty * penalty
+            self.optimizer.step(loss)
+            right = (logits.detach() > 0) == (is_expert > 0)
+            history.append(torch.stack([loss.detach(), *right.float().view(2, -1).mean(1)]))
+        names = ("discriminator_loss", "expert_accuracy", "learner_accuracy")
+        return dict(zip(names, torch.stack(history).mean(0), strict=True))
+
+    @torch.no_grad()
+    def _rewards(self, obs: Tensor, actions: Tensor, rollout: Rollout) -> tuple[Array, float]:
+        """(B,) of the rollout's steps, and what a termination is worth beside."""
+        logits = self.discriminator(*self.discriminator.prepare(obs, actions))
+        form = self.config.reward
+        if not self.config.absorbing:
+            return reward_of(logits, form).cpu().numpy(), 0.0
+        now = np.array([len(obs), rollout.terminated.sum()])
+        self.clock = self.clock * max(0.0, 1 - len(obs) / _MEMORY) + now
+        learner_share = absorbed_share(*self.clock, self.gamma)
+        alive = math.log((1 - self.expert_share) / (1 - learner_share))
+        absorbed = torch.tensor(math.log(self.expert_share / learner_share))
+        worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, form))
+        return reward_of(logits + alive, form).cpu().numpy(), worth
+
+    def _draw_pairs(self, count: int) -> tuple[Tensor, ...]:
+        rng = np.random.default_rng(draw_seed(self.seed, 2))
+        pairs = next(self.demos.batches(count, rng, episodes=self.episodes))
+        if len(pairs[0]) < count:
+            raise InputError(
+                f"{count} pairs were asked for, the demonstrations have {len(pairs[0])}: ask for fewer"
+            )
+        return pairs
+
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
+        if self.pairs is not None:
+            return itertools.repeat(self.pairs)
+        epochs = (
+            self.demos.batches(self.config.batch_size, self.rng, episodes=self.episodes)
+            for _ in itertools.count()
+        )
+        return itertools.chain.from_iterable(epochs)
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration, 3)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self._expert = self._batches()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "learner": self.learner.state_dict(),
+            "discriminator": self.discriminator.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "clock": self.clock.tolist(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes, and anew with the demonstrations: a checkpoint is a reset point."""
+        self.iteration = state["iteration"]
+        for name in ("learner", "discriminator", "optimizer"):
+            getattr(self, name).load_state_dict(state[name])
+        self.clock = np.array(state["clock"])
+        self._reseed()
