@@ -9,7 +9,6 @@ import platform
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,12 @@ from gymnasium.spaces import Discrete
 
 from imitate.algorithms import ALGORITHMS, find
 from imitate.checkpoint import load_state, write_json
-from imitate.datasets.environments import SyncVecEnv, make_env, resolve_env_id
+from imitate.datasets.environments import VecEnv, make_env, resolve_env_id
 from imitate.datasets.errors import InputError, check_range, did_you_mean
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
+from imitate.envs import BACKENDS, make_vec, resolve_backend
 from imitate.evaluate import VALIDATION_SEED, evaluate
 from imitate.experts import Expert, load_expert
 from imitate.networks import ActorPolicy
@@ -33,7 +33,7 @@ from imitate.run import CHECKPOINT, Progress, train
 __all__ = ["Experiment", "check_demos", "check_expert", "execute", "preset", "versions"]
 
 # What a preset may say of the run, beside the algorithm's hyperparameters.
-_RUN_FIELDS = ("budget", "num_envs", "eval_every", "eval_episodes", "checkpoint_every")
+_RUN_FIELDS = ("budget", "num_envs", "backend", "eval_every", "eval_episodes", "checkpoint_every")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +43,9 @@ class Experiment:
     budget          demonstration, training and validation steps together
     demo_episodes   learn from the first so many episodes of `demos` only
     init            a run whose policy to start from
+    backend         what steps the learner's environments (see `imitate.envs.make_vec`), never "auto": so a run repeats
+                    on the same one; whoever asks an expert or keeps a store has gymnasium unless told otherwise, since
+                    its every episode can be played again. Policies are evaluated on gymnasium
     eval_every      validate after so many steps of training; 0: never, the last policy is kept
     """
 
@@ -57,6 +60,7 @@ class Experiment:
     seed: int = 0
     budget: int = 100_000
     num_envs: int = 8
+    backend: str = "gymnasium"
     eval_every: int = 0
     eval_episodes: int = 10
     checkpoint_every: int = 0
@@ -66,6 +70,9 @@ class Experiment:
         algorithm = find(self.algorithm)
         check_range(self, 1, math.inf, "budget", "num_envs", "eval_episodes")
         check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
+        if self.backend not in BACKENDS or self.backend == "auto":
+            known = ", ".join(name for name in BACKENDS if name != "auto")
+            raise InputError(f"backend of a run must be one of {known}, got {self.backend!r}")
         for name in ("demos", "expert"):
             if getattr(self, name) is not None and name not in algorithm.needs:
                 raise InputError(f"{self.algorithm} makes no use of --{name}: leave it out")
@@ -101,6 +108,8 @@ class Experiment:
         if "total_steps" in fields:
             defaults.setdefault("total_steps", run.get("budget", cls.budget))
         config = _config(algorithm, _over(defaults, given))
+        if not find(algorithm).offline:
+            run["backend"] = resolve_backend(run.get("backend", cls.backend), env_id, run.get("env_kwargs"))
         run["device"] = _device(run.get("device", "auto"))
         # Plain data, as config.json gives it back.
         return cls(algorithm, env_id, json.loads(json.dumps(dataclasses.asdict(config))), **run)
@@ -109,7 +118,9 @@ class Experiment:
     def read(cls, path: Path) -> Experiment:
         """From a run's config.json. Raises InputError where it is not one."""
         try:
-            data = json.loads(path.read_text())
+            data = {"backend": cls.backend} | json.loads(
+                path.read_text()
+            )  # the only one there was before 0.2
             return cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path} is not the config.json of a run: {error}") from error
@@ -149,8 +160,12 @@ def execute(
                     "give more with --budget, or fewer with --demo-episodes"
                 )
         if "envs" in algorithm.needs:
-            makers = [partial(make_env, experiment.env_id, experiment.env_kwargs)] * experiment.num_envs
-            handed["envs"] = SyncVecEnv(makers)
+            handed["envs"] = make_vec(
+                experiment.env_id,
+                experiment.num_envs,
+                backend=experiment.backend,
+                env_kwargs=experiment.env_kwargs,
+            )
             stack.callback(handed["envs"].close)
         if "expert" in algorithm.needs:
             assert experiment.expert is not None
@@ -269,7 +284,7 @@ def _initial_policy(experiment: Experiment) -> ActorPolicy:
 
 
 @contextmanager
-def _store(out: Path, experiment: Experiment, envs: SyncVecEnv) -> Iterator[DemoWriter]:
+def _store(out: Path, experiment: Experiment, envs: VecEnv) -> Iterator[DemoWriter]:
     out.mkdir(parents=True, exist_ok=True)
     path = out / "aggregated.h5"
     if (out / CHECKPOINT).exists():

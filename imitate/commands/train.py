@@ -45,6 +45,8 @@ class TrainArguments:
     """environment steps: demonstrations, training and validation together"""
     num_envs: int | None = None
     """environments side by side"""
+    backend: Literal["auto", "gymnasium", "async", "envpool", "ale"] | None = None
+    """what steps the environments; `imitate envs` says what is here"""
     eval_every: int | None = None
     """validate after so many training steps; 0: never, the last policy is kept"""
     eval_episodes: int | None = None
@@ -100,7 +102,7 @@ def train(argv: list[str]) -> int:
     changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
     settings = {
         name: getattr(run, name)
-        for name in ("budget", "num_envs", "eval_every", "eval_episodes", "checkpoint_every")
+        for name in ("budget", "num_envs", "backend", "eval_every", "eval_episodes", "checkpoint_every")
         if getattr(run, name) is not None
     }
     experiment = Experiment.create(

@@ -1,0 +1,19 @@
+"""Environments side by side: `make_vec` over gymnasium, processes, EnvPool and ALE; and environments of our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from imitate.envs.vector import BACKENDS, make_vec, resolve_backend
+
+__all__ = ["BACKENDS", "make_vec", "resolve_backend"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `gym.make` of an environment of ours imports this package, and should not import torch."""
+    if name in __all__:
+        from imitate.envs import vector
+
+        return getattr(vector, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
