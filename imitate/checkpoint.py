@@ -14,7 +14,7 @@ from torch import Tensor
 
 from imitate.datasets.errors import InputError
 
-__all__ = ["draw_seed", "load_state", "save_state", "write_json"]
+__all__ = ["draw_seed", "load_parts", "load_state", "parts_state", "save_state", "write_json"]
 
 _TENSOR = "tensor:"
 
@@ -38,6 +38,20 @@ def load_state(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a state that imitate wrote ({error}); choose another run") from error
     state: dict[str, Any] = _put_back(skeleton, tensors)
     return state
+
+
+def parts_state(owner: object, *names: str) -> dict[str, Any]:
+    """What the state_dict of each attribute gives, by name; nothing for one that is None."""
+    parts = {name: getattr(owner, name) for name in names}
+    return {name: part.state_dict() for name, part in parts.items() if part is not None}
+
+
+def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
+    """Put what `parts_state` gave back into the attributes."""
+    for name in names:
+        part = getattr(owner, name)
+        if part is not None:
+            part.load_state_dict(state[name])
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from imitate.adam import Adam
-from imitate.checkpoint import draw_seed
+from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
@@ -26,6 +26,8 @@ from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["A2C", "A2CConfig", "a2c_loss"]
+
+STATEFUL = ("policy", "value_net", "optimizer", "scaler")
 
 
 @dataclass(frozen=True)
@@ -187,22 +189,10 @@ class A2C:
             self.scaler.restart()
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "updates": self.updates,
-            "env_steps": self.env_steps,
-            "policy": self.policy.state_dict(),
-            "value_net": self.value_net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": {} if self.scaler is None else self.scaler.state_dict(),
-        }
+        return {"updates": self.updates, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
-        self.updates = state["updates"]
-        self.policy.load_state_dict(state["policy"])
-        self.value_net.load_state_dict(state["value_net"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        self.sampler.env_steps = state["env_steps"]
+        """Take over a state and begin new episodes, seeded by the number of updates: a checkpoint is a reset point."""
+        load_parts(self, state, *STATEFUL)
+        self.updates, self.sampler.env_steps = state["updates"], state["env_steps"]
         self._reseed()

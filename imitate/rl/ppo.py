@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from imitate.adam import Adam
-from imitate.checkpoint import draw_seed
+from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
@@ -29,6 +29,8 @@ from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["PPO", "PPOConfig", "ppo_loss"]
+
+STATEFUL = ("policy", "value_net", "optimizer", "scaler")
 
 
 @dataclass(frozen=True)
@@ -289,22 +291,10 @@ class PPO:
             self.scaler.restart()
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "iteration": self.iteration,
-            "env_steps": self.env_steps,
-            "policy": self.policy.state_dict(),
-            "value_net": self.value_net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": {} if self.scaler is None else self.scaler.state_dict(),
-        }
+        return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
-        self.iteration = state["iteration"]
-        self.policy.load_state_dict(state["policy"])
-        self.value_net.load_state_dict(state["value_net"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        self.sampler.env_steps = state["env_steps"]
+        load_parts(self, state, *STATEFUL)
+        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
         self._reseed()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from imitate.adam import Adam
-from imitate.checkpoint import draw_seed
+from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.datasets.environments import VecEnv, episode_seeds
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
@@ -28,6 +28,8 @@ from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout, whole_episodes
 
 __all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
+
+STATEFUL = ("policy", "optimizer", "value_net", "value_optimizer", "return_moments")
 
 
 @dataclass(frozen=True)
@@ -200,18 +202,9 @@ class REINFORCE:
         return sample_actions(self.policy, obs, self.generator)
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "iteration": self.iteration,
-            "env_steps": self.env_steps,
-            "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "value_net": self.value_net.state_dict(),
-            "value_optimizer": self.value_optimizer.state_dict(),
-            "return_moments": self.return_moments.state_dict(),
-        }
+        return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state; the next iteration's episodes and draws follow from its number."""
+        load_parts(self, state, *STATEFUL)
         self.iteration, self.env_steps = state["iteration"], state["env_steps"]
-        for name in ("policy", "optimizer", "value_net", "value_optimizer", "return_moments"):
-            getattr(self, name).load_state_dict(state[name])
