@@ -1,0 +1,280 @@
+"""GAIL: signs and rewards by hand, the absorbing state's arithmetic, and that it imitates, from the environment's own
+reward it is never shown."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.checkpoint import load_state, save_state
+from imitate.datasets.environments import SyncVecEnv, make_env
+from imitate.datasets.errors import InputError
+from imitate.datasets.hdf5 import DemoReader, DemoWriter
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Array, Trajectory
+from imitate.evaluate import evaluate
+from imitate.experiment import Experiment
+from imitate.gail import GAIL, Discriminator, GAILConfig, absorbed_share, bce, gradient_penalty, reward_of
+from imitate.rl.rollout import Rollout
+
+ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
+
+
+def demonstrations(path: Path, env_id: str, episodes: int = 20, *, terminated: bool = False) -> Path:
+    """An expert's that names the observation it sees; all episodes have 10 steps."""
+    env = make_env(env_id)
+    rng = np.random.default_rng(0)
+    with DemoWriter(path, DemoInfo(env_id, env.observation_space, env.action_space)) as writer:
+        for _ in range(episodes):
+            obs = rng.integers(3, size=11) if env_id == "Identity-v0" else rng.uniform(-1, 1, (11, 1))
+            obs = obs.astype(env.observation_space.dtype)
+            actions = obs[:10].astype(env.action_space.dtype)
+            ends = {"terminated": terminated, "truncated": not terminated}
+            writer.append(Trajectory(obs, actions, np.ones(10, np.float32), **ends))
+    return path
+
+
+def learner(demos: DemoReader, **settings: Any) -> GAIL:
+    envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+    return GAIL(GAILConfig(**settings), envs=envs, demos=demos, seed=0)
+
+
+def test_the_discriminator_gives_the_probability_of_the_expert() -> None:
+    sure = torch.tensor([100.0, -100.0])
+    assert bce(sure, torch.tensor([1.0, 0.0])) < 1e-6  # the first is the expert's, the second the learner's
+    assert bce(sure, torch.tensor([0.0, 1.0])) == pytest.approx(100)
+    assert bce(torch.zeros(2), torch.tensor([1.0, 0.0])) == pytest.approx(math.log(2))
+
+
+def test_rewards_by_hand() -> None:
+    logits = torch.tensor([0.0, math.log(3)])  # D = 1/2 and 3/4
+    wanted = {
+        "positive": [math.log(2), math.log(4)],  # -log(1 - D)
+        "negative": [-math.log(2), math.log(3 / 4)],  # log D
+        "logit": [0, math.log(3)],
+        "plus_one": [1, 1],
+        "minus_one": [-1, -1],
+    }
+    for form, rewards in wanted.items():
+        np.testing.assert_allclose(reward_of(logits, form), rewards, rtol=1e-6)  # type: ignore[arg-type]
+    large = torch.tensor([-1e4, 1e4])
+    assert torch.isfinite(reward_of(large, "positive")).all()
+    assert torch.isfinite(reward_of(large, "negative")).all()
+
+
+class Linear(nn.Module):
+    def __init__(self, *weights: float) -> None:
+        super().__init__()
+        self.weights = torch.tensor(weights)
+
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return torch.cat([obs, actions], -1) @ self.weights
+
+
+def test_the_gradient_penalty_wants_gradients_of_norm_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    expert = torch.randn(5, 1, generator=generator), torch.randn(5, 1, generator=generator)
+    ours = torch.randn(5, 1, generator=generator), torch.randn(5, 1, generator=generator)
+    mix = torch.rand(5, generator=generator)
+    assert gradient_penalty(Linear(0.6, 0.8), expert, ours, mix) == pytest.approx(0, abs=1e-10)
+    assert gradient_penalty(Linear(3.0, 4.0), expert, ours, mix) == pytest.approx((5 - 1) ** 2)
+
+
+def test_spectral_norm_bounds_the_slope() -> None:
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    torch.manual_seed(0)
+    discriminator = Discriminator(space, space, GAILConfig(spectral_norm=True, activation="relu"))
+    for _ in range(50):  # its power iteration takes a few steps
+        discriminator(torch.zeros(1, 3), torch.zeros(1, 3))
+    a, b = torch.randn(2, 100, 3)
+    slopes = (discriminator(a, a) - discriminator(b, b)).abs() / (2**0.5 * (a - b).norm(dim=1))
+    assert slopes.max() <= 1 + 1e-3
+
+
+def test_time_in_the_absorbing_state() -> None:
+    assert absorbed_share(9, 1, gamma=0.9) == pytest.approx(0.5)  # .9 + .81 + ... = 9 steps' worth
+    assert absorbed_share(100, 0, gamma=0.9) == 0.05  # none was seen: not taken for impossible
+    assert absorbed_share(1, 1_000, gamma=0.9) == 0.95
+
+
+@pytest.fixture
+def terminated(tmp_path: Path) -> DemoReader:
+    path = demonstrations(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1, terminated=True)
+    return DemoReader(path)
+
+
+def rollout(steps: int, *, terminated: bool) -> Rollout:
+    end = np.zeros((steps, 1), bool)
+    end[-1] = True
+    obs = np.linspace(-1, 1, steps, dtype=np.float32)[:, None, None]
+    return Rollout(
+        obs=obs,
+        actions=np.zeros((steps, 1, 1), np.float32),
+        rewards=np.ones((steps, 1), np.float32),
+        terminated=end & terminated,
+        truncated=end & (not terminated),
+        ends=np.array([[steps - 1, 0]]),
+        end_obs=obs[-1],
+        last_obs=obs[-1],
+    )
+
+
+class Spy:
+    """In the place of PPO: gives a rollout, keeps what it is handed back."""
+
+    def __init__(self, gail: GAIL, given: Rollout) -> None:
+        self.policy, self.given = gail.policy, given
+
+    def collect(self) -> Rollout:
+        return self.given
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        self.handed = rollout
+        return {}
+
+    def pop_episodes(self) -> dict[str, float]:
+        return {}
+
+
+def relabelled(gail: GAIL, given: Rollout) -> Array:
+    spy = Spy(gail, given)
+    gail.learner = spy  # type: ignore[assignment]
+    gail.step()
+    for name in ("obs", "actions", "terminated", "truncated", "ends", "end_obs", "last_obs"):
+        assert getattr(spy.handed, name) is getattr(given, name)  # only rewards are another's
+    assert (given.rewards == 1).all()
+    return spy.handed.rewards[:, 0]
+
+
+def test_a_termination_is_worth_the_absorbing_state_for_good(terminated: DemoReader) -> None:
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one")
+    assert gail.expert_share == pytest.approx(9 / (10 + 9))
+    # 1 a step, and 1 + .9 + .81 + ... = 10 for good, of which the first is a step away: 9
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 10])
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=False)), [1, 1, 1])  # a time limit
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one", absorbing=False)
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 1])
+
+
+def test_who_dies_sooner_than_the_expert_is_told_so(terminated: DemoReader) -> None:
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="logit", learning_rate=0.0)
+    gail.discriminator.output.requires_grad_(False).weight.zero_()
+    gail.discriminator.output.bias.zero_()  # the pairs themselves tell nothing
+    rewards = relabelled(gail, rollout(3, terminated=True))
+    # Absorbed are 9 / (10 + 9) of the expert's time and 9 / (3 + 9) of the learner's.
+    alive, absorbed = math.log((10 / 19) / (3 / 12)), math.log((9 / 19) / (9 / 12))
+    np.testing.assert_allclose(rewards, [alive, alive, alive + 9 * absorbed], rtol=1e-5)
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="logit", learning_rate=0.0)
+    gail.discriminator.output.requires_grad_(False).weight.zero_()
+    gail.discriminator.output.bias.zero_()
+    rewards = relabelled(gail, rollout(10, terminated=True))  # as the expert: nothing to gain either way
+    np.testing.assert_allclose(rewards, 0, atol=1e-6)
+
+
+IDENTITY = {"gamma": 0.5, "num_steps": 32, "num_epochs": 5, "batch_size": 64, "learning_rate": 3e-3}
+SPECTRAL = {"spectral_norm": True, "activation": "relu"}
+
+
+@pytest.mark.parametrize(
+    ("env", "steps", "settings"),
+    [
+        ("discrete", 6_000, {"ppo": IDENTITY}),
+        ("discrete", 8_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
+        ("discrete", 12_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
+        (
+            "discrete",
+            12_000,
+            {"learner": "a2c", "a2c": {"gamma": 0.5, "num_steps": 16, "learning_rate": 5e-3}},
+        ),
+        ("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}),
+        ("continuous", 12_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
+        ("continuous", 12_000, {"ppo": IDENTITY | {"rpo_alpha": 0.1, "log_std_init": -0.5}} | SPECTRAL),
+    ],
+)
+def test_it_imitates(tmp_path: Path, env: str, steps: int, settings: dict[str, Any]) -> None:
+    with DemoReader(demonstrations(tmp_path / "demos.h5", ENVS[env])) as demos:
+        gail = learner(demos, total_steps=steps, **settings)
+        while gail.env_steps < steps:
+            metrics = gail.step()
+    assert all(map(math.isfinite, metrics.values()))
+    mean = evaluate(gail.policy, ENVS[env], episodes=20).mean
+    assert mean == 10 if env == "discrete" else mean > -0.3  # random actions: 3.3 and -17
+
+
+def test_pixels() -> None:
+    space, actions = spaces.Box(0, 255, (4, 36, 36), np.uint8), spaces.Discrete(3)
+    config = GAILConfig(gradient_penalty=1.0)
+    discriminator = Discriminator(space, actions, config)
+    obs = torch.randint(256, (5, 4, 36, 36), dtype=torch.uint8)
+    pairs = discriminator.prepare(obs, torch.tensor([0, 1, 2, 0, 1]))
+    assert discriminator(*pairs).shape == (5,)
+    halves = pairs[0].float(), pairs[1]
+    assert gradient_penalty(discriminator, halves, halves, torch.rand(5)).isfinite()
+
+
+def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
+        first, again = (learner(demos, demo_pairs=5).pairs for _ in range(2))
+        assert first is not None
+        assert again is not None
+        assert len(first[0]) == 5
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+        with pytest.raises(InputError, match="21 pairs were asked for, the demonstrations have 20"):
+            learner(demos, demo_pairs=21)
+
+
+def test_settings_that_can_not_be_used_are_named() -> None:
+    with pytest.raises(InputError, match="gamma 1"):
+        GAILConfig(ppo={"gamma": 1.0})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="has no hyperparameter 'rewards'; did you mean 'reward'"):
+        Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"rewards": "logit"})
+    with pytest.raises(InputError, match="gama"):
+        Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"ppo": {"gama": 0.9}})
+
+
+def test_the_learners_settings_come_one_by_one_over_the_presets() -> None:
+    run = Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"ppo": {"num_epochs": 3}})
+    plain = Experiment.create("gail", "CartPole-v1", demos="x")
+    assert run.hyperparameters["ppo"] == plain.hyperparameters["ppo"] | {"num_epochs": 3}
+    assert GAILConfig(total_steps=7, ppo={"total_steps": 9}).learner_config.total_steps == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ppo": IDENTITY},
+        {"learner": "a2c", "updates_per_round": 1},
+        {"learner": "reinforce", "demo_pairs": 7, "spectral_norm": True},
+    ],
+)
+def test_a_checkpoint_goes_on_in_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0")) as demos:
+        whole, resumed = learner(demos, **settings), learner(demos, **settings)
+        for file in ("first", "second"):  # the second shows that episodes are not those of the first again
+            whole.step()
+            save_state(tmp_path / file, whole.state_dict())
+            whole.load_state_dict(load_state(tmp_path / file))
+        resumed.load_state_dict(load_state(tmp_path / "second"))
+        assert whole.step() == resumed.step()
+    for a, b in zip(whole.policy.state_dict().values(), resumed.policy.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
+    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0")) as demos:
+        for name in ("ppo", "a2c", "reinforce"):
+            gail = learner(demos, learner=name, updates_per_round=1)
+            begun = []
+            for _ in range(2):
+                gail.step()
+                gail.load_state_dict(gail.state_dict())
+                begun.append(gail.learner.collect().obs[0])
+            assert not np.array_equal(*begun)
