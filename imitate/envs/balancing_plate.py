@@ -36,7 +36,8 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
     at 0.2); registered, it is truncated after 2,000 steps. The reward is 1 for each step.
 
     The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. Random actions lose it after 170 to
-    310 steps; the sign of a linear feedback of what is observed holds it for as long as one likes (tests/test_envs_bullet.py).
+    320 steps; the signs of a linear feedback of what is observed hold it for as long as one likes (see
+    examples/04_balancing_plate.py).
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 100}
