@@ -87,10 +87,10 @@ def train(argv: list[str]) -> int:
     arguments_class = dataclasses.make_dataclass(
         "Arguments",
         [
-            ("run", tyro.conf.OmitArgPrefixes[TrainArguments]),
+            ("run", Annotated[TrainArguments, tyro.conf.arg(name="")]),
             (
                 "hyperparameters",
-                Annotated[config_class, tyro.conf.OmitArgPrefixes],
+                Annotated[config_class, tyro.conf.arg(name="")],
                 dataclasses.field(default=base),
             ),
         ],
