@@ -56,6 +56,8 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "dagger-bipedalwalker": ("BipedalWalker-v3", "BipedalWalker-v3", DAGGER, 0),
     "bc-bipedalwalker-20-episodes": ("BipedalWalker-v3", "BipedalWalker-v3", BC, 20),
     "ppo-bipedalwalker": ("BipedalWalker-v3", None, rl("ppo"), 0),
+    "bullet-cartpole-reinforce": ("imitate/BulletCartPole-v0", None, rl("reinforce"), 0),
+    "balancing-plate-dqn": ("imitate/BalancingPlate-v0", None, rl("dqn"), 0),
 }
 
 
