@@ -31,7 +31,9 @@ class Adam:
         weight_decay: float = 0.0,
         max_grad_norm: float = math.inf,
     ) -> None:
-        self.parameters = list(parameters)
+        self.parameters = list(
+            dict.fromkeys(parameters)
+        )  # networks that share a body both name its parameters
         self.learning_rate, self.eps = learning_rate, eps
         self.weight_decay, self.max_grad_norm = weight_decay, max_grad_norm
         self._vector = torch.cat([parameter.detach().flatten() for parameter in self.parameters])

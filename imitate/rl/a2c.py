@@ -21,7 +21,7 @@ from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import Categorical, Gaussian, Head
 from imitate.normalize import ReturnScaler
-from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -111,7 +111,9 @@ class A2C:
         if config.standardize_advantages and config.num_steps * envs.num_envs < 2:
             raise InputError("one environment and num_steps 1: the standard deviation of one sample is NaN")
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        self.policy, self.value_net = make_actor_critic(config, envs, seed=seed, device=self.device)
+        self.policy, self.value_net = make_actor_critic(
+            config, envs, seed=seed, device=self.device, share_pixels=True
+        )
         self.optimizer = Adam(
             [*self.policy.parameters(), *self.value_net.parameters()],
             config.learning_rate,
@@ -150,9 +152,9 @@ class A2C:
             remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
             self.optimizer.learning_rate = config.learning_rate * remaining
         obs = encode(self.policy, rollout.flat_obs)
-        values = self.value_net(obs)  # (T * N,)
+        distribution, values = evaluate_actor_critic(self.policy, self.value_net, obs)  # of T * N rows
         loss, parts = a2c_loss(
-            self.policy(obs),
+            distribution,
             values,
             torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1),
             self._advantages(rollout, values.detach().cpu().numpy()),

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Head, ValueNet, orthogonal_, seeded
+from imitate.networks import ActorPolicy, Categorical, Gaussian, Head, ValueNet, orthogonal_, seeded
 
-__all__ = ["NetworkSettings", "encode", "make_actor_critic", "sample_actions"]
+__all__ = ["NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic", "sample_actions"]
 
 
 class NetworkSettings(Protocol):
@@ -37,9 +37,12 @@ def make_actor_critic(
     seed: int,
     device: torch.device,
     policy: ActorPolicy | None = None,
+    share_pixels: bool = False,
 ) -> tuple[ActorPolicy, ValueNet]:
-    """Policy (or the one that is handed in) and value function, with bodies of their own and orthogonal weights."""
+    """Policy (or the one that is handed in) and value function, with orthogonal weights. Their bodies are their own,
+    but where `share_pixels` a new policy's NatureCNN is the value function's, too."""
     space = envs.single_observation_space
+    share_pixels = share_pixels and policy is None
     with seeded(seed):
         if policy is None:
             policy = ActorPolicy(
@@ -52,7 +55,8 @@ def make_actor_critic(
                 normalize_obs=settings.normalize_obs,
             )
             orthogonal_(policy, policy.output, output_gain=0.01)
-        value_net = ValueNet(space, settings.hidden, settings.activation)
+        shared = policy.encoder if share_pixels and policy.encoder.is_image else None
+        value_net = ValueNet(space, settings.hidden, settings.activation, encoder=shared)
         orthogonal_(value_net, value_net.output, output_gain=1.0)
     return policy.to(device), value_net.to(device)
 
@@ -60,6 +64,16 @@ def make_actor_critic(
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
     """Raw observations (B, *obs_shape) to what the networks take."""
     return policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
+
+
+def evaluate_actor_critic(
+    policy: ActorPolicy, value_net: nn.Module, prepared: Tensor
+) -> tuple[Categorical | Gaussian, Tensor]:
+    """Distribution and values (B,) of prepared observations; a body that both share is evaluated once."""
+    if not isinstance(value_net, ValueNet) or value_net.encoder is not policy.encoder:
+        return policy(prepared), value_net(prepared)
+    features = policy.encoder(prepared)
+    return policy.distribution(features), value_net.output(features).squeeze(-1)
 
 
 @torch.inference_mode()

@@ -24,7 +24,7 @@ from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, Gaussian, Head
 from imitate.normalize import ReturnScaler
-from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -118,7 +118,7 @@ def ppo_loss(
     batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
     a perturbation (B, D) of the mean.
     """
-    distribution = policy(batch["obs"])
+    distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
     if "perturbation" in batch:
         assert isinstance(distribution, Gaussian)
         distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
@@ -131,7 +131,6 @@ def ppo_loss(
     # min(ratio A, clip(ratio) A), written so that the clipped side, which has no gradient, is not in the graph.
     surrogate = torch.minimum(ratio * advantages, advantages + clip_coef * advantages.abs())
 
-    values = value_net(batch["obs"])  # (B,)
     value_error = F.mse_loss(values, batch["returns"], reduction="none")
     if config.clip_value:
         near = batch["values"] + (values - batch["values"]).clamp(-clip_coef, clip_coef)
@@ -164,7 +163,9 @@ class PPO:
         policy: ActorPolicy | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        policy, value_net = make_actor_critic(config, envs, seed=seed, device=self.device, policy=policy)
+        policy, value_net = make_actor_critic(
+            config, envs, seed=seed, device=self.device, policy=policy, share_pixels=True
+        )
         if policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
             raise InputError(
                 f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
@@ -249,7 +250,9 @@ class PPO:
         """Flatten (T, N) to (B,), with values, log-probabilities, advantages and returns computed in one batch."""
         steps, num_envs = rollout.rewards.shape
         obs = self._encode(rollout.flat_obs)
-        values = self.value_net(obs).cpu().numpy().reshape(steps, num_envs)
+        raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
+        log_probs, flat_values = self._evaluate(obs, raw_actions)
+        values = flat_values.cpu().numpy().reshape(steps, num_envs)
         next_values = rollout.next_values(values, self._value)
         rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
         advantages = gae(
@@ -261,14 +264,23 @@ class PPO:
             self.config.gamma,
             self.config.gae_lambda,
         )
-        raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
         flat = {"advantages": advantages, "returns": advantages + values, "values": values}
         return {
             "obs": obs,
             "raw_actions": raw_actions,
-            "log_probs": self.policy(obs).log_prob(raw_actions),
+            "log_probs": log_probs,
             **{name: torch.from_numpy(array).to(self.device).flatten() for name, array in flat.items()},
         }
+
+    def _evaluate(self, obs: Tensor, raw_actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and values (B,); of pixels in pieces, as their activations are a hundred times as large."""
+        piece = 256 if self.policy.encoder.is_image else len(obs)
+        columns: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for some_obs, some_actions in zip(obs.split(piece), raw_actions.split(piece), strict=True):
+            distribution, values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
+            columns[0].append(distribution.log_prob(some_actions))
+            columns[1].append(values)
+        return torch.cat(columns[0]), torch.cat(columns[1])
 
     def _perturbation(self, raw_actions: Tensor, alpha: float) -> Tensor:
         return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
