@@ -96,9 +96,8 @@ class _Tape:
         self._length = 0
         self._first = np.full(envs.num_envs, -1)  # (N,) row where the episode in flight begins; -1: none
         self._seeds = np.zeros(envs.num_envs, np.int64)
-        self._leading: list[Array] = [
-            obs[0][:0]
-        ] * envs.num_envs  # (k-1, *frame) before an episode's first frame
+        # (k-1, *frame) before an episode's first frame
+        self._leading: list[Array] = [obs[:0]] * envs.num_envs
 
     def begin(self, env: int, obs: Array) -> None:
         self._first[env] = self._length

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 from counting import Cycling, counting_envs, info_of
 from numpy.testing import assert_array_equal
 
-from imitate.datasets import DemoReader, InputError, collect, episode_seeds, validate
+from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
+from imitate.datasets.environments import SyncVecEnv
+from imitate.datasets.rollout import RandomPolicy
 
 
 def seeds_in(path: Path) -> list[int]:
@@ -154,3 +157,12 @@ def test_progress_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureF
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "3/3" in captured.err
+
+
+def test_observations_that_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = SyncVecEnv([partial(make_env, "Identity-v0")] * 2)
+    policy = RandomPolicy(envs.single_action_space)
+    collect(policy, envs, path, info_of(envs, seed=0), episodes=3)
+    with DemoReader(path) as reader:
+        assert reader.transitions().obs.shape == (30,)
