@@ -30,10 +30,22 @@ from imitate.networks import ActorPolicy
 from imitate.policy import load_policy
 from imitate.run import CHECKPOINT, Progress, train
 
-__all__ = ["Experiment", "check_demos", "check_expert", "execute", "preset", "versions"]
+__all__ = [
+    "RUN_FIELDS",
+    "Experiment",
+    "check_demos",
+    "check_expert",
+    "execute",
+    "preset",
+    "variant_settings",
+    "versions",
+]
 
 # What a preset may say of the run, beside the algorithm's hyperparameters.
-_RUN_FIELDS = ("budget", "num_envs", "backend", "eval_every", "eval_episodes", "checkpoint_every")
+RUN_FIELDS = (
+    *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
+    *("eval_every", "eval_episodes", "checkpoint_every"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +58,8 @@ class Experiment:
     backend         what steps the learner's environments (see `imitate.envs.make_vec`), never "auto": so a run repeats
                     on the same one; whoever asks an expert or keeps a store has gymnasium unless told otherwise, since
                     its every episode can be played again. Policies are evaluated on gymnasium
+    episodic_life   of Atari on backend ale, in training only: the loss of a life ends an episode
+    clip_rewards    of Atari on backend ale, in training only: learn from the sign of rewards
     eval_every      validate after so many steps of training; 0: never, the last policy is kept
     """
 
@@ -61,6 +75,8 @@ class Experiment:
     budget: int = 100_000
     num_envs: int = 8
     backend: str = "gymnasium"
+    episodic_life: bool = False
+    clip_rewards: bool = False
     eval_every: int = 0
     eval_episodes: int = 10
     checkpoint_every: int = 0
@@ -98,7 +114,7 @@ class Experiment:
         """
         env_id = resolve_env_id(env_id)
         defaults = preset(algorithm, env_id)
-        run = {name: defaults.pop(name) for name in _RUN_FIELDS if name in defaults} | run
+        run = {name: defaults.pop(name) for name in RUN_FIELDS if name in defaults} | run
         config_class = find(algorithm).config
         fields = {field.name for field in dataclasses.fields(config_class)}
         given = dict(hyperparameters or {})
@@ -165,6 +181,8 @@ def execute(
                 experiment.num_envs,
                 backend=experiment.backend,
                 env_kwargs=experiment.env_kwargs,
+                episodic_life=experiment.episodic_life,
+                clip_rewards=experiment.clip_rewards,
             )
             stack.callback(handed["envs"].close)
         if "expert" in algorithm.needs:
@@ -209,18 +227,30 @@ def preset(algorithm: str, env_id: str) -> dict[str, Any]:
 
     Raises InputError for an unknown algorithm or variant.
     """
-    find(algorithm)
+    table = _presets(algorithm)
+    environment = table.get(env_id.rpartition(":")[2], {})
+    return _over(_over(table.get("default", {}), environment), variant_settings(algorithm))
+
+
+def variant_settings(algorithm: str) -> dict[str, Any]:
+    """What makes `algorithm:variant` that variant; empty for an algorithm itself.
+
+    Raises InputError for an unknown algorithm or variant.
+    """
     name, _, variant = algorithm.partition(":")
-    text = (resources.files("imitate") / "presets" / f"{name}.toml").read_text("utf-8")
-    table = tomllib.loads(text)
-    variants = table.get("variants", {})
+    variants = _presets(algorithm).get("variants", {})
     if variant and variant not in variants:
         known = ", ".join(variants) or "none"
         raise InputError(
             f"{name} has no variant {variant!r}{did_you_mean(variant, variants)}; known: {known}"
         )
-    environment = table.get(env_id.rpartition(":")[2], {})
-    return _over(_over(table.get("default", {}), environment), variants.get(variant, {}))
+    return dict(variants[variant]) if variant else {}
+
+
+def _presets(algorithm: str) -> dict[str, Any]:
+    find(algorithm)
+    path = resources.files("imitate") / "presets" / f"{algorithm.partition(':')[0]}.toml"
+    return tomllib.loads(path.read_text("utf-8"))
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

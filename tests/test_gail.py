@@ -3,6 +3,7 @@ reward it is never shown."""
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.audit import CONTROLS, OneAction, controls
 from imitate.checkpoint import load_state, save_state
+from imitate.cli import main
 from imitate.datasets.environments import SyncVecEnv, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.hdf5 import DemoReader, DemoWriter
@@ -278,3 +281,54 @@ def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
                 gail.load_state_dict(gail.state_dict())
                 begun.append(gail.learner.collect().obs[0])
             assert not np.array_equal(*begun)
+
+
+# --- audit
+
+
+def test_controls_are_the_run_but_for_what_they_are_about(tmp_path: Path) -> None:
+    demos = demonstrations(tmp_path / "demos.h5", "Identity-v0", 3)
+    run = Experiment.create(
+        "gail", "Identity-v0", demos=str(demos), demo_episodes=2, hyperparameters={"reward": "logit"}
+    )
+    found = dict(controls(run, tmp_path / "audit"))
+    rewards = {name: control.hyperparameters["reward"] for name, control in found.items()}
+    assert rewards == {
+        "plus-one": "plus_one",
+        "minus-one": "minus_one",
+        "one-action": "logit",
+        "random": "logit",
+    }
+    for control in found.values():
+        assert control.hyperparameters | {"reward": ""} == run.hyperparameters | {"reward": ""}
+        assert (control.budget, control.seed) == (run.budget, run.seed)
+    assert found["plus-one"].demos == run.demos
+    with (
+        DemoReader(str(found["one-action"].demos)) as always,
+        DemoReader(str(found["random"].demos)) as random,
+    ):
+        assert always.num_steps == random.num_steps == 20  # of the expert's, too, 2 episodes
+        assert not always.transitions().actions.any()
+        assert len(random.transitions().actions.unique()) == 3
+
+
+def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demos = demonstrations(tmp_path / "demos.h5", "Identity-v0", 3)
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
+    assert main([*words.split(), "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
+    rows = json.loads((tmp_path / "run" / "audit.json").read_text())["rows"]
+    assert [row["who"] for row in rows] == ["this run", "random actions", *CONTROLS.values()]
+    assert all(0 <= row["mean_return"] <= 10 == row["mean_length"] for row in rows)
+    assert "constant reward -1" in capsys.readouterr().out
+    assert main(["train", "ppo", "--env", "Identity-v0", "--out", str(tmp_path / "ppo"), "--audit"]) == 2
+    assert not (tmp_path / "ppo").exists()
+
+
+@pytest.mark.parametrize(
+    ("space", "action"),
+    [(spaces.Discrete(3, start=5), 5), (spaces.Box(np.float32([-1, 0]), np.float32([1, 4])), [0, 2])],
+)
+def test_one_action(space: spaces.Space[Any], action: Any) -> None:
+    actions = OneAction(space).act(np.zeros((4, 2)))
+    assert actions.dtype == space.dtype
+    np.testing.assert_array_equal(actions, [action] * 4)

@@ -11,10 +11,11 @@ import tyro
 from tqdm import tqdm
 
 from imitate.algorithms import ALGORITHMS, find
+from imitate.audit import controls, table, write_audit
 from imitate.commands.options import JsonObject, announced, option, parse, run
 from imitate.datasets.environments import resolve_env_id
 from imitate.datasets.errors import InputError
-from imitate.experiment import Experiment, execute, preset
+from imitate.experiment import RUN_FIELDS, Experiment, execute, preset
 
 __all__ = ["train"]
 
@@ -47,6 +48,10 @@ class TrainArguments:
     """environments side by side"""
     backend: Literal["auto", "gymnasium", "async", "envpool", "ale"] | None = None
     """what steps the environments; `imitate envs` says what is here"""
+    episodic_life: bool | None = None
+    """of Atari: in training, the loss of a life ends an episode"""
+    clip_rewards: bool | None = None
+    """of Atari: in training, rewards are their sign; what is reported are raw scores of full games"""
     eval_every: int | None = None
     """validate after so many training steps; 0: never, the last policy is kept"""
     eval_episodes: int | None = None
@@ -55,6 +60,8 @@ class TrainArguments:
     """training steps between checkpoints, each of which begins new episodes; 0: none"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the networks are"""
+    audit: bool = False
+    """GAIL: after the run also train its controls, five budgets in all, and say what they reach"""
 
 
 _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
@@ -100,11 +107,7 @@ def train(argv: list[str]) -> int:
     run: TrainArguments = arguments.run
     config = arguments.hyperparameters
     changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
-    settings = {
-        name: getattr(run, name)
-        for name in ("budget", "num_envs", "backend", "eval_every", "eval_episodes", "checkpoint_every")
-        if getattr(run, name) is not None
-    }
+    settings = {name: getattr(run, name) for name in RUN_FIELDS if getattr(run, name) is not None}
     experiment = Experiment.create(
         run.algorithm,
         run.env,
@@ -118,7 +121,19 @@ def train(argv: list[str]) -> int:
         device=run.device,
         **settings,
     )
-    return _execute(experiment, run.out)
+    if run.audit and not run.algorithm.startswith("gail"):
+        raise InputError(
+            f"--audit is for gail, whose reward may leak; {run.algorithm} has none that is learned"
+        )
+    return _execute(experiment, run.out) or (_audit(experiment, run.out) if run.audit else 0)
+
+
+def _audit(experiment: Experiment, out: Path) -> int:
+    for name, control in controls(experiment, out / "audit"):
+        if code := _execute(control, out / "audit" / name):
+            return code
+    print(table(write_audit(experiment, out)))
+    return 0
 
 
 def _resume(argv: list[str]) -> int:
