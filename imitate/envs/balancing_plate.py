@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -40,11 +40,10 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
     examples/04_balancing_plate.py).
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 100}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None) -> None:
-        fastest = [_FASTEST] * 3
-        high = np.float32([1.0, 1.0, 1.0, *fastest, 1.0, 1.0]) * np.float32(_SCALE)
+        high = np.array([1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2, np.float32) * np.float32(_SCALE)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(4)
         self.render_mode = render_mode
@@ -83,7 +82,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        about_x, about_y = _SIGNS[check_action(self.action_space, action)]
+        about_x, about_y = _SIGNS[check_action(action, 4)]
         client = self._world.client
         pybullet.setJointMotorControlArray(
             self._plate,
@@ -96,7 +95,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         obs = self._observe()
         return obs, 1.0, bool(obs[2] < LOWEST * _SCALE), False, {}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """A picture (240, 320, 3)."""
         if self.render_mode is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from importlib import resources
 from typing import Any
@@ -69,8 +70,12 @@ class World:
         self.client = -1  # pybullet gives the number to the next one who connects
 
 
-def check_action(space: gym.spaces.Discrete, action: Any) -> int:
-    """The action as an int. Raises `gymnasium.error.InvalidAction` where it is none of the space's."""
-    if not space.contains(action):
-        raise gym.error.InvalidAction(f"action {action!r} is not one of 0 to {space.n - 1}")
-    return int(action)
+def check_action(action: Any, count: int) -> int:
+    """The action as an int. Raises `gymnasium.error.InvalidAction` where it is none of 0 to count - 1."""
+    try:
+        index = operator.index(action)
+    except TypeError:
+        index = -1
+    if not 0 <= index < count:
+        raise gym.error.InvalidAction(f"action {action!r} is not one of 0 to {count - 1}")
+    return index

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,11 +36,11 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     the pole's angular velocity by more than 3 rad/s, and no feedback was found that holds the pole; 10 N would do.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None) -> None:
         reach = _FASTEST * TIME_STEP  # the last step of an episode may overshoot its limits by so much
-        high = np.float32([X_LIMIT + reach, _FASTEST, ANGLE_LIMIT + reach, _FASTEST])
+        high = np.array([X_LIMIT + reach, _FASTEST, ANGLE_LIMIT + reach, _FASTEST], np.float32)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(2)
         self.render_mode = render_mode
@@ -63,7 +63,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        force = FORCE if check_action(self.action_space, action) else -FORCE
+        force = FORCE if check_action(action, 2) else -FORCE
         client = self._world.client
         pybullet.setJointMotorControl2(
             self._body, _SLIDER, pybullet.TORQUE_CONTROL, force=force, physicsClientId=client
@@ -73,7 +73,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         fallen = bool(abs(obs[0]) > X_LIMIT or abs(obs[2]) > ANGLE_LIMIT)
         return obs, 1.0, fallen, False, {}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """A picture (240, 480, 3) by a camera that goes with the cart; a post stands at every metre of the rail."""
         if self.render_mode is None:
             return None

@@ -1,0 +1,54 @@
+"""A robot task with a hand-written controller: DAgger makes a network of it, and a film shows it. Takes seconds.
+
+python examples/04_balancing_plate.py [FILM.mp4]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from imitate.dagger import DAgger, DAggerConfig
+from imitate.datasets import Array, DemoInfo, DemoWriter, SyncVecEnv, make_env
+from imitate.evaluate import evaluate
+from imitate.video import record_video
+
+ENV = "imitate/BalancingPlate-v0"  # physics by PyBullet
+
+
+class LinearFeedback:
+    """Tilt the plate against the ball's position, its speed and the tilt there is: the sign of a weighted sum, for each
+    of the two axes. obs: x, y, z of the ball, its velocity, the angles about x and about y."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        x, y, _, vx, vy, _, about_x, about_y = obs.T
+        turn_x = 4 * y + 2 * vy - about_x > 0
+        turn_y = 4 * x + 2 * vx + about_y < 0
+        return 2 * turn_x.astype(np.int64) + turn_y
+
+
+def main() -> float:
+    expert = LinearFeedback()
+    envs = SyncVecEnv([lambda: make_env(ENV)] * 8)
+    info = DemoInfo(ENV, envs.single_observation_space, envs.single_action_space)
+    path = Path(tempfile.mkdtemp(prefix="imitate-")) / "aggregated.h5"
+
+    with DemoWriter(path, info, expert_actions=True) as store:
+        config = DAggerConfig(total_steps=10_000, steps_per_iteration=1_000, beta_schedule="exponential")
+        learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
+        while learner.env_steps < config.total_steps:
+            metrics = learner.step()
+            print(f"{learner.env_steps:6d} steps, the learner agrees to {metrics['agreement']:.0%}")
+
+    result = evaluate(learner.policy, ENV, episodes=5)
+    print(f"learner {result.mean:.1f}, expert {evaluate(expert, ENV, episodes=5).mean:.1f} of 2000 steps")
+    if sys.argv[1:]:
+        record_video(learner.policy, ENV, sys.argv[1], max_seconds=5)
+    return result.mean
+
+
+if __name__ == "__main__":
+    main()
