@@ -59,7 +59,7 @@ def test_they_are_environments_as_gymnasium_wants_them(env_id: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "gym.make('imitate.envs.registration:ENV')",
+        "gym.make('imitate.envs:ENV')",
         "__import__('imitate.datasets', fromlist=['']).make_env('ENV')",
     ],
 )

@@ -34,6 +34,7 @@ def test_the_wheel_installs_nothing_outside_imitate(tmp_path: Path) -> None:
         "imitate/py.typed",
         "imitate/compare/report.html",
         "imitate/presets/ppo.toml",
+        "imitate/envs/cart_pole.urdf",
         "imitate/experts/presets/tqc.toml",
         "imitate/experts/bundled/CartPole-v1/policy.safetensors",
         "imitate/datasets/hdf5.py",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import imitate.envs.registration  # noqa: F401  `import imitate.envs` is what gym.make needs to know ours
+
 if TYPE_CHECKING:
     from imitate.envs.vector import BACKENDS, make_vec, resolve_backend
 
