@@ -27,6 +27,7 @@ from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, seeded
 from imitate.rl.actor import encode
+from imitate.rl.quick import numpy_forward
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Sampler
 
@@ -182,6 +183,10 @@ class DQN:
             n_step=config.n_step,
             prioritized=config.prioritized,
         )
+        # After the optimiser has moved the parameters to where they stay.
+        self._quick = (
+            None if config.dueling else numpy_forward(nn.Sequential(*policy.encoder.net, policy.output))
+        )
         self.iteration = self.updates = 0
         self.sampler = Sampler(envs, seed)
         self._reseed()
@@ -227,12 +232,11 @@ class DQN:
                 yield samples, self._tensors(samples)
             return
         drawn = self._tensors(self.replay.sample(config.batch_size * config.num_updates, self.rng))
-        columns = [torch.split(tensor, config.batch_size) for tensor in drawn.values()]
-        for columns_of_batch in zip(*columns, strict=True):
-            yield None, dict(zip(drawn, columns_of_batch, strict=True))
+        for begin in range(0, config.batch_size * config.num_updates, config.batch_size):
+            yield None, {name: tensor[begin : begin + config.batch_size] for name, tensor in drawn.items()}
 
     def _tensors(self, samples: Samples) -> dict[str, Tensor]:
-        plain = ("actions", "returns", "discounts", "probabilities")
+        plain = ("actions", "returns", "discounts", *(["probabilities"] if self.config.prioritized else []))
         return {
             "obs": encode(self.policy, samples.obs),
             "next_obs": encode(self.policy, samples.next_obs),
@@ -243,16 +247,16 @@ class DQN:
         config = self.config
         targets = dqn_targets(self.q_net, self.target_net, batch, double=config.double)
         values = self.q_net(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
-        losses = F.smooth_l1_loss(values, targets, reduction="none")
-        if samples is not None:
+        if samples is None:
+            loss = F.smooth_l1_loss(values, targets)
+        else:
             beta = config.priority_beta
             beta += (1.0 - beta) * min(self.env_steps / config.total_steps, 1.0)
             # (1 / (size P))^beta over its maximum: the size drops out (arXiv:1511.05952, section 3.4).
             weights = (batch["probabilities"] / batch["probabilities"].min()) ** -beta
-            losses = weights * losses
             errors = (values - targets).detach().abs().cpu().numpy()
             self.replay.prioritize(samples.slots, (errors + 1e-6) ** config.priority_alpha)
-        loss = losses.mean()
+            loss = (weights * F.smooth_l1_loss(values, targets, reduction="none")).mean()
         self.optimizer.step(loss)
         self.updates += 1
         if self.updates % config.target_every == 0:
@@ -268,10 +272,15 @@ class DQN:
         explore = self.rng.random(len(obs)) < self._epsilon
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
-            with torch.inference_mode():
-                greedy = self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()
-            actions = np.where(explore, actions, greedy)
+            actions = np.where(explore, actions, self._greedy(obs))
         return actions + self.first_action, actions
+
+    def _greedy(self, obs: Array) -> Array:
+        """Indices of the actions of highest value (N,)."""
+        if self._quick is not None and obs.dtype == np.float32:
+            return self._quick(obs.reshape(len(obs), -1)).argmax(-1)
+        with torch.inference_mode():
+            return self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()  # type: ignore[no-any-return]
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)

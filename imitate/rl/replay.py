@@ -65,6 +65,7 @@ class Replay:
         self.acted = np.zeros(slots, bool)  # the row has an action, and its stack is whole: it can be drawn
         self.written = np.zeros(num_envs, np.int64)  # rows so far, overwritten ones too
         self.tree = SumTree(slots) if prioritized else None
+        self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()
 
     def __len__(self) -> int:
@@ -79,40 +80,45 @@ class Replay:
         """Append T steps of every environment; `rollout.actions` (T, N) are indices of discrete actions."""
         if self.stack > 1 and self._begun.all():
             self._check_stacks(rollout)
-        everywhere = np.arange(self.num_envs)
+        steps = len(rollout.obs)
         done = rollout.done
-        ended = 0
-        for t in range(len(done)):
+        ended = begin = 0
+        while begin < steps:
             fresh = np.flatnonzero(self._begun)
             for age in reversed(range(self.stack)) if len(fresh) else ():
-                self._write(fresh, self._frame(rollout.obs[t, fresh], age))
-            slots = self._newest(everywhere)
-            self.actions[slots], self.rewards[slots] = rollout.actions[t], rollout.rewards[t]
-            self.terminated[slots], self.acted[slots] = rollout.terminated[t], True
-            if self.tree is not None:
-                self.tree.set(slots, np.full(self.num_envs, self.tree.highest))
-            successors = rollout.obs[t + 1] if t + 1 < len(done) else rollout.last_obs
-            self._begun = done[t]
+                self._write(fresh, self._frame(rollout.obs[begin, fresh], age)[None])
+            # All rows at once up to the next end of an episode, if the ring is longer than that.
+            end = min(begin + self.rows - 2 * self.stack, steps)
+            if done[begin:end].any():
+                end = begin + int(done[begin:end].any(1).argmax()) + 1
+            successors = self._frame(rollout.obs[begin + 1 : end + 1], 0)
+            if end == steps:
+                successors = np.concatenate([successors, self._frame(rollout.last_obs, 0)[None]])
+            self._begun = done[end - 1]
             if ends := int(np.count_nonzero(self._begun)):
                 successors = successors.copy()
-                successors[self._begun] = rollout.end_obs[ended : ended + ends]
+                successors[-1, self._begun] = self._frame(rollout.end_obs[ended : ended + ends], 0)
                 ended += ends
-            self._write(everywhere, self._frame(successors, 0))
+            slots = self._write(self._everywhere, successors)
+            self.actions[slots], self.rewards[slots] = rollout.actions[begin:end], rollout.rewards[begin:end]
+            self.terminated[slots], self.acted[slots] = rollout.terminated[begin:end], True
+            if self.tree is not None:
+                self.tree.set(slots.ravel(), np.full(slots.size, self.tree.highest))
+            begin = end
 
     def sample(self, size: int, rng: np.random.Generator) -> Samples:
         """Draw steps, with replacement: by priority where there are priorities, else uniformly."""
         slots, probabilities = self._draw(size, rng)
-        ring, row = slots - slots % self.rows, slots % self.rows
-        returns, discounts = self.rewards[slots].copy(), np.full(size, self.gamma, np.float32)
-        last, going = slots, np.ones(size, bool)
-        following = ring + (row + 1) % self.rows
-        for step in range(1, self.n_step):
+        returns, discounts = self.rewards[slots], np.full(size, self.gamma, np.float32)
+        last, following = slots, self._next(slots)
+        going = np.ones(size, bool)
+        for _ in range(1, self.n_step):
             # A final observation has no action, and neither has the newest row.
             going &= self.acted[following]
             returns += going * (discounts * self.rewards[following])
             discounts = np.where(going, discounts * np.float32(self.gamma), discounts)
             last = np.where(going, following, last)
-            following = np.where(going, ring + (row + step + 1) % self.rows, following)
+            following = np.where(going, self._next(following), following)
         discounts *= ~self.terminated[last]
         return Samples(
             self._observations(slots),
@@ -132,13 +138,14 @@ class Replay:
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         if self.tree is not None:
             return self.tree.draw(size, rng)
-        filled = np.minimum(self.written, self.rows)
+        filled = min(int(self.written.max()), self.rows)  # the same in every ring, but for ends of episodes
         slots = np.empty(0, np.int64)
         while len(slots) < size:  # rows without an action are drawn again
-            env = rng.integers(self.num_envs, size=size)
-            row = rng.integers(filled.max(), size=size)
-            drawn = env * self.rows + row
-            slots = np.concatenate([slots, drawn[self.acted[drawn]]])
+            drawn = rng.integers(self.num_envs * filled, size=size)
+            if filled < self.rows:
+                drawn = drawn // filled * self.rows + drawn % filled
+            drawn = drawn[self.acted[drawn]]
+            slots = np.concatenate([slots, drawn]) if len(slots) else drawn
         return slots[:size], np.ones(size, np.float32)
 
     def _observations(self, slots: Array) -> Array:
@@ -149,22 +156,28 @@ class Replay:
         observations: Array = self.frames[slots]
         return observations
 
+    def _next(self, slots: Array) -> Array:
+        following = slots + 1
+        following[following % self.rows == 0] -= self.rows  # a ring ends where the next one begins
+        return following
+
     def _frame(self, obs: Array, age: int) -> Array:
-        return obs if self.stack == 1 else obs[:, -1 - age]
+        """The newest frame of stacks (..., S, H, W), or one that is older; other observations are frames."""
+        return obs if self.stack == 1 else obs[..., -1 - age, :, :]
 
-    def _newest(self, envs: Array) -> Array:
-        return envs * self.rows + (self.written[envs] - 1) % self.rows
-
-    def _write(self, envs: Array, frames: Array) -> None:
-        ring, row = envs * self.rows, self.written[envs] % self.rows
-        self.frames[ring + row] = frames
-        self.written[envs] += 1
-        # The row's action is gone, and the oldest row whose stack reaches back to it has lost a frame.
-        for gone in {0, self.stack - 1}:
-            slots = ring + (row + gone) % self.rows
-            self.acted[slots] = False
-            if self.tree is not None:
-                self.tree.set(slots, np.zeros(len(slots)))
+    def _write(self, envs: Array, frames: Array) -> Array:
+        """Append `frames` (T, E, ...) to the rings of E environments; gives the slots (T, E) of the row before each."""
+        ring = envs * self.rows
+        rows = self.written[envs] + self._counting[: len(frames) + self.stack, None]  # (T + stack, E)
+        slots = ring + (rows - 1) % self.rows
+        self.frames[slots[1 : len(frames) + 1]] = frames
+        self.written[envs] += len(frames)
+        # The rows' actions are gone, and the oldest rows whose stacks reach back to them have lost frames.
+        self.acted[slots[1:]] = False
+        if self.tree is not None:
+            gone = slots[1:].ravel()
+            self.tree.set(gone, np.zeros(len(gone)))
+        return slots[: len(frames)]
 
     def _check_stacks(self, rollout: Rollout) -> None:
         going = ~rollout.done[0]
