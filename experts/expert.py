@@ -26,7 +26,7 @@ from imitate.experts.hub import Found, as_dict, companions, from_hub, from_zoo, 
 from imitate.experts.measure import Measured, measure, verdict
 from imitate.experts.networks import Networks, PolicySpec, build_networks
 from imitate.experts.q_star import CriticOracle, QOracle
-from imitate.experts.sb3 import Archive, policy_spec, read_archive, stored_space
+from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
 from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
 
 __all__ = ["Expert", "known_experts", "load_expert", "save_expert"]
@@ -44,6 +44,7 @@ class Expert:
     algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS
     source, sha256    the spec that found it, and the hash of its weights file; `revision` of the hub's commit
     oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS)
+    gamma             the discount that it was trained with, where its file says
     published_return  the mean return that its makers report, or None
     measured          what `measure` found here
     """
@@ -58,6 +59,7 @@ class Expert:
     spec: PolicySpec = field(repr=False)
     networks: Networks = field(repr=False)
     normalisation: Normalisation | None = field(default=None, repr=False)
+    gamma: float | None = None
     published_return: float | None = None
     published_std: float | None = None
     revision: str | None = None
@@ -69,7 +71,11 @@ class Expert:
         self._actor = Actor(self.spec, self.networks)
         self._rng = np.random.default_rng(0)
         has_q = self.networks.critics is not None or self.algorithm in ("DQN", "QRDQN")
-        self.oracle: QOracle | None = CriticOracle(self.spec, self.networks) if has_q else None
+        self.oracle: QOracle | None = None
+        if has_q:
+            scale = 1.0 if self.normalisation is None else self.normalisation.reward_scale
+            gamma = 0.99 if self.gamma is None else self.gamma  # SB3's default
+            self.oracle = CriticOracle(self.spec, self.networks, gamma=gamma, reward_scale=scale)
 
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
@@ -215,6 +221,7 @@ def _from_found(
         spec=policy,
         networks=build_networks(policy, archive.tensors, normalisation),
         normalisation=normalisation,
+        gamma=discount(archive),
         published_return=published,
         published_std=std,
         revision=found.revision,
@@ -316,6 +323,7 @@ def _from_folder(folder: Path, source: str) -> Expert:
         spec=stored.spec,
         networks=build_networks(stored.spec, stored.tensors, stored.normalisation),
         normalisation=stored.normalisation,
+        gamma=stored.gamma,
         published_return=stored.measured.get("mean"),
         published_std=stored.measured.get("std"),
         runnable=env is not None,

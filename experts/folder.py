@@ -95,6 +95,7 @@ class Stored:
     spec: PolicySpec
     tensors: Mapping[str, Tensor]
     normalisation: Normalisation | None
+    gamma: float | None
     measured: Mapping[str, float]
     training: dict[str, Any]
     sha256: str
@@ -132,6 +133,7 @@ def read_folder(folder: Path) -> Stored:
             ),
             tensors=tensors,
             normalisation=None if normalisation is None else Normalisation.from_json(normalisation),
+            gamma=description["gamma"],
             measured=description["measured"] or {},
             training=description["training"],
             sha256=sha256,

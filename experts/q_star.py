@@ -9,13 +9,24 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.datasets.errors import InputError
+from imitate.datasets.trajectory import Transitions
 from imitate.experts.networks import Networks, PolicySpec
 
-__all__ = ["CriticOracle", "QOracle"]
+__all__ = ["AdvantageOracle", "CriticOracle", "QOracle"]
 
 
 class QOracle(Protocol):
-    """The expert's action value: what AggreVaTeD differentiates."""
+    """The expert's value of any action: what AggreVaTeD differentiates.
+
+    gamma         the discount of the values
+    reward_scale  the environment's reward = the values' reward x this
+    """
+
+    @property
+    def gamma(self) -> float: ...
+
+    @property
+    def reward_scale(self) -> float: ...
 
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,).
@@ -28,21 +39,41 @@ class QOracle(Protocol):
         """Raw obs (B, *obs_shape) -> (B, A), of every action; discrete actions only."""
         ...
 
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """As `q`, but each critic's own estimate: (H, B)."""
+        ...
+
+
+class AdvantageOracle(Protocol):
+    """How much better than the expert's the executed actions were, of which alone it can tell."""
+
+    def advantages(self, transitions: Transitions) -> Tensor:
+        """(B,) for B steps, which stand in the order they were taken in."""
+        ...
+
 
 class CriticOracle(nn.Module):
     """An expert's own critic. `.to(device)` moves it; its weights take no gradient, its inputs do.
 
     reduce  "min" over twin critics (SAC, TD3: arXiv:1802.09477) or "mean". Distributional critics (TQC,
             QR-DQN) always give the mean over all quantiles, and TQC over all critics.
+    gamma   the discount it was trained with, as the agent's file says
 
     Values are in the rewards that the critic learned from: under VecNormalize with `norm_reward`, the
-    environment's divided by `expert.normalisation.reward_scale`.
+    environment's divided by `reward_scale`. Those of SAC and TQC hold the entropy bonus of the steps to come.
     """
 
     def __init__(
-        self, spec: PolicySpec, networks: Networks, *, reduce: Literal["min", "mean"] = "min"
+        self,
+        spec: PolicySpec,
+        networks: Networks,
+        *,
+        reduce: Literal["min", "mean"] = "min",
+        gamma: float = 0.99,
+        reward_scale: float = 1.0,
     ) -> None:
         super().__init__()
+        self.gamma, self.reward_scale = gamma, reward_scale
         self.num_actions = (
             int(spec.action_space.n) if isinstance(spec.action_space, spaces.Discrete) else None
         )
@@ -57,13 +88,17 @@ class CriticOracle(nn.Module):
             self.action_values = nn.Sequential(networks.trunk, networks.head)
 
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        values = self.heads(obs, actions)
+        return values.mean(0) if self.reduce == "mean" else values.min(0).values
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Each critic's own estimate (H, B); of a distributional one the mean over its quantiles. DQN has one."""
         if self.num_actions is not None:
-            return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).squeeze(1)  # (B,)
+            return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
         low, high = cast(Tensor, self.low), cast(Tensor, self.high)
         scaled = 2.0 * (actions - low) / (high - low) - 1.0  # SB3's critics saw actions in [-1, 1]
         inputs = torch.cat([self.features(obs), scaled.flatten(1)], 1)
-        values = torch.stack([critic(inputs).mean(1) for critic in self.critics])  # (critics, B)
-        return values.mean(0) if self.reduce == "mean" else values.min(0).values
+        return torch.stack([critic(inputs).mean(1) for critic in self.critics])
 
     def q_all(self, obs: Tensor) -> Tensor:
         if self.num_actions is None:

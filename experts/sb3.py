@@ -28,7 +28,7 @@ from imitate.datasets.errors import InputError
 from imitate.experts.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
 
-__all__ = ["ALGORITHMS", "Archive", "policy_spec", "read_archive", "stored_space"]
+__all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
 
 ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
 _LARGEST_MEMBER = 2**29  # bytes; the zoo's largest policy takes 30 MB
@@ -100,6 +100,12 @@ def stored_space(archive: Archive, name: str) -> spaces.Space[Any] | None:
         return _space(_unpickled(archive.data.get(name)))
     except (InputError, KeyError, TypeError, ValueError, AttributeError, AssertionError):
         return None
+
+
+def discount(archive: Archive) -> float | None:
+    """The gamma of the training; None where the file does not say (ARS has none)."""
+    gamma = archive.data.get("gamma")
+    return float(gamma) if isinstance(gamma, int | float) and 0 <= gamma <= 1 else None
 
 
 def policy_spec(

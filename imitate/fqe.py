@@ -206,7 +206,7 @@ class Twins(nn.Module):
             self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
 
     def forward(self, x: Tensor) -> Tensor:
-        *hidden, weight = self.weights
+        *hidden, weight = cast(list[Tensor], list(self.weights))
         *_, bias = self.biases
         x = x.expand(2, *x.shape)
         for each, its_bias in zip(hidden, self.biases, strict=False):

@@ -48,6 +48,8 @@ def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) ->
         )  # Pendulum's torque goes from -2 to 2, the critic's from -1 to 1
     expected = theirs.mean((1, 2)) if name == "tqc" else torch.cat(theirs, 1).min(1).values
     torch.testing.assert_close(values, expected, atol=1e-5, rtol=0)
+    each = theirs.mean(2).T if name == "tqc" else torch.cat(theirs, 1).T  # (critics, B)
+    torch.testing.assert_close(expert.oracle.heads(raw_obs, actions), each, atol=1e-5, rtol=0)
     values.sum().backward()
     assert actions.grad is not None
     assert (actions.grad != 0).any()
@@ -69,8 +71,20 @@ def test_discrete_critics(algorithm: type, tmp_path: Path) -> None:
     torch.testing.assert_close(
         expert.oracle.q(obs, taken), theirs[torch.arange(20), taken], atol=1e-5, rtol=0
     )
+    assert expert.oracle.heads(obs, taken).shape == (1, 20)
+    torch.testing.assert_close(expert.oracle.heads(obs, taken)[0], expert.oracle.q(obs, taken))
     # The greedy action is the expert's own.
     assert (expert.act(obs.numpy()) == theirs.argmax(1).numpy()).all()
+
+
+def test_values_come_with_their_discount_and_their_reward_scale(tmp_path: Path) -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
+    venv.ret_rms.var = np.float64(24.0)
+    model = sb3.TD3("MlpPolicy", venv, buffer_size=10, gamma=0.9, device="cpu", seed=0)
+    expert = load_expert(_saved(model, tmp_path / "Pendulum-v1.zip", venv))
+    assert expert.oracle is not None
+    assert (expert.gamma, expert.oracle.gamma) == (0.9, 0.9)
+    assert expert.oracle.reward_scale == pytest.approx(24.0**0.5)
 
 
 def test_actor_critics_bring_state_values(tmp_path: Path, raw_obs: torch.Tensor) -> None:
