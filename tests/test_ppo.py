@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,8 @@ from imitate.datasets.environments import SyncVecEnv, make_env
 from imitate.datasets.errors import InputError
 from imitate.evaluate import evaluate
 from imitate.networks import ActorPolicy
-from imitate.rl.ppo import PPO, PPOConfig
+from imitate.rl import ppo
+from imitate.rl.ppo import PPO, PPOConfig, ppo_loss
 from imitate.rl.rollout import Rollout
 
 
@@ -24,6 +27,88 @@ def trained(env_id: str, steps: int, seed: int = 0, **options: object) -> PPO:
     while learner.env_steps < steps:
         learner.step()
     return learner
+
+
+def loss_parts(
+    config: PPOConfig, clip_coef: float = 0.2, **batch: list[float]
+) -> tuple[float, dict[str, list[float]]]:
+    """The loss where the policy is N(0, 1) everywhere, the action 0 and V(s) = s; `ratios` are of new to old policy."""
+    env = make_env("ContinuousIdentity-v0")
+    policy = ActorPolicy(env.observation_space, env.action_space, hidden=())
+    for weight in (policy.output.weight, policy.output.bias):
+        torch.nn.init.zeros_(weight)
+    size = len(batch["advantages"])
+    at_zero = -0.5 * math.log(2 * math.pi)
+    tensors = {"obs": [0.0] * size, "returns": [0.0] * size, "values": [0.0] * size} | batch
+    data = {name: torch.tensor(values) for name, values in tensors.items()}
+    data["obs"] = data["obs"][:, None]
+    data["raw_actions"] = torch.zeros(size, 1)
+    data["log_probs"] = at_zero - data.pop("ratios").log()
+    loss, parts = ppo_loss(policy, torch.nn.Flatten(0), data, config, clip_coef)
+    return float(loss.detach()), {name: part.tolist() for name, part in parts.items()}
+
+
+PLAIN = {"standardize_advantages": False, "vf_coef": 0.0}
+
+
+def test_the_clipped_surrogate_by_hand() -> None:
+    loss, parts = loss_parts(
+        PPOConfig(**PLAIN),  # type: ignore[arg-type]
+        ratios=[1.5, 1.5, 0.5, 0.5],
+        advantages=[1.0, -1.0, 1.0, -1.0],
+    )
+    # Clipped where the ratio has gone the way that the advantage wants, and only there.
+    assert parts["surrogate"] == pytest.approx([1.2, -1.5, 0.5, -0.8])
+    assert loss == pytest.approx(0.6 / 4)
+
+
+@pytest.mark.parametrize(("clip_value", "wanted"), [(False, [4.0, 0.0]), (True, [5.29, 1.69])])
+def test_value_clipping_by_hand(clip_value: bool, wanted: list[float]) -> None:
+    # Values went from 0.5 to 1 and from 1.5 to 3; clipped to changes of 0.2 they are 0.7 and 1.7; the return is 3.
+    options = {"ratios": [1.0, 1.0], "advantages": [0.0, 0.0], "returns": [3.0, 3.0]}
+    config = PPOConfig(clip_value=clip_value, standardize_advantages=False, vf_coef=0.5)
+    loss, parts = loss_parts(config, obs=[1.0, 3.0], values=[0.5, 1.5], **options)
+    assert parts["value_error"] == pytest.approx(wanted)
+    assert loss == pytest.approx(0.5 * sum(wanted) / 2)
+
+
+def test_standardised_advantages_and_the_entropy_bonus_by_hand() -> None:
+    given = {"ratios": [1.0, 1.0], "advantages": [3.0, 5.0]}
+    _, parts = loss_parts(PPOConfig(), **given)
+    assert parts["surrogate"] == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])  # mean 4, deviation sqrt 2
+    with_bonus, without = (loss_parts(PPOConfig(**PLAIN, ent_coef=c), **given)[0] for c in (0.1, 0.0))  # type: ignore[arg-type]
+    assert without - with_bonus == pytest.approx(0.1 * 0.5 * math.log(2 * math.pi * math.e))
+
+
+def test_schedules_run_over_total_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip_coefs = []
+
+    def spy(*arguments: object) -> object:
+        clip_coefs.append(arguments[-1])
+        return ppo_loss(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ppo, "ppo_loss", spy)
+    options = {"num_steps": 16, "num_epochs": 1, "batch_size": 128, "learning_rate": 1e-3, "total_steps": 512}
+    for schedule, shares in (("linear", [0.75, 0.5, 0.25, 0, 0]), ("constant", [1] * 5)):
+        clip_coefs.clear()
+        config = PPOConfig(lr_schedule=schedule, clip_schedule=schedule, **options)  # type: ignore[arg-type]
+        learner = PPO(config, envs=envs("Identity-v0"), seed=0)
+        rates = [learner.step()["learning_rate"] for _ in range(5)]  # 128 steps each, one minibatch
+        assert rates == pytest.approx([1e-3 * share for share in shares])
+        assert clip_coefs == pytest.approx([0.2 * share for share in shares])
+
+
+def test_target_kl_ends_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_steps": 32, "num_epochs": 5, "batch_size": 64, "learning_rate": 1e-2}
+    steps = {}
+    for target_kl in (None, 1e6, 1e-6):
+        learner = PPO(PPOConfig(target_kl=target_kl, **options), envs=envs("Identity-v0"), seed=0)  # type: ignore[arg-type]
+        taken: list[None] = []
+        optimize = learner.optimizer.step
+        monkeypatch.setattr(learner.optimizer, "step", lambda loss: (taken.append(None), optimize(loss)))  # noqa: B023
+        learner.step()
+        steps[target_kl] = len(taken)
+    assert steps == {None: 5 * 4, 1e6: 5 * 4, 1e-6: 4}  # an epoch is four minibatches
 
 
 def test_identity_discrete() -> None:
