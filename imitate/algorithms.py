@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
 
-Need = Literal["envs", "demos", "expert", "store"]
+Need = Literal["envs", "demos", "expert", "oracle", "store"]
 
 
 class Learner(Protocol):
@@ -41,7 +41,8 @@ class Learner(Protocol):
 @dataclass(frozen=True)
 class Algorithm:
     """Where an algorithm lives and what its learner is handed, by keyword: `envs` (VecEnv), `demos`
-    (DemoReader), `expert` (Policy), `store` (DemoWriter); optionally `policy`, to start from."""
+    (DemoReader), `expert` (Policy), `oracle` (its action values), `store` (DemoWriter); optionally `policy`, to
+    start from."""
 
     title: str
     summary: str
@@ -71,6 +72,12 @@ ALGORITHMS = {
         "cloning on the learner's own states, labelled by the expert",
         "imitate.dagger",
         ("envs", "expert", "store"),
+    ),
+    "aggrevated": Algorithm(
+        "AggreVaTeD",
+        "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
+        "imitate.aggrevated",
+        ("envs", "expert", "oracle", "store"),
     ),
     "gail": Algorithm(
         "GAIL",

@@ -26,6 +26,7 @@ from imitate.datasets.schema import DemoInfo
 from imitate.envs import BACKENDS, make_vec, resolve_backend
 from imitate.evaluate import VALIDATION_SEED, evaluate
 from imitate.experts import Expert, load_expert
+from imitate.fqe import FittedQ, FQEConfig
 from imitate.networks import ActorPolicy
 from imitate.policy import load_policy
 from imitate.run import CHECKPOINT, Progress, train
@@ -189,6 +190,8 @@ def execute(
             assert experiment.expert is not None
             handed["expert"] = load_expert(experiment.expert)
             check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
+        if "oracle" in algorithm.needs:
+            handed["oracle"] = _oracle(handed["expert"], experiment, config.critic)
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
         if "store" in algorithm.needs:
@@ -219,6 +222,15 @@ def execute(
             resume=resume,
             progress=progress,
         )
+
+
+def _oracle(expert: Expert, experiment: Experiment, critic: str) -> Any:
+    if expert.oracle is not None and critic in ("auto", "own"):
+        return expert.oracle
+    if critic == "own":
+        raise InputError(f"{experiment.expert} brings no critic: give --critic fqe, which learns one")
+    spaces = expert.observation_space, expert.action_space
+    return FittedQ(*spaces, FQEConfig(), seed=experiment.seed, device=experiment.device)
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:

@@ -27,6 +27,13 @@ VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
 RUNS: dict[str, dict[str, Any]] = {
     "ppo": VALIDATED | {"budget": 12_000, "checkpoint_every": 1_024},
     "dagger": VALIDATED | {"budget": 6_000, "checkpoint_every": 900, "expert": "CartPole-v1:ppo"},
+    "aggrevated": VALIDATED
+    | {
+        "budget": 4_000,
+        "checkpoint_every": 500,
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"updates_per_iteration": 30, "critic_updates": 30},
+    },
     "a2c": VALIDATED
     | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"rounds_per_iteration": 4}},
     "reinforce": VALIDATED

@@ -1,0 +1,467 @@
+"""AggreVaTeD (arXiv:1703.01030): learn from an expert's action values, on the states that the learner gets into.
+
+A step of the learner rolls in with the mixture alpha * expert + (1 - alpha) * learner and adds the states to the
+store. Then it goes up the gradient of E_{a ~ pi}[A*(s, a)] over all states so far: only states come from the roll-in,
+actions from the learner as it is now. An imitation term keeps it by the expert where A* has nothing to say.
+
+The form for continuous actions differs from the paper's. A critic is right about which way to go more often than about
+how far, so the policy is regressed to a target near the expert's action; and a critic that can't tell the expert's
+actions from random ones is not listened to at all, which makes this DAgger. Other forms are fields of the config.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from imitate import executed
+from imitate.adam import Adam
+from imitate.bc import agreement
+from imitate.checkpoint import draw_seed, load_parts, parts_state
+from imitate.dagger import Schedule, mixing_coefficient
+from imitate.datasets.environments import VecEnv
+from imitate.datasets.errors import InputError, check_range
+from imitate.datasets.hdf5 import DemoWriter
+from imitate.datasets.trajectory import Array, Policy
+from imitate.experts.q_star import QOracle
+from imitate.fqe import FittedQ
+from imitate.natural_gradient import NaturalGradient, kl_divergence
+from imitate.networks import ActorPolicy, Categorical, Gaussian, seeded
+from imitate.rl.rollout import Rollout, Sampler
+
+__all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
+
+_PROBED = 2_048  # states that the critic is judged on, anew in each iteration
+_RANDOM = 8  # random actions at each of them
+_STEPS: tuple[Any, ...] = ("obs", "actions", "rewards", "next_obs", "terminated", "truncated")
+
+
+@dataclass(frozen=True)
+class AggreVaTeDConfig:
+    """Hyperparameters of AggreVaTeD and AggreVaTe."""
+
+    total_steps: int = 50_000
+    """Environment steps to roll in, and over which the learning rate decays; the run's budget unless given."""
+    iterations: int = 25
+    """Roll-ins that these are divided into."""
+    updates_per_iteration: int = 400
+    """Gradient steps after each roll-in."""
+    alpha_schedule: Schedule = "exponential"
+    """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
+    alpha_rate: float = 0.9
+    """What the schedule's name says; `inverse` has none."""
+    alpha_floor: float = 0.3
+    """The expert's share stays above."""
+    alpha_per: Literal["step", "segment", "episode"] = "segment"
+    """Who acts is drawn anew at every step, with `switch_probability` at a step, or for whole episodes."""
+    switch_probability: float = 0.05
+    """Of drawing anew who acts, at a step; for segments."""
+    estimator: Literal["auto", "exact", "target", "reparameterised", "score", "executed", "regression"] = (
+        "auto"
+    )
+    """Of the gradient: exact sum over discrete actions; regression to a target action, near the expert's, that A* says
+    is better; reparameterised; score function with `samples` actions; score function with the roll-in's own actions.
+    `regression` is AggreVaTe: fit A* and take its best action. auto: exact, or target where actions are continuous."""
+    normalisation: Literal["none", "minmax", "standardise", "baseline", "gap", "learner_value"] = "gap"
+    """Of Q*, in a minibatch: as it is; to [0, 1]; mean 0 and deviation 1; less its mean under the policy in each
+    state; that, divided by the gap between the expert's actions and random ones. For `executed` also: less the value
+    of the learner, which is fitted to its returns."""
+    samples: int = 8
+    """Actions drawn in each state by `score`."""
+    importance: Literal["none", "ratio"] = "ratio"
+    """Of `executed`: -log pi of whoever acted, or the clipped ratio to the policy that acted, as PPO's."""
+    beta: float = 1.0
+    """Weight of the imitation term (DAgger's loss)."""
+    delta: float = 0.5
+    """Largest distance of a `target` from the expert's action, root mean square, in units of half the action range."""
+    gate: float = 2 / 3
+    """Listen to the critic where it puts the expert's action above random ones in this share of the states; where not
+    this is DAgger. 0: always."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    update: Literal["adam", "natural"] = "adam"
+    """Adam, or the natural gradient with a limit on the KL divergence of each step."""
+    kl_limit: float = 0.01
+    """Of a natural-gradient step."""
+    ema: float = 0.995
+    """The policy that is kept is a moving average of the one that learns; share of the old in an update. 0: none."""
+    batch_size: int = 256
+    """Samples in a minibatch."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start; it goes down linearly to a twentieth at total_steps."""
+    critic: Literal["auto", "own", "fqe"] = "auto"
+    """Whose values: the expert's own critic, or one that is learned along the way by fitted Q evaluation."""
+    critic_updates: int = 600
+    """Gradient steps of a critic that is learned along the way (fitted Q evaluation), after each roll-in."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
+    log_std_init: float = -1.0
+    """Log standard deviation of a Gaussian policy at the start."""
+
+    def __post_init__(self) -> None:
+        check_range(
+            self, 1, math.inf, "total_steps", "iterations", "updates_per_iteration", "batch_size", "samples"
+        )
+        check_range(
+            self, 0, math.inf, "learning_rate", "beta", "delta", "ent_coef", "kl_limit", "critic_updates"
+        )
+        check_range(self, 0, 1, "alpha_rate", "alpha_floor", "switch_probability", "gate", "ema")
+
+
+def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Tensor:
+    """Values of any shape, as `AggreVaTeDConfig.normalisation` says; `baseline` is their mean under the policy."""
+    match how:
+        case "minmax":
+            low, high = q.detach().min(), q.detach().max()
+            return (q - low) / (high - low).clamp(min=1e-8)
+        case "standardise":
+            return (q - q.detach().mean()) / q.detach().std(correction=0).clamp(min=1e-8)
+        case "baseline":
+            return q - baseline
+        case "gap":
+            return (q - baseline) / gap
+        case _:
+            return q
+
+
+def exact_loss(logits: Tensor, advantages: Tensor) -> Tensor:
+    """(B,) -E_{a ~ pi}[A(s, a)] from logits and advantages (B, A). Advantages take no gradient."""
+    return -(logits.softmax(-1) * advantages.detach()).sum(-1)
+
+
+def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
+    """(B,) from k samples (k, B): its gradient is that of -E_{a ~ pi}[A(s, a)] in expectation."""
+    return -(log_probs * advantages.detach()).mean(0)
+
+
+def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
+    """Actions (B, D) in [-1, 1] that are better than the expert's (B, D).
+
+    gradients  (H, B, D) of each critic's advantage, in units of its gap between the expert's actions and random ones
+
+    Without bounds it is the action a that minimises -A(a) + beta * mean (a - expert)^2 for a linear A. Dimensions about
+    which the critics disagree in sign stay the expert's; no step is longer than delta, root mean square.
+    """
+    agreed = (gradients.sign().sum(0).abs() == len(gradients)).float()
+    step = gradients.mean(0) * agreed * (expert.shape[-1] / (2 * max(beta, 1e-6)))
+    length = step.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-8)
+    return (expert + step * (delta / length).clamp(max=1.0)).clamp(-1.0, 1.0)
+
+
+def imitation_loss(distribution: Categorical | Gaussian, expert: Tensor) -> Tensor:
+    """(B,) cross-entropy of the expert's actions, indices from 0; of continuous ones (B, D) in [-1, 1] the mean
+    squared error of the policy's mode."""
+    if isinstance(distribution, Categorical):
+        return -distribution.log_prob(expert)
+    return (distribution.mean.tanh() - expert).square().mean(-1)
+
+
+class AggreVaTeD:
+    """AggreVaTeD. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape);
+    `oracle` its action values: a critic of its own, or `FittedQ`, which is learned here from the roll-ins."""
+
+    def __init__(
+        self,
+        config: AggreVaTeDConfig,
+        *,
+        envs: VecEnv,
+        expert: Policy | Callable[[Array], Array],
+        oracle: QOracle,
+        store: DemoWriter,
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.config, self.store, self.oracle = config, store, oracle
+        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
+        self.seed, self.device = seed, torch.device(device)
+        self.action_space = envs.single_action_space
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        self.estimator = config.estimator if config.estimator != "auto" else "exact" if discrete else "target"
+        if self.estimator in (("target", "reparameterised") if discrete else ("exact", "regression")):
+            raise InputError(
+                f"estimator {self.estimator!r} does not fit action space {self.action_space}: "
+                f"use {'exact, score or regression' if discrete else 'target, reparameterised or score'}"
+            )
+        with seeded(seed):
+            self.actor = ActorPolicy(
+                envs.single_observation_space,
+                self.action_space,
+                hidden=config.hidden,
+                activation=config.activation,
+                head="categorical" if discrete else "squashed",
+                log_std_init=config.log_std_init,
+                normalize_obs=True,
+            ).to(self.device)
+        self.policy = copy.deepcopy(self.actor)  # the average
+        self._averaged = list(self.policy.parameters()), list(self.actor.parameters())
+        parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
+        if not discrete and self.estimator != "target":
+            parameters.append(self.actor.log_std)
+        self.optimizer: Adam | NaturalGradient = (
+            NaturalGradient(parameters, config.kl_limit)
+            if config.update == "natural"
+            else Adam(parameters, config.learning_rate, max_grad_norm=1.0)
+        )
+        self.value = (
+            executed.LearnersValue(envs.single_observation_space, self.actor.encoder.prepare, seed=seed)
+            if config.normalisation == "learner_value"
+            else None
+        )
+        self.iteration = 0
+        self.expert_queries = 0
+        self.sampler = Sampler(envs, seed)
+        self._reseed()
+
+    @property
+    def env_steps(self) -> int:
+        return self.sampler.env_steps
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
+
+    def step(self) -> dict[str, float]:
+        """One iteration: roll in, label, aggregate, fit the critic if it is learned, train."""
+        config, num_envs = self.config, self.sampler.envs.num_envs
+        self._alpha = max(
+            mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration), config.alpha_floor
+        )
+        num_steps = max(config.total_steps // config.iterations // num_envs, 1)
+        self._turns: list[Array] = []
+        rollout = self.sampler.collect(self._choose, num_steps)
+        labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
+        self.expert_queries += len(labels)
+        for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
+            self.store.append(segment)
+        if (
+            self.iteration == 0
+        ):  # fixed from here, so that neither policy nor critic is shifted under training
+            for policy in (self.actor, self.policy):
+                policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
+        metrics = {"alpha": self._alpha, "agreement": self._agreement(rollout.flat_obs, labels)}
+        if isinstance(self.oracle, FittedQ):
+            metrics["critic_loss"] = self._fit(self.oracle)
+        metrics |= self._probe()
+        metrics |= self._train(rollout, labels)
+        self.iteration += 1
+        return metrics | self.sampler.pop_episodes()
+
+    def _choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
+        switch = {"step": 1.0, "segment": self.config.switch_probability, "episode": 0.0}[
+            self.config.alpha_per
+        ]
+        redrawn = begun | (self.rng.random(len(begun)) < switch)
+        self._experts_turn = np.where(redrawn, self.rng.random(len(begun)) < self._alpha, self._experts_turn)
+        actions = self.actor.act(obs)
+        if self._experts_turn.any():
+            actions[self._experts_turn] = self._ask(obs[self._experts_turn])
+        self._turns.append(self._experts_turn)
+        return actions, actions
+
+    def _batches(self, count: int, size: int, fields: tuple[Any, ...]) -> Iterator[tuple[Tensor, ...]]:
+        reader = self.store.reader()
+        epochs = (reader.batches(size, self.rng, fields=fields) for _ in itertools.count())
+        for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
+            yield tuple(tensor.to(self.device) for tensor in batch)
+
+    def _fit(self, critic: FittedQ) -> float:
+        """Fitted Q evaluation on all steps so far; the last loss."""
+        if self.iteration == 0:
+            critic.observe(self.store.reader().transitions())
+        loss = torch.zeros(())
+        for batch in self._batches(self.config.critic_updates, critic.config.batch_size, _STEPS):
+            steps = dict(zip(_STEPS, batch, strict=True))
+            next_actions = torch.from_numpy(self._ask(steps["next_obs"].cpu().numpy()))
+            loss = critic.update(steps | {"next_actions": next_actions.to(self.device)})
+        return float(loss)
+
+    @torch.no_grad()
+    def _probe(self) -> dict[str, float]:
+        """Judge the critic on states of the store: the gap of each of its heads between the expert's actions and
+        random ones, and in how many states it tells them apart."""
+        ((obs, labels),) = self._batches(1, _PROBED, ("obs", "labels"))
+        expert = self.oracle.heads(obs, labels)  # (H, B)
+        drawn = [self._random_actions(len(obs)) for _ in range(_RANDOM)]
+        random = torch.stack([self.oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
+        self._gap = (expert - random).abs().mean((0, 2)).clamp(min=1e-8)  # (H,)
+        openness = float((expert > random.mean(0)).float().mean())
+        self._open = openness >= self.config.gate
+        prepared = self.actor.encoder.prepare(obs)
+        learner = self.oracle.heads(obs, self.actor.to_env(self.actor(prepared).mode()))
+        advantage = ((learner - expert).mean(1) / self._gap).mean()
+        values = {"q_expert": expert.mean(), "q_learner": learner.mean(), "advantage": advantage}
+        return {name: float(value) for name, value in values.items()} | {
+            "gate": openness,
+            "gap": float(self._gap.mean()),
+        }
+
+    def _random_actions(self, count: int) -> Tensor:
+        space = self.action_space
+        if isinstance(space, spaces.Discrete):
+            drawn = self.rng.integers(space.start, space.start + space.n, count)
+        else:
+            assert isinstance(space, spaces.Box)
+            drawn = self.rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype)
+        return torch.from_numpy(drawn).to(self.device)
+
+    def _train(self, rollout: Rollout, labels: Array) -> dict[str, float]:
+        remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.05)
+        if isinstance(self.optimizer, Adam):
+            self.optimizer.learning_rate = self.config.learning_rate * remaining
+        obs = torch.from_numpy(rollout.flat_obs).to(self.device)
+        with torch.no_grad():
+            new_states = self.actor.encoder.prepare(obs)
+            before = self.actor(new_states)
+        count, size = self.config.updates_per_iteration, self.config.batch_size
+        batches = (
+            self._executed(rollout, labels)
+            if self.estimator == "executed"
+            else self._batches(count, size, ("obs", "labels"))
+        )
+        sums: dict[str, Tensor] = {}
+        for obs, expert, *steps in batches:
+            prepared = self.actor.encoder.prepare(obs)
+            parts = self._losses(obs, prepared, expert, steps)
+            loss = parts["policy_loss"] + self.config.beta * parts["imitation_loss"]
+            loss = (loss - self.config.ent_coef * parts["entropy"]).mean()
+            if isinstance(self.optimizer, Adam):
+                self.optimizer.step(loss)
+            else:
+                with torch.no_grad():
+                    old = self.actor(prepared)
+                self.optimizer.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())  # noqa: B023
+            self._average()
+            for name, part in parts.items():
+                sums[name] = sums.get(name, torch.zeros((), device=self.device)) + part.detach().mean()
+        with torch.no_grad():
+            kl = kl_divergence(before, self.actor(new_states)).mean()
+        return {name: float(total) / count for name, total in sums.items()} | {"kl": float(kl)}
+
+    def _losses(
+        self, obs: Tensor, prepared: Tensor, labels: Tensor, steps: list[Tensor]
+    ) -> dict[str, Tensor]:
+        """(B,) each, of raw and prepared observations and the expert's actions there."""
+        distribution, expert = self.actor(prepared), self.actor.to_unit(labels)
+        losses = {"policy_loss": torch.zeros(len(obs), device=self.device), "entropy": distribution.entropy()}
+        if self.estimator == "target":  # of both terms
+            return losses | {
+                "imitation_loss": imitation_loss(distribution, self._target(obs, distribution, expert))
+            }
+        if self._open:
+            losses["policy_loss"] = self._policy_loss(obs, distribution, steps)
+        return losses | {"imitation_loss": imitation_loss(distribution, expert)}
+
+    def _target(self, obs: Tensor, distribution: Gaussian, expert: Tensor) -> Tensor:
+        if not self._open or not self.config.delta:
+            return expert
+        with torch.no_grad():
+            actions = distribution.sample(self.generator).tanh()
+        actions.requires_grad_()
+        heads = self.oracle.heads(obs, self.actor.center + self.actor.scale * actions)
+        gradients = [torch.autograd.grad(head.sum(), actions, retain_graph=True)[0] for head in heads]
+        scaled = torch.stack(gradients) / self._gap[:, None, None]
+        return target_actions(expert, scaled, beta=self.config.beta, delta=self.config.delta)
+
+    def _policy_loss(self, obs: Tensor, distribution: Categorical | Gaussian, steps: list[Tensor]) -> Tensor:
+        """(B,) of which the mean's gradient is that of -E_{a ~ pi}[A*(s, a)], or an estimate of it. `steps` are of
+        executed actions: raw, their old log-probabilities, their advantages."""
+        if self.estimator == "executed":
+            raw, old_log_probs, advantages = steps
+            log_probs = distribution.log_prob(raw)
+            if self.config.importance == "none":
+                return -log_probs * advantages
+            return executed.clipped_ratio_loss(log_probs, old_log_probs, advantages)
+        if self.estimator == "reparameterised":
+            return -self._normalised(self._q(obs, distribution.sample(self.generator)), 0.0)
+        if self.estimator == "score":
+            with torch.no_grad():
+                raws = [distribution.sample(self.generator) for _ in range(self.config.samples)]
+                q = torch.stack([self._q(obs, raw) for raw in raws])  # (k, B)
+            log_probs = torch.stack([distribution.log_prob(raw) for raw in raws])
+            others = (q.sum(0) - q) / max(len(q) - 1, 1)  # a baseline that is independent of the action
+            return score_loss(log_probs, self._normalised(q, others))
+        assert isinstance(distribution, Categorical)
+        with torch.no_grad():
+            q = self.oracle.q_all(obs)
+        if self.estimator == "regression":
+            fitted = self._normalised(q, q.mean(-1, keepdim=True))
+            return (distribution.logits - fitted).square().mean(-1)
+        baseline = (distribution.logits.softmax(-1) * q).sum(-1, keepdim=True)
+        return exact_loss(distribution.logits, self._normalised(q, baseline))
+
+    def _q(self, obs: Tensor, raw: Tensor) -> Tensor:
+        return self.oracle.heads(obs, self.actor.to_env(raw)).mean(0)  # (B,)
+
+    def _normalised(self, q: Tensor, baseline: Tensor | float) -> Tensor:
+        return normalised(q, baseline, float(self._gap.mean()), self.config.normalisation)
+
+    def _executed(self, rollout: Rollout, labels: Array) -> Iterator[tuple[Tensor, ...]]:
+        """Minibatches of this iteration's own steps; ratios exist for the learner's actions only."""
+        steps = executed.transitions(rollout, labels)
+        if self.value is not None:
+            baseline = self.value.fit(rollout, self.oracle.gamma, self.oracle.reward_scale, self.rng)
+            advantages = self.oracle.q(steps.obs, steps.actions).detach() - baseline
+        else:
+            with torch.no_grad():
+                distribution = self.actor(self.actor.encoder.prepare(steps.obs))
+                drawn = [distribution.sample(self.generator) for _ in range(self.config.samples)]
+                baseline = torch.stack([self._q(steps.obs, raw) for raw in drawn]).mean(0)
+                advantages = self._normalised(self.oracle.q(steps.obs, steps.actions), baseline)
+        experts = torch.from_numpy(np.concatenate(self._turns))
+        rows = (
+            torch.arange(len(steps)) if self.config.importance == "none" else (~experts).nonzero().squeeze(1)
+        )
+        count, size = self.config.updates_per_iteration, self.config.batch_size
+        return executed.minibatches(steps, advantages, self.actor, rows, count, size, self.rng)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        torch._foreach_lerp_(*self._averaged, 1.0 - self.config.ema)
+
+    @torch.inference_mode()
+    def _agreement(self, obs: Array, labels: Array) -> float:
+        """With the expert on states not trained on yet: an honest measure of how far the learner has come."""
+        prepared = self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
+        return float(agreement(self.policy, prepared, torch.from_numpy(labels).to(self.device)).mean())
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration)
+        self.rng = np.random.default_rng(seed)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
+        self._experts_turn = np.zeros(self.sampler.envs.num_envs, bool)
+        self.sampler.restart(seed)
+
+    def state_dict(self) -> dict[str, Any]:
+        self.store.flush()
+        counts = {name: getattr(self, name) for name in ("iteration", "env_steps", "expert_queries")}
+        return counts | {"store_episodes": len(self.store)} | parts_state(self, *self._stateful)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
+        if len(self.store) != state["store_episodes"]:
+            raise InputError(
+                f"the store holds {len(self.store)} pieces, the checkpoint was made at {state['store_episodes']}; "
+                "reopen it with DemoWriter.resume(path, episodes=...)"
+            )
+        load_parts(self, state, *self._stateful)
+        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
+        self.expert_queries = state["expert_queries"]
+        self._reseed()
+
+    @property
+    def _stateful(self) -> tuple[str, ...]:
+        learned = ("oracle",) if isinstance(self.oracle, FittedQ) else ()
+        return ("policy", "actor", "optimizer", "value", *learned)
