@@ -1,6 +1,6 @@
-"""The README's results table: the commands of each row, run for three seeds, and what came out.
+"""The README's results table: the commands of each row, run for three seeds (or more), and what came out.
 
-    python benchmarks/table.py [ROW ...]
+    python benchmarks/table.py [ROW ...] [--seeds 3]
 
 Each row's record goes to benchmarks/results/ROW.json: commands, returns of every test episode, steps, seconds,
 versions. Rows take from seconds to half an hour; without arguments all are run. Returns are of 50 deterministic
@@ -9,6 +9,7 @@ episodes whose seeds are the same for learners, expert and random actions, and s
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import subprocess
@@ -56,6 +57,12 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "dagger-bipedalwalker": ("BipedalWalker-v3", "BipedalWalker-v3", DAGGER, 0),
     "bc-bipedalwalker-20-episodes": ("BipedalWalker-v3", "BipedalWalker-v3", BC, 20),
     "ppo-bipedalwalker": ("BipedalWalker-v3", None, rl("ppo"), 0),
+    "rpo-bipedalwalker": ("BipedalWalker-v3", None, rl("rpo"), 0),
+    "reinforce-bipedalwalker": ("BipedalWalker-v3", None, rl("reinforce"), 0),
+    "ppo-acrobot": ("Acrobot-v1", None, rl("ppo"), 0),
+    "ppo-lunarlander": ("LunarLander-v3", None, rl("ppo"), 0),
+    "ppo-pendulum": ("Pendulum-v1", None, rl("ppo"), 0),
+    "rpo-pendulum": ("Pendulum-v1", None, rl("rpo"), 0),
     "bullet-cartpole-reinforce": ("imitate/BulletCartPole-v0", None, rl("reinforce"), 0),
     "balancing-plate-dqn": ("imitate/BalancingPlate-v0", None, rl("dqn"), 0),
 }
@@ -89,8 +96,12 @@ def run_row(name: str, seeds: int = 3) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for row in sys.argv[1:] or ROWS:
-        record = run_row(row)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rows", nargs="*", metavar="ROW", default=list(ROWS))
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    for row in arguments.rows:
+        record = run_row(row, arguments.seeds)
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{row}.json").write_text(json.dumps(record, indent=1) + "\n")
         share = f", {record['share_of_range']:.1%} of the range" if "share_of_range" in record else ""
