@@ -17,11 +17,14 @@ from imitate.datasets.errors import InputError, did_you_mean
 from imitate.datasets.trajectory import Array
 
 __all__ = [
+    "FIRE",
+    "FireFirst",
     "Step",
     "SyncVecEnv",
     "VecEnv",
     "check_supported",
     "episode_seeds",
+    "fires",
     "is_atari",
     "make_env",
     "resolve_env_id",
@@ -34,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 Env = gym.Env[Any, Any]
 Space = spaces.Space[Any]
+
+FIRE = 1  # the place of it in the actions of those Atari games that have it
 
 
 class Step(NamedTuple):
@@ -137,7 +142,8 @@ def make_env(
     env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
 ) -> Env:
     """One environment. `module:Env-v0` imports `module` first; Atari ids get the standard preprocessing
-    (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames), observations (4, 84, 84) uint8.
+    (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames), observations (4, 84, 84) uint8, and
+    FIRE as the first action of every life.
 
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
@@ -153,12 +159,38 @@ def make_env(
         env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
         if atari:
             env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
+            env = FireFirst(env) if fires(env) else env
             env = gym.wrappers.FrameStackObservation(env, stack_size=4)
     except TypeError as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {_one_line(error)}") from error
     return env
+
+
+class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
+    """The first action of every life is FIRE, whatever was chosen: some games wait for it, and a greedy policy that
+    never chooses it waits for ever. Unlike SB3's FireResetEnv it takes the place of a step, not an extra one."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        answer = self.env.reset(seed=seed, options=options)
+        self._lives, self._fire = self._lives_left(), True
+        return answer
+
+    def step(self, action: Any) -> Any:
+        answer = self.env.step(FIRE if self._fire else action)
+        before, self._lives = self._lives, self._lives_left()
+        self._fire = self._lives < before
+        return answer
+
+    def _lives_left(self) -> int:
+        return int(self.unwrapped.ale.lives())  # type: ignore[attr-defined]
+
+
+def fires(env: Env) -> bool:
+    """Whether an Atari game is one of those that have the action FIRE, beside NOOP and another."""
+    meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
+    return len(meanings) >= 3 and meanings[FIRE] == "FIRE"
 
 
 def stacked_frames(env: Env) -> int:

@@ -135,9 +135,8 @@ class Experiment:
     def read(cls, path: Path) -> Experiment:
         """From a run's config.json. Raises InputError where it is not one."""
         try:
-            data = {"backend": cls.backend} | json.loads(
-                path.read_text()
-            )  # the only one there was before 0.2
+            added = {name: getattr(cls, name) for name in ("backend", "episodic_life", "clip_rewards")}
+            data = added | json.loads(path.read_text())  # runs were so before these fields were
             return cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path} is not the config.json of a run: {error}") from error

@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
-from imitate.datasets.environments import SyncVecEnv, VecEnv, is_atari, make_env, resolve_env_id
+from imitate.datasets.environments import (
+    SyncVecEnv,
+    VecEnv,
+    is_atari,
+    make_env,
+    resolve_env_id,
+)
 from imitate.datasets.errors import InputError, did_you_mean
-from imitate.envs import envpool
+from imitate.envs import ale, envpool
+from imitate.envs.pool import PoolVecEnv
+from imitate.envs.processes import ProcessPool
 
 __all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
 
@@ -22,25 +30,41 @@ def make_vec(
     *,
     backend: str = "auto",
     env_kwargs: Mapping[str, Any] | None = None,
+    episodic_life: bool = False,
+    clip_rewards: bool = False,
 ) -> VecEnv:
     """N environments whose every step gives `Step`: true final observations, and fresh ones where episodes ended.
 
-    backend  gymnasium: in turn, in this process; any environment, every episode seeded on its own
-             async: the same to the byte, a process each; for environments of which a step takes over 0.1 ms
-             envpool: C++, for those of gymnasium's that EnvPool has; the extra `envpool`
-             ale: C++, for Atari
-             auto: ale for Atari, else envpool where it is installed, has the environment and env_kwargs are empty,
-             else gymnasium
+    backend        gymnasium: in turn, in this process; any environment, every episode seeded on its own
+                   async: the same to the byte, a process each; for environments of which a step takes milliseconds
+                   envpool: C++, for those of gymnasium's that EnvPool has too; the extra `envpool`
+                   ale: C++, for Atari
+                   auto: ale for Atari; else envpool where it is installed, has the environment and env_kwargs are
+                   empty; else gymnasium
+    episodic_life  of Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
+    clip_rewards   of Atari on ale, for training: the sign of the reward
 
-    Raises InputError for an unknown environment or backend, and where they do not go together.
+    Raises InputError for an unknown environment or backend, and where these do not go together.
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
     if num_envs < 1:
         raise InputError(f"num_envs must be at least 1, got {num_envs}")
+    if backend == "ale":
+        games = PoolVecEnv(ale.AlePool(env_id, num_envs, env_kwargs))
+        if episodic_life or clip_rewards:
+            return ale.TrainingGames(games, episodic_life=episodic_life, clip_rewards=clip_rewards)
+        return games
+    if episodic_life or clip_rewards:
+        raise InputError(
+            f"episodic_life and clip_rewards are for Atari on backend ale, not for {env_id} on {backend}"
+        )
     if backend == "envpool":
-        return envpool.EnvPoolVecEnv(env_id, num_envs)
-    return SyncVecEnv([partial(make_env, env_id, env_kwargs)] * num_envs)
+        return PoolVecEnv(envpool.EnvPool(env_id, num_envs))
+    makers = [partial(make_env, env_id, env_kwargs)] * num_envs
+    if backend == "async":
+        return PoolVecEnv(ProcessPool(makers))
+    return SyncVecEnv(makers)
 
 
 def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
@@ -52,7 +76,7 @@ def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | N
     env_id = resolve_env_id(env_id)
     if backend == "auto":
         if is_atari(env_id):
-            return "ale"
+            return "ale" if ale.takes(env_kwargs) else "gymnasium"
         return "envpool" if not env_kwargs and envpool.knows(env_id) else "gymnasium"
     if backend == "ale" and not is_atari(env_id):
         raise InputError(f"backend ale is for Atari, not for {env_id}; use auto, gymnasium, async or envpool")

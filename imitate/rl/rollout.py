@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from imitate.datasets.environments import VecEnv, episode_seeds
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array, Trajectory
 
-__all__ = ["Chooser", "Rollout", "Sampler", "whole_episodes"]
+__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]
 
 Chooser = Callable[[Array, Array], tuple[Array, Array]]
 """(obs (N, ...), begun (N,) bool: an episode begins here) -> (actions for the environment, actions to record)."""
@@ -95,6 +96,15 @@ class Rollout:
                 begin = t + 1
 
 
+@runtime_checkable
+class CountsGames(Protocol):
+    """A VecEnv whose episodes and rewards are made for learning, as those of `imitate.envs.ale.TrainingGames`."""
+
+    def pop_games(self) -> list[tuple[float, int]]:
+        """Raw returns and lengths of the whole ones that ended since the last call."""
+        ...
+
+
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and the returns of ended episodes."""
 
@@ -146,11 +156,14 @@ class Sampler:
         )
 
     def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the training episodes that ended since the last call; empty if none did."""
-        if not self._ended:
+        """Mean return and length of the training episodes that ended since the last call; empty if none did.
+        Of full games in raw scores where `envs` counts those, whatever it makes of them for the learner."""
+        ended, self._ended = self._ended, []
+        if isinstance(self.envs, CountsGames):
+            ended = self.envs.pop_games()
+        if not ended:
             return {}
-        returns, lengths = zip(*self._ended, strict=True)
-        self._ended = []
+        returns, lengths = zip(*ended, strict=True)
         return {"train_return": float(np.mean(returns)), "train_length": float(np.mean(lengths))}
 
     def _count(self, ended: Array) -> None:
