@@ -43,7 +43,7 @@ from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Encoder, mlp, seeded
+from imitate.networks import MLP, ActorPolicy, Encoder, seeded
 from imitate.rl.a2c import A2C, A2CConfig
 from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.reinforce import REINFORCE, REINFORCEConfig
@@ -126,7 +126,7 @@ class Discriminator(nn.Module):
         discrete = isinstance(action_space, spaces.Discrete)
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
         size = self.num_actions if discrete else int(np.prod(action_space.shape or ()))
-        self.net = mlp([self.encoder.features + size, *config.hidden], config.activation)
+        self.net = MLP([self.encoder.features + size, *config.hidden], config.activation)
         self.output = nn.Linear(config.hidden[-1] if config.hidden else self.encoder.features + size, 1)
         if config.spectral_norm:
             for module in list(self.modules()):

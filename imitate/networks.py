@@ -21,13 +21,13 @@ from imitate.datasets.trajectory import Array
 from imitate.normalize import RunningMoments
 
 __all__ = [
+    "MLP",
     "ActorPolicy",
     "Categorical",
     "Encoder",
     "Gaussian",
     "Head",
     "ValueNet",
-    "mlp",
     "orthogonal_",
     "seeded",
 ]
@@ -118,7 +118,7 @@ class Encoder(nn.Module):
         inputs = self.one_hot or int(np.prod(space.shape or ()))
         if normalize and not self.one_hot:
             self.moments = RunningMoments((inputs,))
-        self.net = mlp([inputs, *hidden], activation)
+        self.net = MLP([inputs, *hidden], activation)
         self.features = hidden[-1] if hidden else inputs
 
     def prepare(self, obs: Tensor) -> Tensor:
@@ -257,12 +257,22 @@ class ValueNet(nn.Module):
         return self.output(self.encoder(prepared)).squeeze(-1)  # type: ignore[no-any-return]  # (B,)
 
 
-def mlp(sizes: Sequence[int], activation: Activation) -> nn.Sequential:
+class MLP(nn.Sequential):
     """Linear layers of these sizes, each followed by the activation."""
-    layers: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs), _ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)
+
+    def __init__(self, sizes: Sequence[int], activation: Activation) -> None:
+        linear = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes)]
+        super().__init__(
+            *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)
+        )
+        self._linear = linear
+        self._activation = torch.tanh if activation == "tanh" else torch.relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, sizes[0]) to (B, sizes[-1]). Calls of modules would take as long as the arithmetic of small layers."""
+        for layer in self._linear:
+            x = self._activation(F.linear(x, layer.weight, layer.bias))
+        return x
 
 
 def orthogonal_(network: nn.Module, output: nn.Linear, *, output_gain: float) -> None:

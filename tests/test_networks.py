@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.distributions import transforms as T
 
 from imitate.checkpoint import load_state, save_state
 from imitate.datasets.errors import InputError
-from imitate.networks import ActorPolicy, Categorical, Gaussian, seeded
+from imitate.networks import MLP, ActorPolicy, Categorical, Gaussian, seeded
 from imitate.normalize import ReturnScaler, RunningMoments
 from imitate.policy import load_policy, save_policy
 
@@ -120,3 +121,14 @@ def test_state_survives_the_disk(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:20])
     with pytest.raises(InputError, match="not a state"):
         load_state(tmp_path / "s")
+
+
+def test_an_mlp_is_its_layers_in_turn_and_its_copy_has_weights_of_its_own() -> None:
+    net, x = MLP([4, 8, 3], "tanh"), torch.randn(5, 4)
+    copied = copy.deepcopy(net)
+    by_layers = torch.nn.Sequential(*net)(x)
+    assert torch.equal(net(x), by_layers)
+    assert torch.equal(copied(x), by_layers)
+    torch.nn.init.zeros_(copied[0].weight)
+    assert torch.equal(net(x), by_layers)
+    assert not torch.equal(copied(x), by_layers)

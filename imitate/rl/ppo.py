@@ -10,6 +10,7 @@ U(-alpha, alpha), anew for every sample and dimension in every epoch. The old lo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -210,14 +211,9 @@ class PPO:
             self.optimizer.restart()  # the policy's moments begin here
         self.optimizer.learning_rate = learning_rate
         data = self._prepare(rollout)
-        size = len(data["obs"])
         history: list[dict[str, Tensor]] = []  # of every minibatch
         for _ in range(config.num_epochs):
-            order = torch.randperm(size, generator=self.generator, device=self.device)
-            for index in torch.split(order, config.batch_size):
-                if len(index) < 2 and config.standardize_advantages:
-                    continue  # the standard deviation of one sample is NaN
-                batch = {name: tensor[index] for name, tensor in data.items()} if len(index) < size else data
+            for batch in self._minibatches(data):
                 if rpo_alpha:
                     batch = batch | {"perturbation": self._perturbation(batch["raw_actions"], rpo_alpha)}
                 loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
@@ -281,6 +277,18 @@ class PPO:
             columns[0].append(distribution.log_prob(some_actions))
             columns[1].append(values)
         return torch.cat(columns[0]), torch.cat(columns[1])
+
+    def _minibatches(self, data: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """An epoch: everything once, in an order drawn anew."""
+        size = len(data["obs"])
+        if size <= self.config.batch_size:
+            yield data
+            return
+        order = torch.randperm(size, generator=self.generator, device=self.device)
+        for index in torch.split(order, self.config.batch_size):
+            if len(index) < 2 and self.config.standardize_advantages:
+                continue  # the standard deviation of one sample is NaN
+            yield {name: tensor[index] for name, tensor in data.items()}
 
     def _perturbation(self, raw_actions: Tensor, alpha: float) -> Tensor:
         return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
