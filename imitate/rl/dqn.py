@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,11 +27,13 @@ from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, seeded
 from imitate.rl.actor import encode
-from imitate.rl.quick import numpy_forward
+from imitate.rl.quick import numpy_forward, torch_forward
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Sampler
 
 __all__ = ["DQN", "DQNConfig", "QNet", "dqn_targets"]
+
+Values = Callable[[Tensor], Tensor]  # prepared observations (B, ...) to action values (B, A)
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class QNet(nn.Module):
         advantages = self.advantage(of_advantage)
         return self.value(of_value) + advantages - advantages.mean(-1, keepdim=True)  # type: ignore[no-any-return]
 
+    def quick(self) -> Values | None:
+        """`forward` of this network, not of copies, without calls of modules; None where it can't do without."""
+        return None if self.dueling else torch_forward(self.layers)
+
+    @property
+    def layers(self) -> nn.Sequential:
+        return nn.Sequential(*self.policy.encoder.net, self.policy.output)
+
     def learned(self) -> list[nn.Parameter]:
         """The parameters that `forward` uses."""
         if not self.dueling:
@@ -140,7 +150,7 @@ class QNet(nn.Module):
 
 
 @torch.no_grad()
-def dqn_targets(q_net: nn.Module, target_net: nn.Module, batch: dict[str, Tensor], *, double: bool) -> Tensor:
+def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, double: bool) -> Tensor:
     """Returns plus the discounted value of the best next action (B,); double: best by q_net (arXiv:1509.06461).
 
     batch holds, over B samples: next_obs (prepared), returns, discounts (0 where the episode was terminated).
@@ -184,9 +194,11 @@ class DQN:
             prioritized=config.prioritized,
         )
         # After the optimiser has moved the parameters to where they stay.
-        self._quick = (
-            None if config.dueling else numpy_forward(nn.Sequential(*policy.encoder.net, policy.output))
+        self._values, self._target_values = (net.quick() or net for net in (self.q_net, self.target_net))
+        self._parameters, self._target_parameters = (
+            [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
         )
+        self._act = None if config.dueling else numpy_forward(self.q_net.layers)
         self.iteration = self.updates = 0
         self.sampler = Sampler(envs, seed)
         self._reseed()
@@ -204,7 +216,7 @@ class DQN:
     def step(self) -> dict[str, float]:
         """One iteration: so many rounds of collecting and learning; metrics are means over them."""
         config = self.config
-        history: list[Tensor] = []  # of every gradient step: loss, mean value
+        history: list[tuple[Tensor, Tensor]] = []  # of every gradient step: loss, values
         for _ in range(config.rounds_per_iteration):
             self._epsilon = self.epsilon
             self.replay.add(self.sampler.collect(self._choose, config.num_steps))
@@ -219,8 +231,11 @@ class DQN:
         self.iteration += 1
         metrics = {"epsilon": self._epsilon, "learning_rate": self.optimizer.learning_rate}
         if history:
-            loss, value = torch.stack(history).mean(0).tolist()
-            metrics |= {"q_loss": loss, "mean_q": value}
+            losses, values = zip(*history, strict=True)
+            metrics |= {
+                "q_loss": float(torch.stack(losses).mean()),
+                "mean_q": float(torch.cat(values).mean()),
+            }
         return metrics | self.sampler.pop_episodes()
 
     def _batches(self) -> Iterator[tuple[Samples | None, dict[str, Tensor]]]:
@@ -232,6 +247,9 @@ class DQN:
                 yield samples, self._tensors(samples)
             return
         drawn = self._tensors(self.replay.sample(config.batch_size * config.num_updates, self.rng))
+        if config.num_updates == 1:
+            yield None, drawn
+            return
         for begin in range(0, config.batch_size * config.num_updates, config.batch_size):
             yield None, {name: tensor[begin : begin + config.batch_size] for name, tensor in drawn.items()}
 
@@ -243,10 +261,10 @@ class DQN:
             **{name: torch.from_numpy(getattr(samples, name)).to(self.device) for name in plain},
         }
 
-    def _update(self, samples: Samples | None, batch: dict[str, Tensor]) -> Tensor:
+    def _update(self, samples: Samples | None, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         config = self.config
-        targets = dqn_targets(self.q_net, self.target_net, batch, double=config.double)
-        values = self.q_net(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
+        targets = dqn_targets(self._values, self._target_values, batch, double=config.double)
+        values = self._values(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
         if samples is None:
             loss = F.smooth_l1_loss(values, targets)
         else:
@@ -261,12 +279,11 @@ class DQN:
         self.updates += 1
         if self.updates % config.target_every == 0:
             self._update_target()
-        return torch.stack([loss.detach(), values.detach().mean()])
+        return loss.detach(), values.detach()
 
     @torch.no_grad()
     def _update_target(self) -> None:
-        for target, learned in zip(self.target_net.parameters(), self.q_net.parameters(), strict=True):
-            target.lerp_(learned, self.config.tau)
+        torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         explore = self.rng.random(len(obs)) < self._epsilon
@@ -277,8 +294,8 @@ class DQN:
 
     def _greedy(self, obs: Array) -> Array:
         """Indices of the actions of highest value (N,)."""
-        if self._quick is not None and obs.dtype == np.float32:
-            return self._quick(obs.reshape(len(obs), -1)).argmax(-1)
+        if self._act is not None and obs.dtype == np.float32:
+            return self._act(obs.reshape(len(obs), -1)).argmax(-1)
         with torch.inference_mode():
             return self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()  # type: ignore[no-any-return]
 
