@@ -43,6 +43,7 @@ __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states that the critic is judged on, anew in each iteration
 _RANDOM = 8  # random actions at each of them
+_ASKED = 8  # minibatches of the critic
 _STEPS: tuple[Any, ...] = ("obs", "actions", "rewards", "next_obs", "terminated", "truncated")
 
 
@@ -71,7 +72,8 @@ class AggreVaTeDConfig:
     )
     """Of the gradient: exact sum over discrete actions; regression to a target action, near the expert's, that A* says
     is better; reparameterised; score function with `samples` actions; score function with the roll-in's own actions.
-    `regression` is AggreVaTe: fit A* and take its best action. auto: exact, or target where actions are continuous."""
+    `regression` is AggreVaTe: fit A* and take its best action. auto: exact; where actions are continuous target, or
+    reparameterised without an imitation term."""
     normalisation: Literal["none", "minmax", "standardise", "baseline", "gap", "learner_value"] = "gap"
     """Of Q*, in a minibatch: as it is; to [0, 1]; mean 0 and deviation 1; less its mean under the policy in each
     state; that, divided by the gap between the expert's actions and random ones. For `executed` also: less the value
@@ -188,7 +190,9 @@ class AggreVaTeD:
         self.seed, self.device = seed, torch.device(device)
         self.action_space = envs.single_action_space
         discrete = isinstance(self.action_space, spaces.Discrete)
-        self.estimator = config.estimator if config.estimator != "auto" else "exact" if discrete else "target"
+        continuous = "target" if config.beta else "reparameterised"
+        best = "exact" if discrete else continuous
+        self.estimator = best if config.estimator == "auto" else config.estimator
         if self.estimator in (("target", "reparameterised") if discrete else ("exact", "regression")):
             raise InputError(
                 f"estimator {self.estimator!r} does not fit action space {self.action_space}: "
@@ -271,21 +275,30 @@ class AggreVaTeD:
         return actions, actions
 
     def _batches(self, count: int, size: int, fields: tuple[Any, ...]) -> Iterator[tuple[Tensor, ...]]:
+        return itertools.islice(self._endless(size, fields), count)
+
+    def _endless(self, size: int, fields: tuple[Any, ...]) -> Iterator[tuple[Tensor, ...]]:
         reader = self.store.reader()
-        epochs = (reader.batches(size, self.rng, fields=fields) for _ in itertools.count())
-        for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
-            yield tuple(tensor.to(self.device) for tensor in batch)
+        while True:
+            for batch in reader.batches(size, self.rng, fields=fields):
+                yield tuple(tensor.to(self.device) for tensor in batch)
 
     def _fit(self, critic: FittedQ) -> float:
         """Fitted Q evaluation on all steps so far; the last loss."""
         if self.iteration == 0:
             critic.observe(self.store.reader().transitions())
-        loss = torch.zeros(())
-        for batch in self._batches(self.config.critic_updates, critic.config.batch_size, _STEPS):
-            steps = dict(zip(_STEPS, batch, strict=True))
-            next_actions = torch.from_numpy(self._ask(steps["next_obs"].cpu().numpy()))
-            loss = critic.update(steps | {"next_actions": next_actions.to(self.device)})
+        size, loss = critic.config.batch_size, torch.zeros(())
+        for batch in itertools.islice(self._critic_batches(size), self.config.critic_updates):
+            loss = critic.update(batch)
         return float(loss)
+
+    def _critic_batches(self, size: int) -> Iterator[dict[str, Tensor]]:
+        for block in self._endless(_ASKED * size, _STEPS):  # the expert is asked about many states at once
+            steps = dict(zip(_STEPS, block, strict=True))
+            next_actions = torch.from_numpy(self._ask(steps["next_obs"].cpu().numpy()))
+            columns = steps | {"next_actions": next_actions.to(self.device)}
+            for rows in zip(*(torch.split(column, size) for column in columns.values()), strict=True):
+                yield dict(zip(columns, rows, strict=True))
 
     @torch.no_grad()
     def _probe(self) -> dict[str, float]:

@@ -1,0 +1,90 @@
+"""AggreVaTeD beside the forms of it that fail, BC, DAgger and PPO: one comparison an environment, then a table.
+
+    python benchmarks/aggrevated.py [ENV ...] [--seeds 3] [--out aggrevated-suite]
+
+Everybody has the same budget, validation included, and is tested on the same 50 episodes. The reports are in the
+output folder, the figures in benchmarks/results/aggrevated-suite.json. Experts: rl-trained-agents in IMITATE_ZOO_DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.compare import Comparison, compare
+from imitate.compare.results import read_outcome
+from imitate.experiment import versions
+
+RECORD = Path(__file__).parent / "results" / "aggrevated-suite.json"
+FORMS = ("aggrevated", "aggrevated:aggrevate", "aggrevated:notebook-a", "aggrevated:notebook-b")
+OTHERS = ("bc", "dagger", "ppo")
+SUITE = {
+    "CartPole-v1": ("zoo:dqn/CartPole-v1", 8_000, (*FORMS, *OTHERS)),
+    "Acrobot-v1": ("zoo:dqn/Acrobot-v1", 5_000, (*FORMS, *OTHERS)),
+    "LunarLander-v3": ("zoo:dqn/LunarLander-v2", 20_000, (*FORMS, *OTHERS)),
+    "BipedalWalker-v3": (
+        "zoo:ppo/BipedalWalker-v3",
+        60_000,
+        ("aggrevated", "aggrevated:beta-0", "aggrevated:notebook-a", "aggrevated:notebook-b", *OTHERS),
+    ),
+}
+
+
+def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, Any]:
+    """The comparison of one environment, or the rest of one that was interrupted, as plain data."""
+    expert, budget, algorithms = SUITE[env_id]
+    comparison = Comparison(env_id, algorithms, expert=expert, seeds=seeds, budget=budget, episodes=50)
+    compare(comparison, out / env_id, workers=workers)
+    outcome = read_outcome(out / env_id)
+    references = json.loads((out / env_id / "references.json").read_text())
+    expert_mean, random_mean = (
+        references["expert"]["evaluation"]["mean"],
+        references["random"]["mean"],
+    )
+    goal = random_mean + 0.95 * (expert_mean - random_mean)
+    learners = {}
+    for learner in outcome.learners:
+        steps = [next((at for at, mean in r.curve if mean >= goal), None) for r in learner.results]
+        learners[learner.algorithm] = {
+            "means": [r.mean for r in learner.results],
+            "steps_to_95_percent": steps,
+            "wall_seconds": [r.wall_seconds for r in learner.results],
+        }
+    return {
+        "expert": expert,
+        "budget": budget,
+        "expert_mean": expert_mean,
+        "random": random_mean,
+        "learners": learners,
+    }
+
+
+def show(env_id: str, record: dict[str, Any]) -> None:
+    print(
+        f"\n{env_id}, {record['budget']} steps; expert {record['expert_mean']:.1f}, random {record['random']:.1f}\n"
+    )
+    print("| learner | final | each seed | steps to 95 % of the range |\n|---|---|---|---|")
+    for name, row in record["learners"].items():
+        each = ", ".join(f"{mean:.0f}" for mean in row["means"])
+        steps = ", ".join("never" if at is None else str(at) for at in row["steps_to_95_percent"])
+        print(f"| {name} | {np.mean(row['means']):.1f} | {each} | {steps} |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("env", nargs="*", default=list(SUITE), metavar="ENV")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--out", type=Path, default=Path("aggrevated-suite"))
+    arguments = parser.parse_args()
+    for name in arguments.env:
+        record = run(name, arguments.seeds, arguments.out, arguments.workers)
+        known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+        RECORD.write_text(json.dumps(known | {name: record, "versions": versions()}, indent=1) + "\n")
+        show(name, record)
