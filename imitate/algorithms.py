@@ -3,7 +3,8 @@ until an algorithm is used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -42,7 +43,10 @@ class Learner(Protocol):
 class Algorithm:
     """Where an algorithm lives and what its learner is handed, by keyword: `envs` (VecEnv), `demos`
     (DemoReader), `expert` (Policy), `oracle` (its action values), `store` (DemoWriter); optionally `policy`, to
-    start from."""
+    start from.
+
+    controls    variants that compare runs beside it, and what each is: they can know nothing of the expert
+    """
 
     title: str
     summary: str
@@ -50,6 +54,7 @@ class Algorithm:
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
     class_name: str = ""  # of the learner, where it is not the title
+    controls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def offline(self) -> bool:
@@ -84,6 +89,12 @@ ALGORITHMS = {
         "on-policy RL whose reward is to pass for the expert",
         "imitate.gail",
         ("envs", "demos"),
+        controls={
+            "plus-one": "constant reward +1",
+            "minus-one": "constant reward -1",
+            "one-action": "demonstrations of always one action",
+            "random": "demonstrations of random actions",
+        },
     ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
@@ -120,4 +131,9 @@ def find(name: str) -> Algorithm:
     if not variant:
         return algorithm
     class_name = algorithm.class_name or algorithm.title
-    return replace(algorithm, title=f"{algorithm.title} ({variant})", class_name=class_name)
+    return replace(
+        algorithm,
+        title=f"{algorithm.title} ({variant})",
+        summary=f"{algorithm.title} with {algorithm.controls.get(variant, 'other settings')}",
+        class_name=class_name,
+    )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from imitate.algorithms import ALGORITHMS
 from imitate.checkpoint import write_json
 from imitate.datasets.collect import collect
 from imitate.datasets.environments import SyncVecEnv, make_env
@@ -28,12 +29,7 @@ from imitate.policy import load_policy
 
 __all__ = ["CONTROLS", "OneAction", "controls", "demonstrator", "table", "write_audit"]
 
-CONTROLS = {
-    "plus-one": "constant reward +1",
-    "minus-one": "constant reward -1",
-    "one-action": "demonstrations of always one action",
-    "random": "demonstrations of random actions",
-}
+CONTROLS = ALGORITHMS["gail"].controls
 """Variants of GAIL, `gail:plus-one` ..., and what is in the place of reward or demonstrations."""
 _EPISODES = 20
 

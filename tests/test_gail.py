@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from imitate.audit import CONTROLS, OneAction, controls
 from imitate.checkpoint import load_state, save_state
 from imitate.cli import main
+from imitate.compare import Comparison, work
+from imitate.compare.plan import jobs
 from imitate.datasets.environments import SyncVecEnv, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.hdf5 import DemoReader, DemoWriter
@@ -332,3 +334,27 @@ def test_one_action(space: spaces.Space[Any], action: Any) -> None:
     actions = OneAction(space).act(np.zeros((4, 2)))
     assert actions.dtype == space.dtype
     np.testing.assert_array_equal(actions, [action] * 4)
+
+
+def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
+    overrides = {"gail": {"reward": "logit", "ppo": {"num_steps": 32}}}
+    settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 3_000, "episodes": 2}
+    comparison = Comparison("CartPole-v1", ("gail",), **settings, hyperparameters=overrides)
+    assert Comparison.from_json(comparison.to_json()) == comparison
+    planned = {job.name: job for job in jobs(comparison, tmp_path, episode_steps=50)}
+    variants = [f"gail:{control}-seed0" for control in CONTROLS]
+    recordings = {"demos-seed0", "demos-seed1", "demos:one-action-seed0", "demos:random-seed0"}
+    assert set(planned) == {"gail-seed0", "gail-seed1", *variants} | recordings
+    rewards = [
+        work.experiment(comparison, planned[name]).hyperparameters["reward"]
+        for name in ("gail-seed0", *variants)
+    ]
+    assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
+    for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
+        work.run(comparison, planned[name], progress=lambda _steps: None)
+        assert work.is_done(planned[name])
+    with DemoReader(tmp_path / "demos" / "seed0-one-action.h5") as demos:
+        assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
+        assert not demos.transitions().actions.any()
+    result = json.loads((tmp_path / "runs" / "gail:one-action-seed0" / "result.json").read_text())
+    assert result["demo_steps"] == demos.lengths.sum()

@@ -44,13 +44,13 @@ def execute(comparison: Comparison, out: Path, *, workers: int | None = None) ->
         raise InputError(f"workers must be at least 1, got {workers}")
     _check_folder(comparison, out)
     for job in jobs(comparison, out, episode_steps=1):
-        if job.algorithm != "demos":
+        if not job.records:
             work.experiment(comparison, job)
     references = _references(comparison, out)
     planned = jobs(comparison, out, references["episode_steps"])
     write_json(out / "comparison.json", comparison.to_json())
     write_json(out / "references.json", references)
-    steps = {job.name: job.steps for job in planned if job.algorithm != "demos"}
+    steps = {job.name: job.steps for job in planned if not job.records}
     with (
         logging_redirect_tqdm(),
         tqdm(
@@ -64,7 +64,7 @@ def execute(comparison: Comparison, out: Path, *, workers: int | None = None) ->
         _run(pool, comparison, planned, steps, bar)
         if references["filmed"]:
             for name in comparison.algorithms:
-                if (run := _typical(comparison, name, out)) is not None:
+                if not comparison.is_control(name) and (run := _typical(comparison, name, out)) is not None:
                     _film(pool, comparison, out, name, run)
         while pool.running:
             for name in pool.ended():
@@ -121,7 +121,7 @@ def _run(
 ) -> None:
     """All jobs that are not done; a learner begins when its demonstrations are there."""
     todo = [job for job in planned if not work.is_done(job)]
-    recording = {job.demos: job.name for job in todo if job.algorithm == "demos"}
+    recording = {job.demos: job.name for job in todo if job.records}
     position = dict.fromkeys(steps, 0) | {
         job.name: job.steps for job in planned if job.name in steps and job not in todo
     }

@@ -18,6 +18,8 @@ __all__ = ["CURVE_PARTS", "Comparison", "Job", "demos_path", "jobs", "validation
 CURVE_PARTS = (8, 4, 2)
 """Offline learners are also trained on the first 1/8, 1/4 and 1/2 of their demonstrations: their curve."""
 
+DEMONSTRATING = ("one-action", "random")
+"""Controls that have demonstrations of their own."""
 DEMO_EPISODES = 10  # of learners that have an environment too: what is left of the budget is for that
 
 
@@ -30,6 +32,8 @@ class Comparison:
     episodes         of the final test, the same for every learner, the expert and random actions
     num_envs         environments that a learner steps side by side; None: as its preset says
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}
+
+    An algorithm's controls (of GAIL, see `imitate.audit`) join `algorithms`; they run with the first seed only.
 
     Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
     expert that it needs, or a number out of range.
@@ -57,6 +61,9 @@ class Comparison:
                 raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
+        controls = [f"{name}:{control}" for name in self.algorithms for control in _controls(name)]
+        named = dict.fromkeys([*self.algorithms, *controls])
+        object.__setattr__(self, "algorithms", tuple(named))
         for name, overrides in self.hyperparameters.items():
             if not isinstance(overrides, Mapping):
                 raise InputError(
@@ -79,6 +86,11 @@ class Comparison:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(**{**data, "algorithms": tuple(data["algorithms"])})
 
+    def is_control(self, name: str) -> bool:
+        """Whether this one of the algorithms is another's control."""
+        base, _, variant = name.partition(":")
+        return base in self.algorithms and variant in _controls(base)
+
     @property
     def command(self) -> str:
         """The command line that repeats it (overrides of hyperparameters apart)."""
@@ -94,9 +106,14 @@ class Comparison:
         return shlex.join([*words, "--out", "report"])
 
 
+def _controls(name: str) -> Mapping[str, str]:
+    return {} if ":" in name else find(name).controls
+
+
 @dataclass(frozen=True)
 class Job:
-    """One process's work: record a seed's demonstrations (`algorithm` "demos"), or train and test a learner.
+    """One process's work: record a seed's demonstrations (`algorithm` "demos", or "demos:CONTROL" those of a
+    control), or train and test a learner.
 
     steps          environment steps to spend
     demo_episodes  at most so many demonstrations; None: as many as `steps` allow
@@ -119,6 +136,10 @@ class Job:
     def name(self) -> str:
         return f"{self.algorithm}-seed{self.seed}"
 
+    @property
+    def records(self) -> bool:
+        return self.algorithm.partition(":")[0] == "demos"
+
 
 def jobs(comparison: Comparison, out: Path, episode_steps: float) -> list[Job]:
     """The recordings, then the learners, seed by seed. `episode_steps` is what an episode takes.
@@ -135,19 +156,28 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float) -> list[Job]:
             episodes = None if offline else DEMO_EPISODES
             recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
         for name, algorithm in algorithms.items():
+            control = name.partition(":")[2] if comparison.is_control(name) else ""
+            if control and seed:
+                continue
             folder = out / "runs" / f"{name}-seed{seed}"
             use = demos if "demos" in algorithm.needs else None
+            if control in DEMONSTRATING:
+                use = demos_path(out, seed, control)
+                steps = min(
+                    int(DEMO_EPISODES * episode_steps), comparison.budget
+                )  # about as many as the expert's
+                recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             if algorithm.offline:
                 learners.append(Job(name, seed, folder, comparison.budget, use, parts=CURVE_PARTS))
             else:
-                episodes = DEMO_EPISODES if use else None
+                episodes = DEMO_EPISODES if use == demos else None
                 every, each = validation(comparison.budget, episode_steps)
                 learners.append(Job(name, seed, folder, comparison.budget, use, episodes, every, each))
     return recordings + learners
 
 
-def demos_path(out: Path, seed: int) -> Path:
-    return out / "demos" / f"seed{seed}.h5"
+def demos_path(out: Path, seed: int, control: str = "") -> Path:
+    return out / "demos" / f"seed{seed}{control and '-'}{control}.h5"
 
 
 def validation(budget: int, episode_steps: float) -> tuple[int, int]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from imitate.algorithms import find
+from imitate.audit import demonstrator
 from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison, Job
 from imitate.compare.results import Result
@@ -23,7 +25,7 @@ from imitate.datasets.rollout import episodes
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.evaluate import TEST_SEED, Evaluation, evaluate
-from imitate.experiment import Experiment, execute, versions
+from imitate.experiment import Experiment, execute, variant_settings, versions
 from imitate.experts import load_expert
 from imitate.policy import load_policy
 from imitate.video import record_video
@@ -39,12 +41,12 @@ Progress = Callable[[int], None]
 
 
 def is_done(job: Job) -> bool:
-    return _note(job).is_file() if job.algorithm == "demos" else (job.folder / "result.json").is_file()
+    return _note(job).is_file() if job.records else (job.folder / "result.json").is_file()
 
 
 def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
     """Do a job; where it was interrupted before, the rest of it."""
-    (record if job.algorithm == "demos" else train)(comparison, job, progress)
+    (record if job.records else train)(comparison, job, progress)
 
 
 def record(comparison: Comparison, job: Job, progress: Progress) -> None:
@@ -60,16 +62,17 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     job.folder.mkdir(parents=True, exist_ok=True)
     partial_path = job.demos.with_name(job.demos.name + ".partial")
     partial_path.unlink(missing_ok=True)  # of a process that was killed
-    expert = load_expert(comparison.expert)
+    control = job.algorithm.partition(":")[2]
     makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * NUM_ENVS
     steps = count = 0
     with closing(SyncVecEnv(makers)) as envs:
+        expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(comparison.expert)
         info = DemoInfo(
             comparison.env_id,
             envs.single_observation_space,
             envs.single_action_space,
             env_kwargs=comparison.env_kwargs,
-            expert=comparison.expert,
+            expert=control or comparison.expert,
             seed=DEMO_SEED + job.seed,
         )
         seeds = episode_seeds(DEMO_SEED + job.seed)
@@ -84,7 +87,7 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
                 progress(steps)
     if not count:
         raise InputError(
-            f"one episode of {comparison.expert} takes more than the budget of {job.steps} steps; give more"
+            f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; give more"
         )
     partial_path.replace(job.demos)
     write_json(_note(job), {"episodes": count, "steps": steps, "wall_seconds": time.monotonic() - begin})
@@ -136,7 +139,7 @@ def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = Non
     return Experiment.create(
         job.algorithm,
         comparison.env_id,
-        hyperparameters=comparison.hyperparameters.get(job.algorithm),
+        hyperparameters=_overrides(comparison, job.algorithm),
         env_kwargs=dict(comparison.env_kwargs),
         expert=comparison.expert if "expert" in find(job.algorithm).needs else None,
         demos=None if job.demos is None else str(job.demos),
@@ -149,6 +152,14 @@ def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = Non
         checkpoint_every=CHECKPOINT_EVERY,
         device=comparison.device,
     )
+
+
+def _overrides(comparison: Comparison, algorithm: str) -> Mapping[str, Any]:
+    """Those named for it; a variant without its own takes its algorithm's, but for what makes it that variant."""
+    given = comparison.hyperparameters
+    if algorithm in given:
+        return given[algorithm]
+    return dict(given.get(algorithm.partition(":")[0], {})) | variant_settings(algorithm)
 
 
 def test(comparison: Comparison, policy: Policy) -> Evaluation:
