@@ -21,6 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_imitate, dqn_sb3
+
+__all__ = ["dqn_bare", "dqn_imitate", "dqn_sb3"]  # found by name, like those below
+
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
 LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
@@ -204,6 +208,121 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
     return rate(lambda: learn(steps))
 
 
+def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.reader import DemoReader
+    from imitate.gail import GAIL, GAILConfig
+    from imitate.rl.ppo import PPOConfig
+
+    ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, lr_schedule="constant")
+    network: dict[str, Any] = {"hidden": (32, 32), "activation": "relu"}
+    config = GAILConfig(ppo=ppo, updates_per_round=updates, batch_size=1_024, **network)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    with DemoReader(data / "demos.h5") as demos:
+        learner = GAIL(config, envs=envs, demos=demos, seed=0)
+
+        def learn(steps: int) -> int:
+            begun = learner.env_steps
+            while learner.env_steps - begun < steps:
+                learner.step()
+            return learner.env_steps - begun
+
+        learn(1)
+        return rate(lambda: learn(steps))
+
+
+def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
+    import numpy as np
+    from imitation.algorithms.adversarial.gail import GAIL
+    from imitation.data.types import Transitions
+    from imitation.rewards.reward_nets import BasicRewardNet
+    from imitation.util.networks import RunningNorm
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    with np.load(data / "demos.npz") as arrays:
+        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
+    envs = make_vec_env(CARTPOLE, rng=np.random.default_rng(0), n_envs=NUM_ENVS)
+    model = PPO("MlpPolicy", envs, n_steps=num_steps, batch_size=64, n_epochs=num_epochs, device="cpu")
+    spaces = envs.observation_space, envs.action_space
+    options: dict[str, Any] = {"allow_variable_horizon": True, "log_dir": data / "imitation"}
+    trainer = GAIL(
+        demonstrations=demos,
+        demo_batch_size=1_024,
+        venv=envs,
+        gen_algo=model,
+        reward_net=BasicRewardNet(*spaces, normalize_input_layer=RunningNorm),
+        n_disc_updates_per_round=updates,
+        **options,
+    )
+
+    def learn(steps: int) -> int:
+        begun = model.num_timesteps
+        trainer.train(steps)  # in whole rounds
+        return int(model.num_timesteps) - begun
+
+    learn(num_steps * NUM_ENVS)
+    return rate(lambda: learn(steps))
+
+
+def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
+    from imitate.dagger import DAgger, DAggerConfig
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.hdf5 import DemoWriter
+    from imitate.datasets.schema import DemoInfo
+    from imitate.experts import load_expert
+
+    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    settings = {"steps_per_iteration": round_steps, "updates_per_iteration": round_updates, "batch_size": 32}
+    config = DAggerConfig(total_steps=steps, hidden=(32, 32), **settings)
+    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space)
+
+    def learn(steps: int) -> int:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            DemoWriter(Path(folder, "demos.h5"), info, expert_actions=True) as store,
+        ):
+            learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
+            while learner.env_steps < steps:
+                learner.step()
+            return learner.env_steps
+
+    learn(1)
+    return rate(lambda: learn(steps))
+
+
+def dagger_imitation(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
+    import numpy as np
+    import torch
+    from imitation.algorithms.bc import BC
+    from imitation.algorithms.dagger import SimpleDAggerTrainer
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    rng = np.random.default_rng(0)
+    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
+    expert = PPO("MlpPolicy", envs, device="cpu")
+    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
+
+    def learn(steps: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
+            bc = BC(**spaces, rng=rng, batch_size=32)  # its default policy has two layers of 32 units, too
+            names = {"scratch_dir": folder, "expert_policy": expert, "bc_trainer": bc}
+            trainer = SimpleDAggerTrainer(venv=envs, rng=rng, **names)
+            trainer.train(
+                steps,
+                rollout_round_min_episodes=1,
+                rollout_round_min_timesteps=round_steps,
+                bc_train_kwargs={"n_batches": round_updates, "n_epochs": None, "progress_bar": False},
+            )
+            return int(sum(len(episode) for episode in trainer._all_demos))
+
+    learn(1)
+    return rate(lambda: learn(steps))
+
+
 @dataclass(frozen=True)
 class Row:
     """What is compared with what: names of functions above, and their keywords."""
@@ -217,11 +336,17 @@ class Row:
 
 SHORT = {"num_steps": 32, "batch_size": 256, "num_epochs": 20, "steps": 16_384}
 DEFAULTS = {"num_steps": 2048, "batch_size": 64, "num_epochs": 10, "steps": 16_384}
+GAIL = {"num_steps": 2048, "num_epochs": 5, "updates": 8, "steps": 32_768}
+DAGGER = {"steps": 8_000, "round_steps": 500, "round_updates": 200}
 ROWS = {
     "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
     "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),
     "collection": Row("collect_imitate", "collect_imitation", 3.0),
     "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.0, "ppo_bare", SHORT),
+    "DQN, train_freq 4, batch 64": Row("dqn_imitate", "dqn_sb3", 2.5, "dqn_bare", VECTORS),
+    "DQN from pixels, train_freq 4, batch 32": Row("dqn_imitate", "dqn_sb3", 1.2, "dqn_bare", PIXELS),
+    "GAIL": Row("gail_imitate", "gail_imitation", 4.0, settings=GAIL),
+    "DAgger": Row("dagger_imitate", "dagger_imitation", 5.0, settings=DAGGER),
     "PPO, SB3's defaults": Row("ppo_imitate", "ppo_sb3", 1.8, "ppo_bare", DEFAULTS),
 }
 
