@@ -76,7 +76,8 @@ def installed() -> bool:
 
 
 def knows(env_id: str) -> bool:
-    """Whether EnvPool is here and has an environment of this name with gymnasium's spaces."""
+    """Whether EnvPool is here and has an environment of this name with gymnasium's spaces, and not of pixels: it draws
+    CarRacing's otherwise, and policies are evaluated on gymnasium's."""
     if not installed():
         return False
     import envpool
@@ -92,5 +93,7 @@ def knows(env_id: str) -> bool:
         warnings.simplefilter("ignore")
         theirs = envpool.make_spec(env_id).gymnasium_observation_space
         actions = envpool.make_spec(env_id).gymnasium_action_space
+    if env.observation_space.dtype == np.uint8:
+        return False
     same = type(theirs) is type(env.observation_space) and theirs.shape == env.observation_space.shape
     return same and bool(actions == env.action_space)

@@ -1,0 +1,115 @@
+"""`imitate envs`"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import ale_py
+import gymnasium as gym
+
+import imitate.envs
+from imitate.commands.options import print_json, run
+from imitate.datasets.environments import check_supported, make_env
+from imitate.datasets.errors import InputError
+from imitate.envs import envpool
+
+__all__ = ["envs"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Environments by where their code is, and what must be importable for them."""
+
+    title: str
+    prefix: str
+    package: str
+    command: str = ""
+
+
+FAMILIES = (
+    Family("Classic control", "gymnasium.envs.classic_control", "gymnasium"),
+    Family("Toy text", "gymnasium.envs.toy_text", "gymnasium"),
+    Family("Box2D", "gymnasium.envs.box2d", "Box2D", "pip install 'gymnasium[box2d]'"),
+    Family("Of imitate", "imitate.", "pybullet", "pip install pybullet"),
+    Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", "pip install 'gymnasium[mujoco]'"),
+    Family("Atari", "ale_py", "ale_py", "pip install ale-py"),
+)
+
+
+def envs(argv: list[str]) -> int:
+    def command(json: bool = False) -> int:
+        """What environments can be run here, on which backends, and what an extra would add.
+
+        Args:
+            json: print it as JSON
+        """
+        facts = survey()
+        print_json(facts) if json else print(_text(facts))
+        return 0
+
+    return run(command, argv, "envs")
+
+
+def survey() -> dict[str, Any]:
+    """{"environments": {family: {id: [backends]}}, "extras": [{"command", "adds"}]}"""
+    gym.register_envs(ale_py)
+    gym.register_envs(imitate.envs)
+    environments: dict[str, dict[str, list[str]]] = {}
+    extras = []
+    for family in FAMILIES:
+        ids = _newest(family)
+        if find_spec(family.package) is None:
+            extras.append({"command": family.command, "adds": f"{family.title}: {', '.join(ids)}"})
+            continue
+        found = {env_id: _backends(family, env_id) for env_id in ids}
+        environments[family.title] = {env_id: backends for env_id, backends in found.items() if backends}
+    if not envpool.installed():
+        adds = "backend envpool, C++: classic control, toy text, Box2D, and MuJoCo where that is"
+        extras.append({"command": "pip install 'imitate-rl[envpool]'", "adds": adds})
+    return {"environments": environments, "extras": extras}
+
+
+def _newest(family: Family) -> list[str]:
+    newest: dict[str, gym.envs.registration.EnvSpec] = {}
+    for spec in gym.registry.values():
+        if isinstance(spec.entry_point, str) and spec.entry_point.startswith(family.prefix):
+            base = spec.id.rpartition("-v")[0]
+            if base not in newest or (newest[base].version or 0) < (spec.version or 0):
+                newest[base] = spec
+    ids = sorted(spec.id for spec in newest.values())
+    # Atari's old names are of the same games.
+    return [env_id for env_id in ids if env_id.startswith("ALE/")] if family.title == "Atari" else ids
+
+
+def _backends(family: Family, env_id: str) -> list[str]:
+    """None for an environment whose spaces no learner takes."""
+    if family.title == "Atari":  # all alike: making a hundred takes long
+        return ["gymnasium", "async", "ale"]
+    try:
+        env = make_env(env_id)
+        env.close()
+        check_supported(env.observation_space, env.action_space)
+    except InputError:
+        return []
+    return ["gymnasium", "async"] + (["envpool"] if envpool.knows(env_id) else [])
+
+
+def _text(facts: dict[str, Any]) -> str:
+    lines = []
+    for title, environments in facts["environments"].items():
+        by_backends: dict[tuple[str, ...], list[str]] = {}
+        for env_id, backends in environments.items():
+            by_backends.setdefault(tuple(backends), []).append(env_id)
+        for backends, ids in by_backends.items():
+            lines.append(f"{title} (backends {', '.join(backends)})")
+            lines.append(textwrap.fill(" ".join(ids), 110, initial_indent="  ", subsequent_indent="  "))
+    for extra in facts["extras"]:
+        lines.append(f"Not here: {extra['command']}")
+        lines.append(textwrap.fill(extra["adds"], 110, initial_indent="  ", subsequent_indent="  "))
+    lines.append(
+        "Any other: `--env module:Env-v0` imports the module, which registers it; from the current folder too."
+    )
+    return "\n".join(lines)
