@@ -36,6 +36,8 @@ BC = (
 )
 DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --out run",)
 
+GAIL = (BC[0], "imitate train gail --env {env} --demos demos.h5 --seed {seed} --out run")
+
 
 def rl(algorithm: str) -> tuple[str, ...]:
     return (f"imitate train {algorithm} --env {{env}} --seed {{seed}} --out run",)
@@ -56,6 +58,10 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "dagger-lunarlander-ppo": ("LunarLander-v3", "LunarLander-v3:ppo", DAGGER, 0),
     "dagger-bipedalwalker": ("BipedalWalker-v3", "BipedalWalker-v3", DAGGER, 0),
     "bc-bipedalwalker-20-episodes": ("BipedalWalker-v3", "BipedalWalker-v3", BC, 20),
+    "gail-cartpole-1-episode": ("CartPole-v1", "CartPole-v1", GAIL, 1),
+    "gail-cartpole-30-pairs": ("CartPole-v1", "CartPole-v1", (GAIL[0], f"{GAIL[1]} --demo-pairs 30"), 1),
+    "gail-lunarlander-20-episodes": ("LunarLander-v3", "zoo:ppo/LunarLander-v2", GAIL, 20),
+    "gail-bipedalwalker-10-episodes": ("BipedalWalker-v3", "zoo:a2c/BipedalWalker-v3", GAIL, 10),
     "ppo-bipedalwalker": ("BipedalWalker-v3", None, rl("ppo"), 0),
     "rpo-bipedalwalker": ("BipedalWalker-v3", None, rl("rpo"), 0),
     "reinforce-bipedalwalker": ("BipedalWalker-v3", None, rl("reinforce"), 0),
