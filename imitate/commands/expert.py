@@ -1,4 +1,4 @@
-"""`imitate expert list|show|train`"""
+"""`imitate expert list|show|check|train`"""
 
 from __future__ import annotations
 
@@ -37,6 +37,47 @@ def expert(argv: list[str]) -> int:
         """
         source = announced(spec) if measure else load_expert(spec)
         report(_expert_facts(source), as_json=json)
+        return 0
+
+    def check(
+        spec: tyro.conf.Positional[str],
+        /,
+        episodes: int = 8,
+        probes: int = 0,
+        seed: int = 30_000,
+        json: bool = False,
+    ) -> int:
+        """Whether an expert's own critic knows the task: what AggreVaTeD learns from.
+
+        Args:
+            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder
+            episodes: of the expert, whose discounted returns are compared with the critic's values
+            probes: states in which a random action and the expert's are both played on to the end, too
+            seed: of the episodes
+            json: print JSON
+        """
+        from imitate.oracle_check import check_oracle
+        from imitate.oracles import oracle_for
+
+        source = announced(spec)
+        if source.oracle is None or not source.runnable:
+            choice = oracle_for(source)
+            report(
+                {"expert": source.source, "oracle": choice.kind, "verdict": choice.describe()}, as_json=json
+            )
+            return 0
+        found = check_oracle(
+            source.oracle,
+            source,
+            source.env_id,
+            env_kwargs=source.env_kwargs,
+            episodes=episodes,
+            probes=probes,
+            seed=seed,
+            source=source.source,
+        )
+        facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
+        report(facts | found.to_json(), as_json=json)
         return 0
 
     def train_expert(
@@ -83,7 +124,9 @@ def expert(argv: list[str]) -> int:
         print(f"imitate: wrote {written}", file=sys.stderr)
         return 0
 
-    return subcommand({"list": list_experts, "show": show, "train": train_expert}, argv, "expert")
+    return subcommand(
+        {"list": list_experts, "show": show, "check": check, "train": train_expert}, argv, "expert"
+    )
 
 
 def _expert_facts(source: Expert) -> dict[str, Any]:
@@ -96,6 +139,7 @@ def _expert_facts(source: Expert) -> dict[str, Any]:
         "sha256": source.sha256,
         "revision": source.revision,
         "normalised": source.normalisation is not None,
+        "gamma": source.gamma,
         "q_star": None if source.oracle is None else type(source.oracle).__name__,
         "published_return": source.published_return,
         "measured_return": None if measured is None else dataclasses.asdict(measured),
