@@ -41,7 +41,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
     def __init__(
         self,
         *,
-        size: int = 52,
+        size: int = 36,
         frame_skip: int = 4,
         physics_steps: int = 500,
         render_mode: str | None = None,
