@@ -33,8 +33,18 @@ from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.trajectory import Array, Policy
+from imitate.estimators import (
+    clipped_ratio_loss,
+    exact_loss,
+    imitation_loss,
+    normalised,
+    score_loss,
+    target_actions,
+)
 from imitate.experts.q_star import QOracle
 from imitate.fqe import FittedQ
+from imitate.gate import measure_gate
+from imitate.mixture import Mixture, Per
 from imitate.natural_gradient import NaturalGradient, kl_divergence
 from imitate.networks import ActorPolicy, Categorical, Gaussian, seeded
 from imitate.rl.rollout import Rollout, Sampler
@@ -42,7 +52,6 @@ from imitate.rl.rollout import Rollout, Sampler
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states that the critic is judged on, anew in each iteration
-_RANDOM = 8  # random actions at each of them
 _ASKED = 8  # minibatches of the critic
 _STEPS: tuple[Any, ...] = ("obs", "actions", "rewards", "next_obs", "terminated", "truncated")
 
@@ -63,7 +72,7 @@ class AggreVaTeDConfig:
     """What the schedule's name says; `inverse` has none."""
     alpha_floor: float = 0.3
     """The expert's share stays above."""
-    alpha_per: Literal["step", "segment", "episode"] = "segment"
+    alpha_per: Per = "segment"
     """Who acts is drawn anew at every step, with `switch_probability` at a step, or for whole episodes."""
     switch_probability: float = 0.05
     """Of drawing anew who acts, at a step; for segments."""
@@ -101,10 +110,11 @@ class AggreVaTeDConfig:
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
     """Adam's step size at the start; it goes down linearly to a twentieth at total_steps."""
-    critic: Literal["auto", "own", "fqe"] = "auto"
-    """Whose values: the expert's own critic, or one that is learned along the way by fitted Q evaluation."""
-    critic_updates: int = 600
-    """Gradient steps of a critic that is learned along the way (fitted Q evaluation), after each roll-in."""
+    oracle: Literal["auto", "critic", "fqe", "td", "monte-carlo"] = "auto"
+    """Where the expert's values come from: its own critic; one that is learned along the way, by fitted Q evaluation;
+    differences of its V, with `executed` only; playing on with it. auto: its critic, or fqe where it has none."""
+    fqe_updates: int = 600
+    """Gradient steps of a critic that is learned along the way, after each roll-in."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
@@ -117,57 +127,9 @@ class AggreVaTeDConfig:
             self, 1, math.inf, "total_steps", "iterations", "updates_per_iteration", "batch_size", "samples"
         )
         check_range(
-            self, 0, math.inf, "learning_rate", "beta", "delta", "ent_coef", "kl_limit", "critic_updates"
+            self, 0, math.inf, "learning_rate", "beta", "delta", "ent_coef", "kl_limit", "fqe_updates"
         )
         check_range(self, 0, 1, "alpha_rate", "alpha_floor", "switch_probability", "gate", "ema")
-
-
-def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Tensor:
-    """Values of any shape, as `AggreVaTeDConfig.normalisation` says; `baseline` is their mean under the policy."""
-    match how:
-        case "minmax":
-            low, high = q.detach().min(), q.detach().max()
-            return (q - low) / (high - low).clamp(min=1e-8)
-        case "standardise":
-            return (q - q.detach().mean()) / q.detach().std(correction=0).clamp(min=1e-8)
-        case "baseline":
-            return q - baseline
-        case "gap":
-            return (q - baseline) / gap
-        case _:
-            return q
-
-
-def exact_loss(logits: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) -E_{a ~ pi}[A(s, a)] from logits and advantages (B, A). Advantages take no gradient."""
-    return -(logits.softmax(-1) * advantages.detach()).sum(-1)
-
-
-def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) from k samples (k, B): its gradient is that of -E_{a ~ pi}[A(s, a)] in expectation."""
-    return -(log_probs * advantages.detach()).mean(0)
-
-
-def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
-    """Actions (B, D) in [-1, 1] that are better than the expert's (B, D).
-
-    gradients  (H, B, D) of each critic's advantage, in units of its gap between the expert's actions and random ones
-
-    Without bounds it is the action a that minimises -A(a) + beta * mean (a - expert)^2 for a linear A. Dimensions about
-    which the critics disagree in sign stay the expert's; no step is longer than delta, root mean square.
-    """
-    agreed = (gradients.sign().sum(0).abs() == len(gradients)).float()
-    step = gradients.mean(0) * agreed * (expert.shape[-1] / (2 * max(beta, 1e-6)))
-    length = step.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-8)
-    return (expert + step * (delta / length).clamp(max=1.0)).clamp(-1.0, 1.0)
-
-
-def imitation_loss(distribution: Categorical | Gaussian, expert: Tensor) -> Tensor:
-    """(B,) cross-entropy of the expert's actions, indices from 0; of continuous ones (B, D) in [-1, 1] the mean
-    squared error of the policy's mode."""
-    if isinstance(distribution, Categorical):
-        return -distribution.log_prob(expert)
-    return (distribution.mean.tanh() - expert).square().mean(-1)
 
 
 class AggreVaTeD:
@@ -226,6 +188,9 @@ class AggreVaTeD:
         self.iteration = 0
         self.expert_queries = 0
         self.sampler = Sampler(envs, seed)
+        self.mixture = Mixture(
+            self._ask, self.actor.act, envs.num_envs, config.alpha_per, config.switch_probability
+        )
         self._reseed()
 
     @property
@@ -239,40 +204,24 @@ class AggreVaTeD:
     def step(self) -> dict[str, float]:
         """One iteration: roll in, label, aggregate, fit the critic if it is learned, train."""
         config, num_envs = self.config, self.sampler.envs.num_envs
-        self._alpha = max(
-            mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration), config.alpha_floor
-        )
+        alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
+        self.mixture.begin(max(alpha, config.alpha_floor))
         num_steps = max(config.total_steps // config.iterations // num_envs, 1)
-        self._turns: list[Array] = []
-        rollout = self.sampler.collect(self._choose, num_steps)
+        rollout = self.sampler.collect(self.mixture, num_steps)
         labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
         self.expert_queries += len(labels)
         for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
             self.store.append(segment)
-        if (
-            self.iteration == 0
-        ):  # fixed from here, so that neither policy nor critic is shifted under training
+        if self.iteration == 0:  # and never again: policy and critic keep the inputs that they learn on
             for policy in (self.actor, self.policy):
                 policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        metrics = {"alpha": self._alpha, "agreement": self._agreement(rollout.flat_obs, labels)}
+        metrics = {"alpha": self.mixture.alpha, "agreement": self._agreement(rollout.flat_obs, labels)}
         if isinstance(self.oracle, FittedQ):
-            metrics["critic_loss"] = self._fit(self.oracle)
+            metrics["fqe_loss"] = self._fit(self.oracle)
         metrics |= self._probe()
         metrics |= self._train(rollout, labels)
         self.iteration += 1
         return metrics | self.sampler.pop_episodes()
-
-    def _choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
-        switch = {"step": 1.0, "segment": self.config.switch_probability, "episode": 0.0}[
-            self.config.alpha_per
-        ]
-        redrawn = begun | (self.rng.random(len(begun)) < switch)
-        self._experts_turn = np.where(redrawn, self.rng.random(len(begun)) < self._alpha, self._experts_turn)
-        actions = self.actor.act(obs)
-        if self._experts_turn.any():
-            actions[self._experts_turn] = self._ask(obs[self._experts_turn])
-        self._turns.append(self._experts_turn)
-        return actions, actions
 
     def _batches(self, count: int, size: int, fields: tuple[Any, ...]) -> Iterator[tuple[Tensor, ...]]:
         return itertools.islice(self._endless(size, fields), count)
@@ -288,7 +237,7 @@ class AggreVaTeD:
         if self.iteration == 0:
             critic.observe(self.store.reader().transitions())
         size, loss = critic.config.batch_size, torch.zeros(())
-        for batch in itertools.islice(self._critic_batches(size), self.config.critic_updates):
+        for batch in itertools.islice(self._critic_batches(size), self.config.fqe_updates):
             loss = critic.update(batch)
         return float(loss)
 
@@ -302,32 +251,18 @@ class AggreVaTeD:
 
     @torch.no_grad()
     def _probe(self) -> dict[str, float]:
-        """Judge the critic on states of the store: the gap of each of its heads between the expert's actions and
-        random ones, and in how many states it tells them apart."""
+        """Judge the critic, and the learner by it, on states of the store."""
         ((obs, labels),) = self._batches(1, _PROBED, ("obs", "labels"))
-        expert = self.oracle.heads(obs, labels)  # (H, B)
-        drawn = [self._random_actions(len(obs)) for _ in range(_RANDOM)]
-        random = torch.stack([self.oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
-        self._gap = (expert - random).abs().mean((0, 2)).clamp(min=1e-8)  # (H,)
-        openness = float((expert > random.mean(0)).float().mean())
-        self._open = openness >= self.config.gate
-        prepared = self.actor.encoder.prepare(obs)
-        learner = self.oracle.heads(obs, self.actor.to_env(self.actor(prepared).mode()))
-        advantage = ((learner - expert).mean(1) / self._gap).mean()
-        values = {"q_expert": expert.mean(), "q_learner": learner.mean(), "advantage": advantage}
-        return {name: float(value) for name, value in values.items()} | {
-            "gate": openness,
-            "gap": float(self._gap.mean()),
+        gate = measure_gate(self.oracle, obs, labels, self.action_space, self.rng)
+        self._gap, self._open = gate.gap, gate.openness >= self.config.gate
+        own = self.actor.to_env(self.actor(self.actor.encoder.prepare(obs)).mode())
+        expert, learner = self.oracle.heads(obs, labels), self.oracle.heads(obs, own)  # (H, B)
+        return {
+            "q_expert": float(expert.mean()),
+            "q_learner": float(learner.mean()),
+            "advantage": float(((learner - expert).mean(1) / gate.gap).mean()),
+            "gate": gate.openness,
         }
-
-    def _random_actions(self, count: int) -> Tensor:
-        space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            drawn = self.rng.integers(space.start, space.start + space.n, count)
-        else:
-            assert isinstance(space, spaces.Box)
-            drawn = self.rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype)
-        return torch.from_numpy(drawn).to(self.device)
 
     def _train(self, rollout: Rollout, labels: Array) -> dict[str, float]:
         remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.05)
@@ -395,7 +330,7 @@ class AggreVaTeD:
             log_probs = distribution.log_prob(raw)
             if self.config.importance == "none":
                 return -log_probs * advantages
-            return executed.clipped_ratio_loss(log_probs, old_log_probs, advantages)
+            return clipped_ratio_loss(log_probs, old_log_probs, advantages)
         if self.estimator == "reparameterised":
             return -self._normalised(self._q(obs, distribution.sample(self.generator)), 0.0)
         if self.estimator == "score":
@@ -422,7 +357,7 @@ class AggreVaTeD:
 
     def _executed(self, rollout: Rollout, labels: Array) -> Iterator[tuple[Tensor, ...]]:
         """Minibatches of this iteration's own steps; ratios exist for the learner's actions only."""
-        steps = executed.transitions(rollout, labels)
+        steps = executed.transitions(rollout, labels.reshape(rollout.actions.shape))
         if self.value is not None:
             baseline = self.value.fit(rollout, self.oracle.gamma, self.oracle.reward_scale, self.rng)
             advantages = self.oracle.q(steps.obs, steps.actions).detach() - baseline
@@ -432,7 +367,7 @@ class AggreVaTeD:
                 drawn = [distribution.sample(self.generator) for _ in range(self.config.samples)]
                 baseline = torch.stack([self._q(steps.obs, raw) for raw in drawn]).mean(0)
                 advantages = self._normalised(self.oracle.q(steps.obs, steps.actions), baseline)
-        experts = torch.from_numpy(np.concatenate(self._turns))
+        experts = torch.from_numpy(executed.by_environment(self.mixture.turns))
         rows = (
             torch.arange(len(steps)) if self.config.importance == "none" else (~experts).nonzero().squeeze(1)
         )
@@ -454,7 +389,7 @@ class AggreVaTeD:
         self.rng = np.random.default_rng(seed)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
-        self._experts_turn = np.zeros(self.sampler.envs.num_envs, bool)
+        self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:

@@ -18,26 +18,26 @@ from imitate.networks import ActorPolicy, ValueNet, seeded
 from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout
 
-__all__ = ["LearnersValue", "clipped_ratio_loss", "minibatches", "transitions"]
+__all__ = ["LearnersValue", "by_environment", "minibatches", "transitions"]
 
-_CLIP = 0.2
 _EDGE = 1 - 1e-4  # of tanh's range: an action at the bound has no finite raw action
 
 
-def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) of actions that an older policy executed: PPO's (arXiv:1707.06347, eq. 7)."""
-    ratio = (log_probs - old_log_probs).exp()
-    return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)
-
-
 def transitions(rollout: Rollout, labels: Array) -> Transitions:
-    """The steps of a rollout (T * N, ...), time first, as tensors."""
+    """The steps of a rollout (N * T, ...), one environment after the other, the last of each flagged as an end.
+    `labels` (T, N, *action_shape) are the expert's actions."""
     next_obs = np.concatenate([rollout.obs[1:], rollout.last_obs[None]])
     if len(rollout.ends):
         next_obs[tuple(rollout.ends.T)] = rollout.end_obs
-    rows = (rollout.obs, rollout.actions, rollout.rewards, next_obs, rollout.terminated, rollout.truncated)
-    flat = [torch.from_numpy(array.reshape(-1, *array.shape[2:])) for array in rows]
-    return Transitions(*flat, expert_actions=torch.from_numpy(labels))
+    cut = rollout.truncated.copy()
+    cut[-1] = ~rollout.terminated[-1]
+    rows = (rollout.obs, rollout.actions, rollout.rewards, next_obs, rollout.terminated, cut, labels)
+    return Transitions(*(torch.from_numpy(by_environment(array)) for array in rows))
+
+
+def by_environment(array: Array) -> Array:
+    """(T, N, ...) to (N * T, ...)"""
+    return array.swapaxes(0, 1).reshape(-1, *array.shape[2:])
 
 
 @torch.no_grad()
@@ -73,7 +73,8 @@ class LearnersValue(nn.Module):
         self.optimizer = Adam(self.net.parameters(), 1e-3)
 
     def fit(self, rollout: Rollout, gamma: float, reward_scale: float, rng: np.random.Generator) -> Tensor:
-        """Values (T * N,) of the rollout's states before they are fitted to its returns, as PPO takes them."""
+        """Values (N * T,) of the rollout's states, environment by environment, before they are fitted to its returns,
+        as PPO takes them."""
         device = self.net.output.weight.device
 
         @torch.no_grad()
@@ -90,4 +91,4 @@ class LearnersValue(nn.Module):
             for some in np.array_split(rng.permutation(len(targets)), max(len(targets) // 256, 1)):
                 rows = torch.from_numpy(some).to(device)
                 self.optimizer.step(F.mse_loss(self.net(prepared[rows]), targets[rows]))
-        return torch.from_numpy(values.reshape(-1)).to(device)
+        return torch.from_numpy(by_environment(values)).to(device)

@@ -23,7 +23,7 @@ from imitate.datasets.errors import InputError, check_range, did_you_mean
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
-from imitate.envs import BACKENDS, make_vec, resolve_backend
+from imitate.envs import BACKENDS, envpool, make_vec, resolve_backend
 from imitate.evaluate import VALIDATION_SEED, evaluate
 from imitate.experts import Expert, load_expert
 from imitate.fqe import FittedQ, FQEConfig
@@ -190,7 +190,7 @@ def execute(
             handed["expert"] = load_expert(experiment.expert)
             check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
         if "oracle" in algorithm.needs:
-            handed["oracle"] = _oracle(handed["expert"], experiment, config.critic)
+            handed["oracle"] = _oracle(handed["expert"], experiment, config.oracle)
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
         if "store" in algorithm.needs:
@@ -308,7 +308,8 @@ def _shape(space: Any) -> str:
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages that results depend on."""
-    packages = ("imitate-rl", "torch", "gymnasium", "numpy", "stable-baselines3")
+    packages = ["imitate-rl", "torch", "gymnasium", "numpy", "stable-baselines3", "ale-py"]
+    packages += ["envpool"] if envpool.installed() else []
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
 
 

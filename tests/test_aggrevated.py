@@ -16,21 +16,14 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated import (
-    AggreVaTeD,
-    AggreVaTeDConfig,
-    exact_loss,
-    normalised,
-    score_loss,
-    target_actions,
-)
+from imitate.aggrevated import AggreVaTeD, AggreVaTeDConfig
 from imitate.datasets.environments import SyncVecEnv, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Array
+from imitate.estimators import clipped_ratio_loss, exact_loss, normalised, score_loss, target_actions
 from imitate.evaluate import evaluate
-from imitate.executed import clipped_ratio_loss
 from imitate.experts import load_expert
 from imitate.fqe import FittedQ, FQEConfig
 from imitate.networks import Categorical, Gaussian
@@ -263,7 +256,7 @@ def test_who_acts_is_drawn_by_step_by_segment_or_by_episode(tmp_path: Path, per:
         switch_probability=0.1, updates_per_iteration=1, **fields,
     ) as learner:  # fmt: skip
         learner.step()
-        turns = np.stack(learner._turns)
+        turns = learner.mixture.turns
     assert turns.mean() == pytest.approx(0.5, abs=0.12 if per == "episode" else 0.06)
     # Segments may also change at the ends of the episodes, every 30 steps.
     expected = changes + (0.5 - changes) / 30 if per == "segment" else changes
@@ -373,5 +366,5 @@ def test_cartpole_within_800_steps_from_the_experts_own_critic(tmp_path: Path) -
 def test_cartpole_within_800_steps_from_a_critic_learned_along_the_way(tmp_path: Path) -> None:
     expert = load_expert("CartPole-v1:ppo")
     critic = FittedQ(expert.observation_space, expert.action_space, FQEConfig(), seed=0)
-    learner = trained(tmp_path, "CartPole-v1", expert, critic, critic_updates=100, **CARTPOLE)
+    learner = trained(tmp_path, "CartPole-v1", expert, critic, fqe_updates=100, **CARTPOLE)
     assert evaluate(learner.policy, "CartPole-v1", episodes=10).mean >= 450
