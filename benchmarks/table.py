@@ -39,6 +39,9 @@ DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --ou
 GAIL = (BC[0], "imitate train gail --env {env} --demos demos.h5 --seed {seed} --out run")
 
 
+AGGREVATED = ("imitate train aggrevated --env {env} --expert {expert} --seed {seed} --out run",)
+
+
 def rl(algorithm: str) -> tuple[str, ...]:
     return (f"imitate train {algorithm} --env {{env}} --seed {{seed}} --out run",)
 
@@ -50,6 +53,8 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "a2c-cartpole": ("CartPole-v1", None, rl("a2c"), 0),
     "reinforce-cartpole": ("CartPole-v1", None, rl("reinforce"), 0),
     "dqn-cartpole": ("CartPole-v1", None, rl("dqn"), 0),
+    "dqn-lunarlander": ("LunarLander-v3", None, rl("dqn"), 0),
+    "dqn-pixel-cartpole": ("imitate/PixelCartPole-v0", None, rl("dqn"), 0),
     "bc-pendulum-50-episodes": ("Pendulum-v1", "Pendulum-v1", BC, 50),
     "dagger-pendulum": ("Pendulum-v1", "Pendulum-v1", DAGGER, 0),
     "bc-lunarlander-dqn-50-episodes": ("LunarLander-v3", "LunarLander-v3", BC, 50),
@@ -71,6 +76,42 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "rpo-pendulum": ("Pendulum-v1", None, rl("rpo"), 0),
     "bullet-cartpole-reinforce": ("imitate/BulletCartPole-v0", None, rl("reinforce"), 0),
     "balancing-plate-dqn": ("imitate/BalancingPlate-v0", None, rl("dqn"), 0),
+    "aggrevated-cartpole-dqn": ("CartPole-v1", "zoo:dqn/CartPole-v1", AGGREVATED, 0),
+    "aggrevated-cartpole-ppo": ("CartPole-v1", "zoo:ppo/CartPole-v1", AGGREVATED, 0),
+    "aggrevated-acrobot-dqn": ("Acrobot-v1", "zoo:dqn/Acrobot-v1", AGGREVATED, 0),
+    "aggrevated-acrobot-ppo": ("Acrobot-v1", "zoo:ppo/Acrobot-v1", AGGREVATED, 0),
+    "aggrevated-lunarlander-dqn": ("LunarLander-v3", "zoo:dqn/LunarLander-v2", AGGREVATED, 0),
+    "aggrevated-lunarlander-ppo": ("LunarLander-v3", "zoo:ppo/LunarLander-v2", AGGREVATED, 0),
+    "aggrevated-bipedalwalker-ppo": ("BipedalWalker-v3", "zoo:ppo/BipedalWalker-v3", AGGREVATED, 0),
+    "dagger-bipedalwalker-ppo": ("BipedalWalker-v3", "zoo:ppo/BipedalWalker-v3", DAGGER, 0),
+    "aggrevated-bipedalwalker-a2c": ("BipedalWalker-v3", "zoo:a2c/BipedalWalker-v3", AGGREVATED, 0),
+    "aggrevated-bipedalwalker-tqc": ("BipedalWalker-v3", "BipedalWalker-v3", AGGREVATED, 0),
+    "aggrevated-pendulum-sac": ("Pendulum-v1", "zoo:sac/Pendulum-v1", AGGREVATED, 0),
+    "dagger-pendulum-sac": ("Pendulum-v1", "zoo:sac/Pendulum-v1", DAGGER, 0),
+    "aggrevated-lunarlandercontinuous-ddpg": (
+        "LunarLanderContinuous-v3",
+        "zoo:ddpg/LunarLanderContinuous-v2",
+        AGGREVATED,
+        0,
+    ),
+    "dagger-lunarlandercontinuous-ddpg": (
+        "LunarLanderContinuous-v3",
+        "zoo:ddpg/LunarLanderContinuous-v2",
+        DAGGER,
+        0,
+    ),
+    "aggrevated-mountaincarcontinuous-sac": (
+        "MountainCarContinuous-v0",
+        "zoo:sac/MountainCarContinuous-v0",
+        AGGREVATED,
+        0,
+    ),
+    "aggrevated-bipedalwalkerhardcore-ppo": (
+        "BipedalWalkerHardcore-v3",
+        "zoo:ppo/BipedalWalkerHardcore-v3",
+        AGGREVATED,
+        0,
+    ),
 }
 
 

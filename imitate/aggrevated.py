@@ -15,7 +15,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -70,8 +70,8 @@ class AggreVaTeDConfig:
     """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
     alpha_rate: float = 0.9
     """What the schedule's name says; `inverse` has none."""
-    alpha_floor: float = 0.3
-    """The expert's share stays above."""
+    alpha_floor: float | None = None
+    """The expert's share goes no lower; by default 0.3, and 0 where actions are discrete."""
     alpha_per: Per = "segment"
     """Who acts is drawn anew at every step, with `switch_probability` at a step, or for whole episodes."""
     switch_probability: float = 0.05
@@ -91,8 +91,8 @@ class AggreVaTeDConfig:
     """Actions drawn in each state by `score`."""
     importance: Literal["none", "ratio"] = "ratio"
     """Of `executed`: -log pi of whoever acted, or the clipped ratio to the policy that acted, as PPO's."""
-    beta: float = 1.0
-    """Weight of the imitation term (DAgger's loss)."""
+    beta: float | None = None
+    """Weight of the imitation term (DAgger's loss); by default 1, and 0.1 where actions are discrete."""
     delta: float = 0.5
     """Largest distance of a `target` from the expert's action, root mean square, in units of half the action range."""
     gate: float = 2 / 3
@@ -126,10 +126,17 @@ class AggreVaTeDConfig:
         check_range(
             self, 1, math.inf, "total_steps", "iterations", "updates_per_iteration", "batch_size", "samples"
         )
-        check_range(
-            self, 0, math.inf, "learning_rate", "beta", "delta", "ent_coef", "kl_limit", "fqe_updates"
-        )
-        check_range(self, 0, 1, "alpha_rate", "alpha_floor", "switch_probability", "gate", "ema")
+        check_range(self, 0, math.inf, "learning_rate", "delta", "ent_coef", "kl_limit", "fqe_updates")
+        check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate", "ema")
+
+    def completed(self, *, discrete: bool) -> AggreVaTeDConfig:
+        """What depends on the kind of actions filled in."""
+        beta = self.beta if self.beta is not None else 0.1 if discrete else 1.0
+        floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
+        continuous = "target" if beta else "reparameterised"
+        best: Any = "exact" if discrete else continuous
+        estimator = best if self.estimator == "auto" else self.estimator
+        return replace(self, beta=beta, alpha_floor=floor, estimator=estimator)
 
 
 class AggreVaTeD:
@@ -147,14 +154,13 @@ class AggreVaTeD:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config, self.store, self.oracle = config, store, oracle
+        self.store, self.oracle = store, oracle
         self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
         self.seed, self.device = seed, torch.device(device)
         self.action_space = envs.single_action_space
         discrete = isinstance(self.action_space, spaces.Discrete)
-        continuous = "target" if config.beta else "reparameterised"
-        best = "exact" if discrete else continuous
-        self.estimator = best if config.estimator == "auto" else config.estimator
+        self.config = config = config.completed(discrete=discrete)
+        self.estimator = config.estimator
         if self.estimator in (("target", "reparameterised") if discrete else ("exact", "regression")):
             raise InputError(
                 f"estimator {self.estimator!r} does not fit action space {self.action_space}: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import platform
 import tomllib
@@ -26,8 +27,8 @@ from imitate.datasets.schema import DemoInfo
 from imitate.envs import BACKENDS, envpool, make_vec, resolve_backend
 from imitate.evaluate import VALIDATION_SEED, evaluate
 from imitate.experts import Expert, load_expert
-from imitate.fqe import FittedQ, FQEConfig
 from imitate.networks import ActorPolicy
+from imitate.oracles import oracle_for
 from imitate.policy import load_policy
 from imitate.run import CHECKPOINT, Progress, train
 
@@ -41,6 +42,8 @@ __all__ = [
     "variant_settings",
     "versions",
 ]
+
+logger = logging.getLogger(__name__)
 
 # What a preset may say of the run, beside the algorithm's hyperparameters.
 RUN_FIELDS = (
@@ -190,7 +193,15 @@ def execute(
             handed["expert"] = load_expert(experiment.expert)
             check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
         if "oracle" in algorithm.needs:
-            handed["oracle"] = _oracle(handed["expert"], experiment, config.oracle)
+            choice = oracle_for(
+                handed["expert"],
+                kind=config.oracle,
+                num_envs=experiment.num_envs,
+                seed=experiment.seed,
+                device=experiment.device,
+            )
+            logger.info("%s", choice.describe())
+            handed["oracle"] = choice.oracle
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
         if "store" in algorithm.needs:
@@ -221,15 +232,6 @@ def execute(
             resume=resume,
             progress=progress,
         )
-
-
-def _oracle(expert: Expert, experiment: Experiment, critic: str) -> Any:
-    if expert.oracle is not None and critic in ("auto", "own"):
-        return expert.oracle
-    if critic == "own":
-        raise InputError(f"{experiment.expert} brings no critic: give --critic fqe, which learns one")
-    spaces = expert.observation_space, expert.action_space
-    return FittedQ(*spaces, FQEConfig(), seed=experiment.seed, device=experiment.device)
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
