@@ -14,6 +14,7 @@ from gymnasium import spaces
 from imitate.checkpoint import load_state, save_state
 from imitate.datasets.environments import SyncVecEnv, make_env
 from imitate.datasets.errors import InputError
+from imitate.envs import make_vec
 from imitate.evaluate import evaluate
 from imitate.networks import ActorPolicy
 from imitate.policy import load_policy, save_policy
@@ -147,6 +148,34 @@ def test_a_state_that_was_saved_goes_on_in_the_same_bytes(
     assert first.env_steps == second.env_steps == 800
     # A replay of pixels is collected anew: of both iterations the rounds with fewer than 350 steps do not learn.
     assert second.updates == 2 * (2 * (50 - 43) if env_id == "Shades-v0" else 2 * 50 - 24)
+
+
+def test_atari_learns_from_lives_and_goes_on_with_an_empty_replay() -> None:
+    def game() -> DQN:
+        envs = make_vec("ALE/Breakout-v5", 2, episodic_life=True, clip_rewards=True)
+        config = DQNConfig(
+            rounds_per_iteration=60, num_updates=1, batch_size=4, replay_size=1_000, learning_starts=110
+        )
+        return DQN(config, envs=envs, seed=0)
+
+    first, second = game(), game()
+    first.step()
+    assert first.updates == 60 - 54
+    replay = first.replay
+    assert replay.frames.shape == (1_000, 84, 84)
+    # 60 steps of 2 games are some lives: each brought the three older frames of its first stack along.
+    lives = int(replay.terminated.sum())
+    assert lives > 0
+    assert replay.written.sum() == 2 * 4 + 120 + 4 * lives
+    state = first.state_dict()
+    assert state["replay"] == {}
+    for run in (second, first):
+        run.load_state_dict(state)
+        assert len(run.replay) == 0
+        run.step()
+    assert torch.equal(weights(first), weights(second))
+    for run in (first, second):
+        run.sampler.envs.close()
 
 
 def test_what_it_cannot_do_is_refused() -> None:
