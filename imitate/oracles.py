@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -85,8 +87,8 @@ def oracle_for(
         case "monte-carlo":
             if not expert.runnable:
                 raise _lacking(expert, taken, f"is for {expert.env_id}, which can't be run here")
-            envs = SyncVecEnv([lambda: make_env(expert.env_id, expert.env_kwargs)] * num_envs)
-            oracle = MonteCarlo(expert, envs, gamma=gamma)
+            make = partial(make_env, expert.env_id, expert.env_kwargs)
+            oracle = MonteCarlo(expert, lambda: SyncVecEnv([make] * num_envs), gamma=gamma)
             reason = f"returns of playing on with the expert, discount {gamma:g}"
         case _:
             raise InputError(f"oracle {kind!r} is unknown: take auto, {', '.join(KINDS)}")
@@ -141,7 +143,8 @@ class MonteCarlo:
     take some action, and let the expert play on to the episode's end. For any expert; dear.
 
     An environment's state can't be copied safely, so a state is reached again by the episode's seed and its actions
-    up to there: `envs` must seed each episode (`SyncVecEnv`), and every step is counted, replayed ones included.
+    up to there, and every step is counted, replayed ones included. `make_envs` must give environments that seed each
+    episode (`SyncVecEnv`). New ones are made for every play: BipedalWalker, for one, remembers its earlier episodes.
 
     env_steps, expert_queries   what was spent so far
     """
@@ -149,9 +152,13 @@ class MonteCarlo:
     reward_scale = 1.0
 
     def __init__(
-        self, expert: Policy | Callable[[Array], Array], envs: VecEnv, *, gamma: float = 1.0
+        self,
+        expert: Policy | Callable[[Array], Array],
+        make_envs: Callable[[], VecEnv],
+        *,
+        gamma: float = 1.0,
     ) -> None:
-        self.gamma, self.envs = gamma, envs
+        self.gamma, self._make_envs = gamma, make_envs
         self.env_steps = self.expert_queries = 0
         self._expert = expert
 
@@ -165,8 +172,8 @@ class MonteCarlo:
         Raises InputError where the environment does not do the same again for the same seed and actions.
         """
         rows: list[tuple[Array, Array, Array, Array]] = []
-        for begin in range(0, len(seeds), self.envs.num_envs):
-            rows += self._visits(roll_in, seeds[begin : begin + self.envs.num_envs], rng)
+        while len(rows) < 2 * len(seeds):
+            rows += self._visits(roll_in, seeds[len(rows) // 2 :], rng)
         obs, actions, experts, returns = (
             torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
         )
@@ -182,12 +189,15 @@ class MonteCarlo:
     def _visits(
         self, roll_in: Chooser, seeds: Sequence[int], rng: np.random.Generator
     ) -> list[tuple[Array, Array, Array, Array]]:
-        rollout, episodes = whole_episodes(self.envs, roll_in, seeds), np.arange(len(seeds))
+        with closing(self._make_envs()) as envs:
+            seeds = seeds[: envs.num_envs]
+            rollout, episodes = whole_episodes(envs, roll_in, seeds), np.arange(len(seeds))
+            action_space = envs.single_action_space
         lengths = rollout.steps.sum(0)[episodes]
         self.env_steps += int(lengths.sum())
         times = np.array([rng.integers(length) for length in lengths.tolist()])
         obs = rollout.obs[times, episodes]
-        drawn = RandomPolicy(self.envs.single_action_space, int(rng.integers(2**31))).act(obs)
+        drawn = RandomPolicy(action_space, int(rng.integers(2**31))).act(obs)
         experts = self.ask(obs).astype(drawn.dtype)
         pairs = [
             (action, self._play_on(seeds, rollout.actions, times, action, obs)) for action in (drawn, experts)
@@ -199,30 +209,31 @@ class MonteCarlo:
     ) -> Array:
         """Discounted returns (N,) from `times` (N,) on: before, the actions `prefix` (T, N, ...) again; there, `first`
         (N, ...) in the state `expected`; then the expert's."""
-        obs, count = self.envs.reset(seeds)[: len(seeds)], len(seeds)
-        returns, discounts = np.zeros(count), np.ones(count)
-        for t in itertools.count():
-            running = self.envs.running[:count].copy()
-            if not running.any():
-                return returns
-            here, later = times == t, (times < t) & running
-            if not np.array_equal(obs[here], expected[here]):
-                raise InputError(
-                    "Monte-Carlo returns need an environment that does the same again for the same seed and actions, "
-                    "and this one does not: take another oracle"
-                )
-            actions = np.array(prefix[min(t, len(prefix) - 1), :count])
-            actions[here] = first[here]
-            if later.any():
-                actions[later] = self.ask(obs[later])
-            idle = self.envs.num_envs - count
-            step = self.envs.step(np.concatenate([actions, np.repeat(actions[:1], idle, 0)]))
-            self.env_steps += int(running.sum())
-            counted = here | later
-            returns[counted] += discounts[counted] * step.rewards[:count][counted]
-            discounts[counted] *= self.gamma
-            obs = step.obs[:count]
-        raise AssertionError("unreachable")
+        with closing(self._make_envs()) as envs:
+            obs, count = envs.reset(seeds)[: len(seeds)], len(seeds)
+            returns, discounts = np.zeros(count), np.ones(count)
+            for t in itertools.count():
+                running = envs.running[:count].copy()
+                if not running.any():
+                    break
+                here, later = times == t, (times < t) & running
+                if not np.array_equal(obs[here], expected[here]):
+                    raise InputError(
+                        "Monte-Carlo returns need an environment that does the same again for the same seed and "
+                        "actions, and this one does not: take another oracle"
+                    )
+                actions = np.array(prefix[min(t, len(prefix) - 1), :count])
+                actions[here] = first[here]
+                if later.any():
+                    actions[later] = self.ask(obs[later])
+                idle = envs.num_envs - count
+                step = envs.step(np.concatenate([actions, np.repeat(actions[:1], idle, 0)]))
+                self.env_steps += int(running.sum())
+                counted = here | later
+                returns[counted] += discounts[counted] * step.rewards[:count][counted]
+                discounts[counted] *= self.gamma
+                obs = step.obs[:count]
+        return returns
 
     def ask(self, obs: Array) -> Array:
         """The expert's deterministic actions, counted."""

@@ -47,7 +47,7 @@ def right(obs: np.ndarray) -> np.ndarray:
 
 
 def fitted(critic: FittedQ, data: Transitions, updates: int) -> None:
-    aggregate = Aggregate()
+    aggregate = Aggregate(gamma=critic.gamma)
     aggregate.add(data, right)
     critic.observe(data)
     for batch in aggregate.batches(updates, critic.config.batch_size, np.random.default_rng(0)):
@@ -105,7 +105,7 @@ def test_finds_the_slope_in_a_continuous_action() -> None:
     rewards = -((actions - obs) ** 2).squeeze(1)
     all_end = torch.ones(2000, dtype=torch.bool)
     data = steps(obs=obs, actions=actions, rewards=rewards, next_obs=obs, terminated=all_end)
-    aggregate = Aggregate()
+    aggregate = Aggregate(gamma=0.9)
     assert aggregate.add(data, lambda o: np.zeros_like(o)) == 2000
     critic.observe(data)
     for batch in aggregate.batches(600, 128, rng):
@@ -146,13 +146,33 @@ def test_aggregate_asks_the_expert_only_where_pieces_end() -> None:
         next_obs=torch.tensor([[1.0], [2.0], [6.0]]), expert_actions=torch.tensor([[0.0], [10.0], [50.0]]),
         terminated=[False, True, False], truncated=[False, False, True],
     )  # fmt: skip
-    aggregate = Aggregate()
+    aggregate = Aggregate(gamma=0.9)
     assert aggregate.add(data, ask) == 2
     assert_allclose(asked[0], [[2.0], [6.0]])
     assert_allclose(aggregate.columns["next_actions"], [[10.0], [20.0], [60.0]])
     assert_allclose(aggregate.columns["labels"], [[0.0], [10.0], [50.0]])
+    assert_allclose(aggregate.columns["discounts"], [0.9, 0.0, 0.9])
     aggregate.add(data, ask)
     assert len(aggregate) == 6
+
+
+def test_rewards_are_summed_as_long_as_the_expert_acts() -> None:
+    # Two pieces: of four steps, the third of which is not the expert's, and of two that end the task. gamma 1/2.
+    data = steps(
+        obs=torch.arange(6.0)[:, None], next_obs=torch.arange(1.0, 7.0)[:, None],
+        actions=[1, 1, 0, 1, 1, 1], expert_actions=[1] * 6, rewards=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
+        terminated=[False] * 5 + [True], truncated=[False] * 3 + [True, False, False],
+    )  # fmt: skip
+    aggregate = Aggregate(gamma=0.5, n_step=2)
+    aggregate.add(data, right)
+    columns = aggregate.columns
+    # 1 + 2/2 | 2, since the next action is not the expert's | 4 + 8/2 | 8, the piece's end | 16 + 32/2 | 32
+    assert_allclose(columns["rewards"], [2.0, 2.0, 8.0, 8.0, 32.0, 32.0])
+    assert_allclose(columns["next_obs"].squeeze(1), [2.0, 2.0, 4.0, 4.0, 6.0, 6.0])
+    assert_allclose(columns["discounts"], [0.25, 0.5, 0.25, 0.5, 0.0, 0.0])
+    longer = Aggregate(gamma=0.5, n_step=10)
+    longer.add(data, right)
+    assert_allclose(longer.columns["rewards"], columns["rewards"])
 
 
 def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
@@ -165,7 +185,7 @@ def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
     data = steps(
         obs=obs, actions=actions, rewards=obs[:, 0] * 3, next_obs=obs, terminated=ends, expert_actions=actions
     )
-    aggregate, through, stored = Aggregate(), fresh(0), fresh(0)
+    aggregate, through, stored = Aggregate(gamma=0.9), fresh(0), fresh(0)
     aggregate.add(data, lambda o: o[:, :1])
     for critic in (through, stored):
         critic.observe(data)

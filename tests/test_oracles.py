@@ -85,7 +85,7 @@ def staying_first(_obs: Array, begun: Array) -> tuple[Array, Array]:
 
 
 def test_monte_carlo_is_the_exact_cost_to_go() -> None:
-    oracle = MonteCarlo(GoesOn(), SyncVecEnv([Corridor] * 2))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 2))
     steps = oracle.collect(staying_first, [0, 1, 2, 3, 4], np.random.default_rng(0))
     assert len(steps) == 10
     obs, actions = steps.obs.squeeze(1), steps.actions
@@ -98,7 +98,7 @@ def test_monte_carlo_is_the_exact_cost_to_go() -> None:
 
 
 def test_monte_carlo_discounts_from_the_visited_state_on() -> None:
-    oracle = MonteCarlo(GoesOn(), SyncVecEnv([Corridor]), gamma=0.5)
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]), gamma=0.5)
     steps = oracle.collect(staying_first, list(range(12)), np.random.default_rng(0))
     remaining = 4 - steps.obs.squeeze(1) + (steps.actions == 0).float()
     assert_allclose(steps.rewards, -(1 - 0.5**remaining) / 0.5)
@@ -110,7 +110,7 @@ def test_monte_carlo_counts_every_step_and_query() -> None:
         actions = np.ones(len(obs), np.int64)
         return actions, actions
 
-    oracle = MonteCarlo(GoesOn(), SyncVecEnv([Corridor] * 3))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 3))
     steps = oracle.collect(going_on, [0], np.random.default_rng(0))
     # The roll-in from place 0 takes 4 steps; then twice 4 again, and one more where the drawn action was to stay.
     time, stayed = int(steps.obs[0]), int(steps.actions[0] == 0)
@@ -120,7 +120,7 @@ def test_monte_carlo_counts_every_step_and_query() -> None:
 
 
 def test_monte_carlo_refuses_an_environment_that_is_not_repeatable() -> None:
-    oracle = MonteCarlo(GoesOn(), SyncVecEnv([lambda: Corridor(restless=True)]))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([lambda: Corridor(restless=True)]))
     with pytest.raises(InputError, match="the same again"):
         oracle.collect(staying_first, list(range(6)), np.random.default_rng(0))
 
