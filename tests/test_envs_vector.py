@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 
 from imitate.datasets.environments import Step, VecEnv, episode_seeds, make_env
@@ -22,6 +24,7 @@ from imitate.envs import make_vec, resolve_backend
 from imitate.evaluate import play
 from imitate.experiment import Experiment
 from imitate.experts import load_expert
+from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.returns import discounted_returns, gae, n_step_returns
 from imitate.rl.rollout import Sampler
 
@@ -82,7 +85,9 @@ def test_envpool_agrees_where_the_state_follows_from_the_observation(env_id: str
         step = envs.step(actions)
         for n, row in enumerate(obs.astype(np.float64)):
             angles = [np.arctan2(row[i + 1], row[i]) for i in range(0, len(row) - 1, 2)]
-            state = {"Acrobot-v1": [*angles[:2], *row[4:]], "Pendulum-v1": [angles[0], row[-1]]}.get(env_id, row)
+            state = {"Acrobot-v1": [*angles[:2], *row[4:]], "Pendulum-v1": [angles[0], row[-1]]}.get(
+                env_id, row
+            )
             alone.unwrapped.state = np.array(state)  # type: ignore[attr-defined]
             successor, reward, terminated, _, _ = alone.unwrapped.step(actions[n])
             # Not where Pendulum is at its greatest speed: there EnvPool moves it before the speed is clipped, by
@@ -288,6 +293,22 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
         del data[name]
     path.write_text(json.dumps(data))
     assert Experiment.read(path) == replace(experiment, backend="gymnasium")  # as runs were before
+
+
+def test_a_checkpoint_goes_on_to_the_same_bytes(backend: str) -> None:
+    def learner() -> PPO:
+        envs = make_vec("CartPole-v1", 2, backend=backend)
+        return PPO(PPOConfig(num_steps=32, batch_size=32, num_epochs=1), envs=envs, seed=0)
+
+    first, second = learner(), learner()
+    first.step()
+    state = copy.deepcopy(first.state_dict())
+    for each in (first, second):
+        each.load_state_dict(state)
+        each.step()
+        each.sampler.envs.close()
+    for ours, theirs in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.slow
