@@ -294,10 +294,13 @@ class DQN:
 
     def _greedy(self, obs: Array) -> Array:
         """Indices of the actions of highest value (N,)."""
+        greedy: Array
         if self._act is not None and obs.dtype == np.float32:
-            return self._act(obs.reshape(len(obs), -1)).argmax(-1)
+            greedy = self._act(obs.reshape(len(obs), -1)).argmax(-1)
+            return greedy
         with torch.inference_mode():
-            return self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()  # type: ignore[no-any-return]
+            greedy = self._values(encode(self.policy, obs)).argmax(-1).cpu().numpy()
+        return greedy
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
