@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.adam import Adam
-from imitate.checkpoint import draw_seed
+from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.reader import DemoReader
@@ -58,8 +58,9 @@ _LEARNERS: dict[str, tuple[type[Any], type[Any]]] = {
     "a2c": (A2C, A2CConfig),
     "reinforce": (REINFORCE, REINFORCEConfig),
 }
+_STATEFUL = ("learner", "discriminator", "optimizer")
 _MEMORY = 10_000  # steps over which the learner's share of absorbed time is averaged
-_LEAST_SHARE = 0.05  # no end seen does not mean that there is none: log p stays finite
+_LEAST_SHARE = 0.01  # no end seen does not mean that there is none: log p stays finite
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ class GAILConfig:
     """Pairs of the expert, and as many of the learner, in a minibatch of the discriminator."""
     learning_rate: float = 1e-3
     """Adam's step size, of the discriminator."""
+    input_noise: float = 0.0
+    """Standard deviation of noise on the discriminator's inputs in training (standardised observations, actions in
+    units of half their range): without it what hardly overlaps is told apart too well to say what is nearer
+    (arXiv:1701.04862)."""
     gradient_penalty: float = 0.0
     """Weight of the penalty on gradients of the logit that are not of norm 1 (arXiv:1704.00028)."""
     spectral_norm: bool = False
@@ -101,7 +106,7 @@ class GAILConfig:
                 tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
                 object.__setattr__(self, name, config_class(**tuples))
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
-        check_range(self, 0, math.inf, "learning_rate", "gradient_penalty")
+        check_range(self, 0, math.inf, "learning_rate", "input_noise", "gradient_penalty")
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
         if self.absorbing and self.learner_config.gamma == 1:
@@ -147,7 +152,8 @@ class Discriminator(nn.Module):
 
 def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
     """Mean binary cross-entropy over logits (B,) and labels (B,) of 1 for the expert's pairs, 0 for the learner's."""
-    return F.binary_cross_entropy_with_logits(logits, is_expert)
+    loss: Tensor = F.binary_cross_entropy_with_logits(logits, is_expert)
+    return loss
 
 
 def gradient_penalty(
@@ -223,9 +229,8 @@ class GAIL:
         self.gamma: float = config.learner_config.gamma
         self.learner: OnPolicy = learner_class(config.learner_config, envs=envs, seed=seed, device=device)
         with seeded(draw_seed(seed, 1)):
-            self.discriminator = Discriminator(
-                envs.single_observation_space, envs.single_action_space, config
-            ).to(self.device)
+            discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
+        self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
         self.episodes = np.arange(len(demos)) if episodes is None else episodes
         self.pairs = None if config.demo_pairs is None else self._draw_pairs(config.demo_pairs)
@@ -275,6 +280,8 @@ class GAIL:
             both_obs = torch.cat([expert_obs, obs[index]])
             self.discriminator.encoder.observe(both_obs)
             pairs = self.discriminator.prepare(both_obs, torch.cat([labels, actions[index]]))
+            if self.config.input_noise:
+                pairs = self._noisy(pairs[0]), self._noisy(pairs[1])
             is_expert = torch.zeros(len(both_obs), device=self.device)
             is_expert[: len(expert_obs)] = 1.0
             logits = self.discriminator(*pairs)
@@ -290,37 +297,38 @@ class GAIL:
         names = ("discriminator_loss", "expert_accuracy", "learner_accuracy")
         return dict(zip(names, torch.stack(history).mean(0), strict=True))
 
+    def _noisy(self, x: Tensor) -> Tensor:
+        noise = torch.randn(x.shape, generator=self.generator, device=self.device)
+        scale = 255.0 if self.discriminator.encoder.is_image and x.dim() > 2 else 1.0
+        return x + self.config.input_noise * scale * noise
+
     @torch.no_grad()
     def _rewards(self, obs: Tensor, actions: Tensor, rollout: Rollout) -> tuple[Array, float]:
         """(B,) of the rollout's steps, and what a termination is worth beside."""
         logits = self.discriminator(*self.discriminator.prepare(obs, actions))
-        form = self.config.reward
         if not self.config.absorbing:
-            return reward_of(logits, form).cpu().numpy(), 0.0
+            return reward_of(logits, self.config.reward).cpu().numpy(), 0.0
         now = np.array([len(obs), rollout.terminated.sum()])
         self.clock = self.clock * max(0.0, 1 - len(obs) / _MEMORY) + now
-        learner_share = absorbed_share(*self.clock, self.gamma)
+        learner_share = absorbed_share(self.clock[0], self.clock[1], self.gamma)
         alive = math.log((1 - self.expert_share) / (1 - learner_share))
         absorbed = torch.tensor(math.log(self.expert_share / learner_share))
-        worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, form))
-        return reward_of(logits + alive, form).cpu().numpy(), worth
+        worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, self.config.reward))
+        return reward_of(logits + alive, self.config.reward).cpu().numpy(), worth
 
     def _draw_pairs(self, count: int) -> tuple[Tensor, ...]:
         rng = np.random.default_rng(draw_seed(self.seed, 2))
         pairs = next(self.demos.batches(count, rng, episodes=self.episodes))
         if len(pairs[0]) < count:
-            raise InputError(
-                f"{count} pairs were asked for, the demonstrations have {len(pairs[0])}: ask for fewer"
-            )
+            has = f"the demonstrations have {len(pairs[0])}"
+            raise InputError(f"{count} pairs were asked for, {has}: ask for fewer")
         return pairs
 
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         if self.pairs is not None:
             return itertools.repeat(self.pairs)
-        epochs = (
-            self.demos.batches(self.config.batch_size, self.rng, episodes=self.episodes)
-            for _ in itertools.count()
-        )
+        size = self.config.batch_size
+        epochs = (self.demos.batches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
         return itertools.chain.from_iterable(epochs)
 
     def _reseed(self) -> None:
@@ -330,18 +338,11 @@ class GAIL:
         self._expert = self._batches()
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "iteration": self.iteration,
-            "learner": self.learner.state_dict(),
-            "discriminator": self.discriminator.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "clock": self.clock.tolist(),
-        }
+        counts = {"iteration": self.iteration, "clock": self.clock.tolist()}
+        return counts | parts_state(self, *_STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes, and anew with the demonstrations: a checkpoint is a reset point."""
-        self.iteration = state["iteration"]
-        for name in ("learner", "discriminator", "optimizer"):
-            getattr(self, name).load_state_dict(state[name])
-        self.clock = np.array(state["clock"])
+        load_parts(self, state, *_STATEFUL)
+        self.iteration, self.clock = state["iteration"], np.array(state["clock"])
         self._reseed()

@@ -106,8 +106,8 @@ def test_spectral_norm_bounds_the_slope() -> None:
 
 def test_time_in_the_absorbing_state() -> None:
     assert absorbed_share(9, 1, gamma=0.9) == pytest.approx(0.5)  # .9 + .81 + ... = 9 steps' worth
-    assert absorbed_share(100, 0, gamma=0.9) == 0.05  # none was seen: not taken for impossible
-    assert absorbed_share(1, 1_000, gamma=0.9) == 0.95
+    assert absorbed_share(100, 0, gamma=0.9) == 0.01  # none was seen: not taken for impossible
+    assert absorbed_share(1, 1_000, gamma=0.9) == 0.99
 
 
 @pytest.fixture
@@ -200,6 +200,7 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
             {"learner": "a2c", "a2c": {"gamma": 0.5, "num_steps": 16, "learning_rate": 5e-3}},
         ),
         ("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}),
+        ("continuous", 12_000, {"ppo": IDENTITY, "input_noise": 0.2}),
         ("continuous", 12_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
         ("continuous", 12_000, {"ppo": IDENTITY | {"rpo_alpha": 0.1, "log_std_init": -0.5}} | SPECTRAL),
     ],
