@@ -8,7 +8,7 @@ the whole track between the edges where an episode ends.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -36,7 +36,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
     Raises InputError for a size that leaves nothing to see, or no steps.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 50}  # at frame_skip 1
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self.size, self.frame_skip, self.physics_steps = size, frame_skip, physics_steps
         check_range(self, 1, np.inf, "frame_skip", "physics_steps")
         self.render_mode = render_mode
-        self.metadata = self.metadata | {"render_fps": max(50 // frame_skip, 1)}
+        self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}  # type: ignore[misc]
         self.observation_space = spaces.Box(0, 255, (size, size), np.uint8)
         self.action_space = spaces.Discrete(2)
-        self._physics = CartPoleEnv()
+        self._physics: Any = CartPoleEnv()  # its methods have no types
         far_rows = size // 5
         self._scene = _Scene(size, size - far_rows, far_rows)
 
@@ -77,7 +77,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         truncated = not terminated and self._steps >= self.physics_steps
         return self._frame(), reward, terminated, truncated, {}
 
-    def render(self) -> Array | None:  # type: ignore[override]
+    def render(self) -> Array | None:
         """The frame as it is now, 8 times as large, in three equal colours: what is learned from, and no more."""
         if self.render_mode is None:
             return None
@@ -85,7 +85,6 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         return np.stack([grey] * 3, -1)
 
     def _frame(self) -> Array:
-        assert self._physics.state is not None
         x, _, angle, _ = self._physics.state
         return self._scene.draw(float(x), float(angle))
 

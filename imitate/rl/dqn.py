@@ -161,7 +161,7 @@ def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, 
         values = next_values.gather(-1, best).squeeze(-1)
     else:
         values = next_values.amax(-1)
-    return batch["returns"] + batch["discounts"] * values  # type: ignore[no-any-return]
+    return batch["returns"] + batch["discounts"] * values
 
 
 class DQN:

@@ -272,7 +272,9 @@ class PPO:
         """Log-probabilities and values (B,); of pixels in pieces, as their activations are a hundred times as large."""
         piece = 256 if self.policy.encoder.is_image else len(obs)
         columns: tuple[list[Tensor], list[Tensor]] = ([], [])
-        for some_obs, some_actions in zip(obs.split(piece), raw_actions.split(piece), strict=True):
+        for some_obs, some_actions in zip(
+            torch.split(obs, piece), torch.split(raw_actions, piece), strict=True
+        ):
             distribution, values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
             columns[0].append(distribution.log_prob(some_actions))
             columns[1].append(values)

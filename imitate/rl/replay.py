@@ -177,7 +177,8 @@ class Replay:
         if self.tree is not None:
             gone = slots[1:].ravel()
             self.tree.set(gone, np.zeros(len(gone)))
-        return slots[: len(frames)]
+        before: Array = slots[: len(frames)]
+        return before
 
     def _check_stacks(self, rollout: Rollout) -> None:
         going = ~rollout.done[0]
