@@ -8,7 +8,7 @@ the whole track between the edges where an episode ends.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,7 +36,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
     Raises InputError for a size that leaves nothing to see, or no steps.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 50}  # at frame_skip 1
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self.size, self.frame_skip, self.physics_steps = size, frame_skip, physics_steps
         check_range(self, 1, np.inf, "frame_skip", "physics_steps")
         self.render_mode = render_mode
-        self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}  # type: ignore[misc]
+        self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}
         self.observation_space = spaces.Box(0, 255, (size, size), np.uint8)
         self.action_space = spaces.Discrete(2)
         self._physics: Any = CartPoleEnv()  # its methods have no types
