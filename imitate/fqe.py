@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from imitate.adam import Adam
 from imitate.datasets.environments import check_supported
 from imitate.datasets.errors import InputError, check_range
+from imitate.datasets.rollout import RandomPolicy
 from imitate.datasets.trajectory import Array, Transitions
 from imitate.networks import Encoder, seeded
 from imitate.normalize import RunningMoments
@@ -43,16 +44,15 @@ class FQEConfig:
     since that is what is evaluated (arXiv:1606.02647 with a deterministic policy)."""
     batch_size: int = 256
     """Steps in a minibatch."""
-    updates_per_iteration: int = 600
-    """Gradient steps after each roll-in."""
     target: Literal["mean", "min"] = "mean"
     """Of the two target critics. This is evaluation, no maximum is taken, so there is little for `min` to correct."""
-    warm_start: bool = False
-    """Begin at the expert's V, for every action, where it has one. Measured on BipedalWalker: worse than fresh."""
+    warm_start: int = 0
+    """Gradient steps towards the expert's V, for every action, before the first one, where it has a V. Measured on
+    BipedalWalker: worse than a fresh start."""
 
     def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "n_step", "batch_size", "updates_per_iteration")
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 1, math.inf, "n_step", "batch_size")
+        check_range(self, 0, math.inf, "learning_rate", "warm_start")
         check_range(self, 0, 1, "tau", "gamma")
         if any(width < 1 for width in self.hidden):
             raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
@@ -61,6 +61,7 @@ class FQEConfig:
 class FittedQ(nn.Module):
     """Twin critics of the expert's policy: a `QOracle` that is learned online, by `update`.
 
+    value     the expert's V of raw observations (B, ...) in the environment's rewards, for a warm start
     moments   an encoder's statistics of observations, to be shared; else `observe` takes them from the first data
     gamma     the discount of the values; `reward_scale`: the environment's reward = the values' reward x this
 
@@ -68,6 +69,7 @@ class FittedQ(nn.Module):
     """
 
     reward_scale_: Tensor
+    observed: Tensor
     low: Tensor
     high: Tensor
 
@@ -78,12 +80,14 @@ class FittedQ(nn.Module):
         config: FQEConfig,
         *,
         seed: int,
+        value: Callable[[Tensor], Tensor] | None = None,
         moments: RunningMoments | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
         check_supported(observation_space, action_space)
-        self.config = config
+        self._action_space = action_space
+        self.config, self._value, self._seed = config, value, seed
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
         self.first_action = int(action_space.start) if isinstance(action_space, spaces.Discrete) else 0
         with seeded(seed):
@@ -132,16 +136,19 @@ class FittedQ(nn.Module):
         features = self.encoder(self.encoder.prepare(obs))
         return self.twins(features).mean(0)  # type: ignore[no-any-return]  # (B, A)
 
-    @torch.no_grad()
     def observe(self, steps: Transitions) -> None:
         """Take from the first data, steps in the order that they were taken in, what inputs and rewards are scaled
-        by; of later data only what is missing, since a critic's inputs must keep their meaning."""
-        if self._owns_moments and not self.observed:
-            self.encoder.observe(steps.obs)
-        cast(Tensor, self.observed).fill_(True)
-        if self.reward_scale_ == 1.0:
+        by, and the warm start; of later data only what is missing, since a critic's inputs must keep their meaning."""
+        if self.reward_scale == 1.0:
             spread = discounted_return_std(steps, self.gamma)
             self.reward_scale_.fill_(spread if spread > 1e-6 else 1.0)
+        if self.observed:
+            return
+        self.observed.fill_(True)
+        if self._owns_moments:
+            self.encoder.observe(steps.obs)
+        if self._value is not None and self.config.warm_start:
+            self._begin_at(self._value, steps.obs)
 
     def update(self, batch: Mapping[str, Tensor]) -> Tensor:
         """One gradient step on `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and
@@ -170,12 +177,15 @@ class FittedQ(nn.Module):
         discounts = batch["discounts"] if "discounts" in batch else self.gamma * ~batch["terminated"]
         return batch["rewards"] / self.reward_scale_ + discounts * following
 
-    def warm_start(
-        self, obs: Tensor, actions: Tensor, values: Tensor, updates: int, rng: np.random.Generator
-    ) -> None:
-        """Begin at V: regress Q(s, a) on the values (N,) of raw observations (N, ...), in this critic's rewards, for
-        actions (N, ...) that should cover the space; the targets too begin there."""
-        for _ in range(updates):
+    def _begin_at(self, value: Callable[[Tensor], Tensor], obs: Tensor) -> None:
+        """Regress Q(s, a) on V(s) for actions from all over the space; the target critics too begin there."""
+        rng = np.random.default_rng(self._seed)
+        with torch.no_grad():
+            values = value(obs) / self.reward_scale_
+        actions = torch.from_numpy(RandomPolicy(self._action_space, self._seed).act(obs.cpu().numpy())).to(
+            obs.device
+        )
+        for _ in range(self.config.warm_start):
             rows = torch.from_numpy(rng.integers(len(obs), size=self.config.batch_size))
             estimates = self.heads(obs[rows], actions[rows])
             self.optimizer.step(F.mse_loss(estimates, values[rows].expand_as(estimates)))

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from scipy.stats import spearmanr
-from torch import Tensor
 
 from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
 from imitate.datasets.errors import InputError
-from imitate.datasets.rollout import RandomPolicy
 from imitate.datasets.rollout import episodes as play
 from imitate.datasets.trajectory import Array, Policy, Trajectory
 from imitate.experts.q_star import QOracle
+from imitate.gate import measure_gate
 from imitate.oracles import MonteCarlo
 
 __all__ = ["GATE", "OracleReport", "check_oracle"]
@@ -30,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 GATE = 2 / 3
 """Critics that AggreVaTeD could use showed shares of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
-_RANDOM_ACTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -135,10 +132,9 @@ def check_oracle(
     obs = torch.from_numpy(np.concatenate([episode.obs[:-1] for episode in played]))
     actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
     with torch.no_grad():
-        heads = oracle.heads(obs, actions)  # (H, B)
-        random = _random_heads(oracle, obs, action_space, seed)  # (H, B)
         values = oracle.q(obs, actions).numpy() * oracle.reward_scale
         to_go = [_returns_to_go(oracle, expert, episode) for episode in played]
+    gate = measure_gate(oracle, obs, actions, action_space, np.random.default_rng(seed))
     returns, known = (np.concatenate(column) for column in zip(*to_go, strict=True))
     known = known if known.any() else np.ones_like(known)
     values, returns = values[known], returns[known]
@@ -150,7 +146,7 @@ def check_oracle(
         mean_return=float(returns.mean()),
         mean_q=float(values.mean()),
         rank_correlation=float("nan") if constant else float(spearmanr(values, returns).statistic),
-        better_than_random=float((heads > random).float().mean()),
+        better_than_random=gate.openness,
         probes=probes,
         agreement=agreement,
         env_steps=sum(map(len, played)) + monte_carlo.env_steps,
@@ -175,16 +171,6 @@ def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tupl
         unknown *= oracle.gamma
         known[t] = unknown <= 0.5
     return returns, known
-
-
-def _random_heads(oracle: QOracle, obs: Tensor, action_space: spaces.Space[Any], seed: int) -> Tensor:
-    """Each critic's mean value of random actions (H, B): exact over discrete ones, of a few draws else."""
-    if isinstance(action_space, spaces.Discrete):
-        each = [int(action_space.start) + action for action in range(int(action_space.n))]
-        return torch.stack([oracle.heads(obs, torch.full((len(obs),), action)) for action in each]).mean(0)
-    policy = RandomPolicy(action_space, seed)
-    draws = (torch.from_numpy(policy.act(obs.numpy())) for _ in range(_RANDOM_ACTIONS))
-    return torch.stack([oracle.heads(obs, drawn) for drawn in draws]).mean(0)
 
 
 def _agreement(oracle: QOracle, monte_carlo: MonteCarlo, probes: int, seed: int) -> float:

@@ -76,7 +76,8 @@ def oracle_for(
         case "fqe":
             config = FQEConfig() if fqe is None else fqe
             spaces = expert.observation_space, expert.action_space
-            oracle = FittedQ(*spaces, config, seed=seed, moments=moments, device=device)
+            value = None if expert.networks.value is None else partial(_value_in_rewards, expert)
+            oracle = FittedQ(*spaces, config, seed=seed, value=value, moments=moments, device=device)
             why = f", since {algorithm} brings no action values" if expert.oracle is None else ""
             reason = f"learned online by fitted Q evaluation{why}, discount {config.gamma:g}"
         case "td":
@@ -93,6 +94,12 @@ def oracle_for(
         case _:
             raise InputError(f"oracle {kind!r} is unknown: take auto, {', '.join(KINDS)}")
     return OracleChoice(taken, oracle, expert.source, reason)
+
+
+def _value_in_rewards(expert: Expert, obs: Tensor) -> Tensor:
+    """V (B,) of raw observations (B, ...) in the environment's rewards."""
+    scale = 1.0 if expert.normalisation is None else expert.normalisation.reward_scale
+    return expert.value(obs) * scale
 
 
 def _lacking(expert: Expert, kind: Kind, lack: str) -> InputError:

@@ -203,13 +203,19 @@ def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
     assert resumed.reward_scale == through.reward_scale != 1.0
 
 
-def test_warm_start_begins_at_the_values() -> None:
-    critic = FittedQ(spaces.Discrete(3), spaces.Discrete(2), CONFIG, seed=0)
-    obs, actions = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1] * 3)
-    values = torch.tensor([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
-    critic.warm_start(obs, actions, values, 400, np.random.default_rng(0))
+def test_warm_start_begins_at_the_expert_s_v() -> None:
+    def value(obs: Tensor) -> Tensor:  # of the chain's states, in the environment's rewards
+        return torch.tensor([0.81, 0.9, 1.0])[obs]
+
+    config = FQEConfig(**{**vars(CONFIG), "warm_start": 600})
+    critic = FittedQ(spaces.Discrete(3), spaces.Discrete(2), config, seed=0, value=value)
+    several = [
+        torch.cat([column] * 10) for column in (getattr(chain(), name) for name in Transitions.__slots__)
+    ]
+    critic.observe(Transitions(*several))
     with torch.no_grad():
-        assert_allclose(critic.q_all(torch.arange(3)), [[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]], atol=0.05)
+        values = critic.q_all(torch.arange(3)) * critic.reward_scale
+    assert_allclose(values, [[0.81, 0.81], [0.9, 0.9], [1.0, 1.0]], atol=0.03)
 
 
 def test_pixels() -> None:
