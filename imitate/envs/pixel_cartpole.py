@@ -42,7 +42,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self,
         *,
         size: int = 36,
-        frame_skip: int = 4,
+        frame_skip: int = 2,
         physics_steps: int = 500,
         render_mode: str | None = None,
     ) -> None:

@@ -72,6 +72,9 @@ class DQNConfig:
     """Exponent of the priorities; 0 is uniform."""
     priority_beta: float = 0.4
     """Exponent of the importance weights at the start; goes up linearly to 1 at total_steps."""
+    huber: float = 1.0
+    """Errors below this count squared, larger ones by their size: those pull values to the median, which does not see
+    the rare end of an episode. So where a value is far above 1, take its size."""
     target_every: int = 250
     """Gradient steps between updates of the target network."""
     tau: float = 1.0
@@ -91,6 +94,7 @@ class DQNConfig:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
         check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 1e-6, math.inf, "huber")
         check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
@@ -266,7 +270,7 @@ class DQN:
         targets = dqn_targets(self._values, self._target_values, batch, double=config.double)
         values = self._values(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
         if samples is None:
-            loss = F.smooth_l1_loss(values, targets)
+            loss = F.smooth_l1_loss(values, targets, beta=config.huber)
         else:
             beta = config.priority_beta
             beta += (1.0 - beta) * min(self.env_steps / config.total_steps, 1.0)
@@ -274,7 +278,8 @@ class DQN:
             weights = (batch["probabilities"] / batch["probabilities"].min()) ** -beta
             errors = (values - targets).detach().abs().cpu().numpy()
             self.replay.prioritize(samples.slots, (errors + 1e-6) ** config.priority_alpha)
-            loss = (weights * F.smooth_l1_loss(values, targets, reduction="none")).mean()
+            losses = F.smooth_l1_loss(values, targets, reduction="none", beta=config.huber)
+            loss = (weights * losses).mean()
         self.optimizer.step(loss)
         self.updates += 1
         if self.updates % config.target_every == 0:
