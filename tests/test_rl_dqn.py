@@ -102,6 +102,25 @@ def test_pixels() -> None:
     assert evaluate(dqn.policy, "Shades-v0", episodes=10).mean == 10
 
 
+@pytest.mark.parametrize(
+    ("huber", "wanted"), [(1.0, (0.5 * 0.5**2 + (9 - 0.5)) / 2), (100.0, 0.005 * 40.625)]
+)
+def test_errors_up_to_huber_count_squared(huber: float, wanted: float) -> None:
+    """Errors of 0.5 and 9: their squares are 0.25 and 81, 40.625 on average."""
+    dqn = learner("CartPole-v1", huber=huber)
+    obs = torch.zeros(2, 4)
+    values = dqn.q_net(obs)[:, 0].detach()
+    batch = {
+        "obs": obs,
+        "actions": torch.zeros(2, dtype=torch.long),
+        "returns": values + torch.tensor([0.5, 9.0]),
+        "discounts": torch.zeros(2),
+        "next_obs": obs,
+    }
+    loss, _ = dqn._update(None, batch)
+    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+
+
 def test_epsilon_goes_down_linearly() -> None:
     dqn = learner(total_steps=1_000, exploration_fraction=0.5, epsilon_final=0.1)
     seen = []
