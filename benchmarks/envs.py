@@ -51,8 +51,10 @@ def measure(env_id: str, backend: str, num_envs: int, count: int) -> dict[str, f
         envs = SyncVectorEnv([lambda: make_env(env_id)] * num_envs)
         envs.reset(seed=0)
     else:
-        if backend == "envpool, 2 threads":
-            envs = PoolVecEnv(EnvPool(env_id, num_envs, num_threads=2))
+        if backend.startswith("envpool"):
+            envs = PoolVecEnv(
+                EnvPool(env_id, num_envs, num_threads=2 if backend.endswith("2 threads") else 1)
+            )
         else:
             envs = make_vec(env_id, num_envs, backend=backend)
         envs.reset(episode_seeds(0))

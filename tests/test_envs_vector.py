@@ -21,6 +21,8 @@ from imitate.datasets.environments import Step, VecEnv, episode_seeds, make_env
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Array
 from imitate.envs import make_vec, resolve_backend
+from imitate.envs.envpool import EnvPool
+from imitate.envs.pool import PoolVecEnv
 from imitate.evaluate import play
 from imitate.experiment import Experiment
 from imitate.experts import load_expert
@@ -98,6 +100,15 @@ def test_envpool_agrees_where_the_state_follows_from_the_observation(env_id: str
             assert step.terminated[n] == terminated
         obs = step.obs
     envs.close()
+
+
+def test_envpool_gives_the_same_bytes_on_any_number_of_threads() -> None:
+    pytest.importorskip("envpool")
+    runs = []
+    for num_threads in (1, 3):
+        envs = PoolVecEnv(EnvPool("LunarLander-v3", 8, num_threads=num_threads))
+        runs.append([step.obs.tobytes() for _, _, step in steps(envs, 0, 100)])
+    assert runs[0] == runs[1]
 
 
 def test_async_is_the_same_to_the_byte_as_gymnasium() -> None:

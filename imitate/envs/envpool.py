@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from importlib.util import find_spec
 from typing import Any
@@ -22,20 +23,21 @@ class EnvPool:
     """N of them as an `imitate.envs.pool.Pool`, by the spaces and the time limit of gymnasium's environment.
 
     EnvPool seeds an environment once, when it is made, and goes on from there. So `begin` makes a new pool: the same
-    seeds give the same bytes, whatever num_threads. `begin_again` has no use for its seeds: they tell episodes apart,
+    seeds give the same bytes, whatever num_threads; by default one for every 16 environments, as there are cores. `begin_again` has no use for its seeds: they tell episodes apart,
     but an episode can't be played again by itself.
 
     The time limit is kept here: EnvPool calls an episode that ends by itself in the limit's very step truncated only,
     where gymnasium says both.
     """
 
-    def __init__(self, env_id: str, num_envs: int, *, num_threads: int = 1) -> None:
+    def __init__(self, env_id: str, num_envs: int, *, num_threads: int | None = None) -> None:
         env = make_env(env_id)
         self.single_observation_space = env.observation_space
         self.single_action_space = env.action_space
         env.close()
         limit = gym.spec(env_id).max_episode_steps
         self._limit = NO_LIMIT if limit is None else limit
+        num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
         # One more than the limit: the pool itself never cuts an episode.
         self._settings = {"num_threads": num_threads, "max_episode_steps": self._limit + 1}
         self._env_id = env_id
