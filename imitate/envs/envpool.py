@@ -23,8 +23,8 @@ class EnvPool:
     """N of them as an `imitate.envs.pool.Pool`, by the spaces and the time limit of gymnasium's environment.
 
     EnvPool seeds an environment once, when it is made, and goes on from there. So `begin` makes a new pool: the same
-    seeds give the same bytes, whatever num_threads; by default one for every 16 environments, as there are cores. `begin_again` has no use for its seeds: they tell episodes apart,
-    but an episode can't be played again by itself.
+    seeds give the same bytes, whatever num_threads (by default one for every 16 environments, as there are cores).
+    `begin_again` has no use for its seeds: they tell episodes apart, but an episode can't be played again by itself.
 
     The time limit is kept here: EnvPool calls an episode that ends by itself in the limit's very step truncated only,
     where gymnasium says both.
