@@ -169,7 +169,8 @@ def gradient_penalty(
         points.append((share * ours + (1 - share) * theirs).requires_grad_())
     gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
     norm = torch.cat([gradient.flatten(1) for gradient in gradients], 1).norm(dim=1)  # (B,)
-    return ((norm - 1) ** 2).mean()
+    penalty: Tensor = ((norm - 1) ** 2).mean()
+    return penalty
 
 
 def reward_of(logits: Tensor, form: Reward) -> Tensor:
