@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -29,10 +29,10 @@ from imitate.adam import Adam
 from imitate.bc import agreement
 from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.dagger import Schedule, mixing_coefficient
-from imitate.datasets.environments import VecEnv
+from imitate.datasets.environments import VecEnv, episode_seeds
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.hdf5 import DemoWriter
-from imitate.datasets.trajectory import Array, Policy
+from imitate.datasets.trajectory import Array, Policy, Trajectory
 from imitate.estimators import (
     clipped_ratio_loss,
     exact_loss,
@@ -41,12 +41,13 @@ from imitate.estimators import (
     score_loss,
     target_actions,
 )
-from imitate.experts.q_star import QOracle
-from imitate.fqe import FittedQ
+from imitate.experts.q_star import AdvantageOracle, QOracle
+from imitate.fqe import FittedQ, FQEConfig
 from imitate.gate import measure_gate
 from imitate.mixture import Mixture, Per
 from imitate.natural_gradient import NaturalGradient, kl_divergence
 from imitate.networks import ActorPolicy, Categorical, Gaussian, seeded
+from imitate.oracles import MonteCarlo, TemporalDifference
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
@@ -61,7 +62,7 @@ class AggreVaTeDConfig:
     """Hyperparameters of AggreVaTeD and AggreVaTe."""
 
     total_steps: int = 50_000
-    """Environment steps to roll in, and over which the learning rate decays; the run's budget unless given."""
+    """Environment steps to roll in; the run's budget unless given."""
     iterations: int = 25
     """Roll-ins that these are divided into."""
     updates_per_iteration: int = 400
@@ -109,7 +110,7 @@ class AggreVaTeDConfig:
     batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
-    """Adam's step size at the start; it goes down linearly to a twentieth at total_steps."""
+    """Adam's step size at the start; it goes down linearly to a twentieth in the last iteration."""
     oracle: Literal["auto", "critic", "fqe", "td", "monte-carlo"] = "auto"
     """Where the expert's values come from: its own critic; one that is learned along the way, by fitted Q evaluation;
     differences of its V, with `executed` only; playing on with it. auto: its critic, or fqe where it has none."""
@@ -129,19 +130,20 @@ class AggreVaTeDConfig:
         check_range(self, 0, math.inf, "learning_rate", "delta", "ent_coef", "kl_limit", "fqe_updates")
         check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate", "ema")
 
-    def completed(self, *, discrete: bool) -> AggreVaTeDConfig:
-        """What depends on the kind of actions filled in."""
+    def completed(self, discrete: bool, *, executed: bool = False) -> AggreVaTeDConfig:
+        """What depends on the kind of actions filled in; `executed`: an oracle that knows of no others."""
         beta = self.beta if self.beta is not None else 0.1 if discrete else 1.0
         floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
         continuous = "target" if beta else "reparameterised"
-        best: Any = "exact" if discrete else continuous
+        best: Any = "executed" if executed else "exact" if discrete else continuous
         estimator = best if self.estimator == "auto" else self.estimator
         return replace(self, beta=beta, alpha_floor=floor, estimator=estimator)
 
 
 class AggreVaTeD:
     """AggreVaTeD. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape);
-    `oracle` its action values: a critic of its own, or `FittedQ`, which is learned here from the roll-ins."""
+    `oracle` its action values (see `imitate.oracles`): a critic of its own; `FittedQ`, which is learned here from the
+    roll-ins; `TemporalDifference`; `MonteCarlo`, which makes this AggreVaTe with its roll-outs."""
 
     def __init__(
         self,
@@ -149,18 +151,31 @@ class AggreVaTeD:
         *,
         envs: VecEnv,
         expert: Policy | Callable[[Array], Array],
-        oracle: QOracle,
+        oracle: QOracle | AdvantageOracle,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.store, self.oracle = store, oracle
+        self.store = store
+        self.played = oracle if isinstance(oracle, MonteCarlo) else None
+        self.differences = oracle if isinstance(oracle, TemporalDifference) else None
         self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
         self.seed, self.device = seed, torch.device(device)
         self.action_space = envs.single_action_space
         discrete = isinstance(self.action_space, spaces.Discrete)
-        self.config = config = config.completed(discrete=discrete)
+        if self.played is not None:  # a critic that is fitted to what it returned
+            observations = envs.single_observation_space
+            oracle = FittedQ(observations, self.action_space, FQEConfig(), seed=seed, device=device)
+        self.oracle = cast(QOracle, oracle)
+        self.config = config = config.completed(discrete, executed=self.differences is not None)
         self.estimator = config.estimator
+        if (self.estimator == "executed" and self.played) or (
+            self.estimator != "executed" and self.differences
+        ):
+            raise InputError(
+                f"estimator {self.estimator!r} does not go with oracle {config.oracle!r}: td knows the values of "
+                "executed actions only, monte-carlo those of others"
+            )
         if self.estimator in (("target", "reparameterised") if discrete else ("exact", "regression")):
             raise InputError(
                 f"estimator {self.estimator!r} does not fit action space {self.action_space}: "
@@ -177,7 +192,10 @@ class AggreVaTeD:
                 normalize_obs=True,
             ).to(self.device)
         self.policy = copy.deepcopy(self.actor)  # the average
-        self._averaged = list(self.policy.parameters()), list(self.actor.parameters())
+        self._averaged: tuple[list[Tensor], list[Tensor]] = (
+            list(self.policy.parameters()),
+            list(self.actor.parameters()),
+        )
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         if not discrete and self.estimator != "target":
             parameters.append(self.actor.log_std)
@@ -201,33 +219,56 @@ class AggreVaTeD:
 
     @property
     def env_steps(self) -> int:
-        return self.sampler.env_steps
+        return self.sampler.env_steps + (0 if self.played is None else self.played.env_steps)
 
     @property
     def done(self) -> bool:
-        return self.env_steps >= self.config.total_steps
+        return self.iteration >= self.config.iterations
 
     def step(self) -> dict[str, float]:
         """One iteration: roll in, label, aggregate, fit the critic if it is learned, train."""
         config, num_envs = self.config, self.sampler.envs.num_envs
         alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
-        self.mixture.begin(max(alpha, config.alpha_floor))
+        self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
         num_steps = max(config.total_steps // config.iterations // num_envs, 1)
-        rollout = self.sampler.collect(self.mixture, num_steps)
-        labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
-        self.expert_queries += len(labels)
-        for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
-            self.store.append(segment)
+        rollout = None
+        if self.played is not None:
+            obs, labels = self._play_out(self.played, num_steps * num_envs)
+        else:
+            rollout = self.sampler.collect(self.mixture, num_steps)
+            obs, labels = rollout.flat_obs, np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
+            self.expert_queries += len(labels)
+            for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
+                self.store.append(segment)
         if self.iteration == 0:  # and never again: policy and critic keep the inputs that they learn on
             for policy in (self.actor, self.policy):
-                policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        metrics = {"alpha": self.mixture.alpha, "agreement": self._agreement(rollout.flat_obs, labels)}
+                policy.encoder.observe(torch.from_numpy(obs).to(self.device))
+        metrics = {"alpha": self.mixture.alpha, "agreement": self._agreement(obs, labels)}
         if isinstance(self.oracle, FittedQ):
             metrics["fqe_loss"] = self._fit(self.oracle)
         metrics |= self._probe()
-        metrics |= self._train(rollout, labels)
+        metrics |= self._train(obs, labels, rollout)
         self.iteration += 1
         return metrics | self.sampler.pop_episodes()
+
+    def _play_out(self, played: MonteCarlo, steps: int) -> tuple[Array, Array]:
+        """AggreVaTe's roll-ins, at least `steps` steps of them: single states, what an action there and the expert's
+        returned. In the store each is an episode of one step, so that the critic is fitted to these returns."""
+        until, queries, pieces = played.env_steps + steps, played.expert_queries, []
+        while played.env_steps < until:
+            seeds = list(itertools.islice(self._seeds, self.sampler.envs.num_envs))
+            pieces.append(played.collect(self.mixture, seeds, self.rng))
+        self.expert_queries += played.expert_queries - queries
+        for piece in pieces:
+            for obs, action, value, label in zip(
+                *(x.numpy() for x in (piece.obs, piece.actions, piece.rewards, piece.labels)), strict=True
+            ):
+                rows = np.stack([obs, obs]), action[None], value[None]
+                self.store.append(
+                    Trajectory(*rows, terminated=True, truncated=False, expert_actions=label[None])
+                )
+        visited = np.concatenate([piece.obs.numpy() for piece in pieces])
+        return visited, np.concatenate([piece.labels.numpy() for piece in pieces])
 
     def _batches(self, count: int, size: int, fields: tuple[Any, ...]) -> Iterator[tuple[Tensor, ...]]:
         return itertools.islice(self._endless(size, fields), count)
@@ -258,6 +299,9 @@ class AggreVaTeD:
     @torch.no_grad()
     def _probe(self) -> dict[str, float]:
         """Judge the critic, and the learner by it, on states of the store."""
+        if self.differences is not None:
+            self._gap, self._open = torch.ones(1), True
+            return {}
         ((obs, labels),) = self._batches(1, _PROBED, ("obs", "labels"))
         gate = measure_gate(self.oracle, obs, labels, self.action_space, self.rng)
         self._gap, self._open = gate.gap, gate.openness >= self.config.gate
@@ -270,25 +314,24 @@ class AggreVaTeD:
             "gate": gate.openness,
         }
 
-    def _train(self, rollout: Rollout, labels: Array) -> dict[str, float]:
-        remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.05)
+    def _train(self, new_obs: Array, labels: Array, rollout: Rollout | None) -> dict[str, float]:
+        remaining = max(1.0 - (self.iteration + 1) / self.config.iterations, 0.05)
         if isinstance(self.optimizer, Adam):
             self.optimizer.learning_rate = self.config.learning_rate * remaining
-        obs = torch.from_numpy(rollout.flat_obs).to(self.device)
         with torch.no_grad():
-            new_states = self.actor.encoder.prepare(obs)
+            new_states = self.actor.encoder.prepare(torch.from_numpy(new_obs).to(self.device))
             before = self.actor(new_states)
         count, size = self.config.updates_per_iteration, self.config.batch_size
         batches = (
             self._executed(rollout, labels)
-            if self.estimator == "executed"
+            if rollout is not None and self.estimator == "executed"
             else self._batches(count, size, ("obs", "labels"))
         )
         sums: dict[str, Tensor] = {}
         for obs, expert, *steps in batches:
             prepared = self.actor.encoder.prepare(obs)
             parts = self._losses(obs, prepared, expert, steps)
-            loss = parts["policy_loss"] + self.config.beta * parts["imitation_loss"]
+            loss = parts["policy_loss"] + (self.config.beta or 0.0) * parts["imitation_loss"]
             loss = (loss - self.config.ent_coef * parts["entropy"]).mean()
             if isinstance(self.optimizer, Adam):
                 self.optimizer.step(loss)
@@ -323,10 +366,11 @@ class AggreVaTeD:
         with torch.no_grad():
             actions = distribution.sample(self.generator).tanh()
         actions.requires_grad_()
-        heads = self.oracle.heads(obs, self.actor.center + self.actor.scale * actions)
+        center, scale = cast(Tensor, self.actor.center), cast(Tensor, self.actor.scale)
+        heads = self.oracle.heads(obs, center + scale * actions)
         gradients = [torch.autograd.grad(head.sum(), actions, retain_graph=True)[0] for head in heads]
         scaled = torch.stack(gradients) / self._gap[:, None, None]
-        return target_actions(expert, scaled, beta=self.config.beta, delta=self.config.delta)
+        return target_actions(expert, scaled, beta=self.config.beta or 0.0, delta=self.config.delta)
 
     def _policy_loss(self, obs: Tensor, distribution: Categorical | Gaussian, steps: list[Tensor]) -> Tensor:
         """(B,) of which the mean's gradient is that of -E_{a ~ pi}[A*(s, a)], or an estimate of it. `steps` are of
@@ -364,7 +408,10 @@ class AggreVaTeD:
     def _executed(self, rollout: Rollout, labels: Array) -> Iterator[tuple[Tensor, ...]]:
         """Minibatches of this iteration's own steps; ratios exist for the learner's actions only."""
         steps = executed.transitions(rollout, labels.reshape(rollout.actions.shape))
-        if self.value is not None:
+        if self.differences is not None:
+            advantages = self.differences.advantages(steps)
+            advantages = advantages / advantages.std().clamp(min=1e-8)
+        elif self.value is not None:
             baseline = self.value.fit(rollout, self.oracle.gamma, self.oracle.reward_scale, self.rng)
             advantages = self.oracle.q(steps.obs, steps.actions).detach() - baseline
         else:
@@ -382,7 +429,8 @@ class AggreVaTeD:
 
     @torch.no_grad()
     def _average(self) -> None:
-        torch._foreach_lerp_(*self._averaged, 1.0 - self.config.ema)
+        averaged, learned = self._averaged
+        torch._foreach_lerp_(averaged, learned, 1.0 - self.config.ema)
 
     @torch.inference_mode()
     def _agreement(self, obs: Array, labels: Array) -> float:
@@ -393,6 +441,7 @@ class AggreVaTeD:
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
+        self._seeds = episode_seeds(draw_seed(self.seed, self.iteration, 2))
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
         self.mixture.restart(self.rng)
@@ -411,7 +460,8 @@ class AggreVaTeD:
                 "reopen it with DemoWriter.resume(path, episodes=...)"
             )
         load_parts(self, state, *self._stateful)
-        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
+        self.iteration = state["iteration"]
+        (self.played or self.sampler).env_steps = state["env_steps"]
         self.expert_queries = state["expert_queries"]
         self._reseed()
 

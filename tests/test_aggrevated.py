@@ -27,6 +27,7 @@ from imitate.evaluate import evaluate
 from imitate.experts import load_expert
 from imitate.fqe import FittedQ, FQEConfig
 from imitate.networks import Categorical, Gaussian
+from imitate.oracles import MonteCarlo, TemporalDifference
 
 
 class Chain(gym.Env[Any, Any]):
@@ -368,3 +369,34 @@ def test_cartpole_within_800_steps_from_a_critic_learned_along_the_way(tmp_path:
     critic = FittedQ(expert.observation_space, expert.action_space, FQEConfig(), seed=0)
     learner = trained(tmp_path, "CartPole-v1", expert, critic, fqe_updates=100, **CARTPOLE)
     assert evaluate(learner.policy, "CartPole-v1", episodes=10).mean >= 450
+
+
+def test_aggrevate_plays_on_with_the_expert_to_learn_what_actions_are_worth(tmp_path: Path) -> None:
+    """The states of Identity follow from the seed alone, so the action's own reward is all that differs."""
+
+    def expert(obs: Array) -> Array:
+        return obs.copy()
+
+    oracle = MonteCarlo(expert, lambda: SyncVecEnv([partial(make_env, "Identity-v0")] * 4), gamma=0.5)
+    learner = trained(
+        tmp_path, "Identity-v0", expert, oracle, estimator="regression", beta=0.0, total_steps=2_000, iterations=2,
+        updates_per_iteration=100, fqe_updates=200, hidden=(16,), learning_rate=1e-2,
+    )  # fmt: skip
+    assert learner.env_steps >= 2_000
+    assert evaluate(learner.policy, "Identity-v0", episodes=10).mean >= 9.5
+
+
+def test_a_v_only_expert_weighs_executed_actions(tmp_path: Path) -> None:
+    expert = load_expert("CartPole-v1:ppo")
+    oracle = TemporalDifference(expert, gamma=0.99)
+    fields: dict[str, Any] = {
+        "total_steps": 400,
+        "iterations": 2,
+        "updates_per_iteration": 20,
+        "alpha_rate": 0.0,
+    }
+    learner = trained(tmp_path, "CartPole-v1", expert, oracle, **fields)
+    assert learner.config.estimator == "executed"
+    assert np.isfinite(learner.metrics["policy_loss"])  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="td knows the values of executed actions only"):
+        trained(tmp_path, "CartPole-v1", expert, oracle, estimator="exact")
