@@ -15,7 +15,8 @@ from imitate.audit import controls, table, write_audit
 from imitate.commands.options import JsonObject, announced, option, parse, run
 from imitate.datasets.environments import resolve_env_id
 from imitate.datasets.errors import InputError
-from imitate.experiment import RUN_FIELDS, Experiment, execute, preset
+from imitate.experiment import RUN_FIELDS, Experiment, check_expert, execute, preset
+from imitate.oracle_check import check_oracle
 
 __all__ = ["train"]
 
@@ -25,7 +26,7 @@ class TrainArguments:
     """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
 
     algorithm: tyro.conf.Positional[str]
-    """bc, dagger, ppo, rpo, a2c, reinforce or dqn"""
+    """bc, dagger, aggrevated, ppo, rpo, a2c, reinforce or dqn"""
     out: Path
     """the run folder to write"""
     env: str
@@ -168,7 +169,14 @@ def _repeat(argv: list[str]) -> int:
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     if experiment.expert is not None:
-        announced(experiment.expert)
+        expert = announced(experiment.expert)
+        listened = experiment.hyperparameters.get("oracle") in ("auto", "critic")
+        if listened and expert.oracle is not None and not resume:
+            env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
+            check_expert(expert, experiment.expert, env_id, env_kwargs)
+            check_oracle(
+                expert.oracle, expert, env_id, env_kwargs=env_kwargs, episodes=4, source=expert.source
+            )
     offline = find(experiment.algorithm).offline
     total = experiment.hyperparameters["max_epochs"] if offline else experiment.budget
     with tqdm(
