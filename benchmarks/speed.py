@@ -342,7 +342,7 @@ ROWS = {
     "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
     "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),
     "collection": Row("collect_imitate", "collect_imitation", 3.0),
-    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.0, "ppo_bare", SHORT),
+    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.5, "ppo_bare", SHORT),
     "DQN, train_freq 4, batch 64": Row("dqn_imitate", "dqn_sb3", 2.5, "dqn_bare", VECTORS),
     "DQN from pixels, train_freq 4, batch 32": Row("dqn_imitate", "dqn_sb3", 1.2, "dqn_bare", PIXELS),
     "GAIL": Row("gail_imitate", "gail_imitation", 4.0, settings=GAIL),
