@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from imitate.evaluate import Evaluation
     from imitate.experiment import Experiment, execute
     from imitate.experts import Expert, load_expert
+    from imitate.gail import GAIL, GAILConfig
     from imitate.networks import ActorPolicy
     from imitate.policy import load_policy, save_policy
     from imitate.rl.ppo import PPO, PPOConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALGORITHMS",
     "BC",
+    "GAIL",
     "PPO",
     "ActorPolicy",
     "BCConfig",
@@ -37,6 +39,7 @@ __all__ = [
     "Evaluation",
     "Experiment",
     "Expert",
+    "GAILConfig",
     "InputError",
     "Learner",
     "PPOConfig",
@@ -67,6 +70,7 @@ _HOMES = {
     "imitate.evaluate": ("Evaluation",),
     "imitate.experiment": ("Experiment", "execute"),
     "imitate.experts": ("Expert", "load_expert"),
+    "imitate.gail": ("GAIL", "GAILConfig"),
     "imitate.networks": ("ActorPolicy",),
     "imitate.policy": ("load_policy", "save_policy"),
     "imitate.rl.ppo": ("PPO", "PPOConfig"),

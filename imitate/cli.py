@@ -16,7 +16,7 @@ COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
     "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
-    "train": "train a learner: `train ALGO --env ENV ...`, ALGO of bc, dagger, ppo, rpo, a2c, reinforce, dqn",
+    "train": "`train ALGO --env ENV ...` trains bc, dagger, gail, aggrevated, ppo, rpo, a2c, reinforce, dqn",
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
     "envs": "list the environments that can be run here, and what an extra would add",

@@ -26,7 +26,7 @@ class TrainArguments:
     """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
 
     algorithm: tyro.conf.Positional[str]
-    """bc, dagger, aggrevated, ppo, rpo, a2c, reinforce or dqn"""
+    """bc, dagger, gail, aggrevated, ppo, rpo, a2c, reinforce or dqn"""
     out: Path
     """the run folder to write"""
     env: str
