@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -20,11 +20,11 @@ from imitate.adam import Adam
 from imitate.datasets.environments import check_supported
 from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.rollout import RandomPolicy
-from imitate.datasets.trajectory import Array, Transitions
+from imitate.datasets.trajectory import Transitions
 from imitate.networks import Encoder, seeded
 from imitate.normalize import RunningMoments
 
-__all__ = ["Aggregate", "FQEConfig", "FittedQ", "discounted_return_std"]
+__all__ = ["FQEConfig", "FittedQ", "discounted_return_std"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,6 @@ class FQEConfig:
     """Share of the critics that goes into the target critics at each update."""
     gamma: float = 0.99
     """Discount."""
-    n_step: int = 1
-    """Most rewards that are summed before the target critics take over: on, as long as the actions were the expert's,
-    since that is what is evaluated (arXiv:1606.02647 with a deterministic policy)."""
     batch_size: int = 256
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
@@ -51,7 +48,7 @@ class FQEConfig:
     BipedalWalker: worse than a fresh start."""
 
     def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "n_step", "batch_size")
+        check_range(self, 1, math.inf, "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "warm_start")
         check_range(self, 0, 1, "tau", "gamma")
         if any(width < 1 for width in self.hidden):
@@ -152,8 +149,7 @@ class FittedQ(nn.Module):
 
     def update(self, batch: Mapping[str, Tensor]) -> Tensor:
         """One gradient step on `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and
-        `terminated` (or `discounts` of the successor's value, of an `Aggregate`), rows (B, ...) in the environment's
-        units; the loss () as a tensor, so that nothing waits for it.
+        `terminated`, rows (B, ...) in the environment's units; the loss () as a tensor, so that nothing waits for it.
 
         Truncation is no end of the task: the target goes on with the successor's value.
         """
@@ -174,8 +170,7 @@ class FittedQ(nn.Module):
         prepared = self.encoder.prepare(batch["next_obs"])
         twins = self._values(self._target_net, self._target_twins, prepared, batch["next_actions"])
         following = twins.mean(0) if self.config.target == "mean" else twins.min(0).values
-        discounts = batch["discounts"] if "discounts" in batch else self.gamma * ~batch["terminated"]
-        return batch["rewards"] / self.reward_scale_ + discounts * following
+        return batch["rewards"] / self.reward_scale_ + self.gamma * following * ~batch["terminated"]
 
     def _begin_at(self, value: Callable[[Tensor], Tensor], obs: Tensor) -> None:
         """Regress Q(s, a) on V(s) for actions from all over the space; the target critics too begin there."""
@@ -229,71 +224,6 @@ class Twins(nn.Module):
         if weight.shape[2] == 1:  # a product with one column is many times faster so
             return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)
         return torch.baddbmm(bias, x, weight)
-
-
-class Aggregate:
-    """Steps in memory, with the expert's actions in both states: what FQE and its learner draw minibatches from.
-
-    Columns, by name: obs, actions (executed), labels (the expert's); rewards (of up to n_step steps, discounted),
-    next_obs (after them), next_actions (the expert's there), discounts (of the value there; 0 where the task ended);
-    rows (n, ...) in the order of adding.
-    """
-
-    def __init__(self, *, gamma: float, n_step: int = 1) -> None:
-        self.gamma, self.n_step = gamma, n_step
-        self.columns: dict[str, Tensor] = {}
-
-    def __len__(self) -> int:
-        return len(self.columns["rewards"]) if self.columns else 0
-
-    def add(self, steps: Transitions, ask: Callable[[Array], Array]) -> int:
-        """Append steps that stand in the order they were taken in, labelled, each piece's last one flagged as
-        terminated or truncated (as `DemoReader.transitions` gives them). `ask` is the expert, asked about the pieces'
-        last states only; the number of these is returned."""
-        ended = steps.terminated | steps.truncated
-        next_actions = steps.labels.roll(-1, 0)
-        asked = torch.from_numpy(np.asarray(ask(steps.next_obs[ended].numpy())))
-        next_actions[ended] = asked.to(next_actions.dtype).view_as(next_actions[ended])
-        rewards, counts = sum_along(steps, self.gamma, self.n_step)
-        last = torch.arange(len(steps)) + counts - 1
-        new = {
-            "obs": steps.obs,
-            "actions": steps.actions,
-            "labels": steps.labels,
-            "rewards": rewards,
-            "next_obs": steps.next_obs[last],
-            "next_actions": next_actions[last],
-            "discounts": self.gamma**counts * ~steps.terminated[last],
-        }
-        self.columns = {
-            name: torch.cat([self.columns[name], rows]) if self.columns else rows
-            for name, rows in new.items()
-        }
-        return len(asked)
-
-    def batches(self, count: int, batch_size: int, rng: np.random.Generator) -> Iterator[dict[str, Tensor]]:
-        """`count` minibatches, drawn with replacement."""
-        for _ in range(count):
-            rows = torch.from_numpy(rng.integers(len(self), size=batch_size))
-            yield {name: column[rows] for name, column in self.columns.items()}
-
-
-def sum_along(steps: Transitions, gamma: float, n_step: int) -> tuple[Tensor, Tensor]:
-    """Discounted sums (B,) of each step's reward and those after it, and of how many (B,): at most `n_step`, within
-    the piece, and only as long as the later actions were the expert's."""
-    # Labels are asked for in one batch and actions step by step, which may round differently.
-    differences = (steps.actions - steps.labels).abs().flatten(1) if steps.actions.ndim > 1 else None
-    on_policy = steps.actions == steps.labels if differences is None else (differences < 1e-4).all(1)
-    goes_on = (
-        ~(steps.terminated | steps.truncated)[:-1] & on_policy[1:]
-    )  # (B - 1,) from a step to the next one
-    sums, counts = steps.rewards.clone(), torch.ones(len(steps), dtype=torch.int64)
-    running = torch.ones(len(steps), dtype=torch.bool)
-    for n in range(1, min(n_step, len(steps))):
-        running = running[:-1] & goes_on[n - 1 :]
-        sums[:-n] += gamma**n * steps.rewards[n:] * running
-        counts[:-n] += running
-    return sums, counts
 
 
 def discounted_return_std(steps: Transitions, gamma: float) -> float:

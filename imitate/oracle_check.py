@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -73,7 +74,9 @@ class OracleReport:
             f"rank correlation {self.rank_correlation:.2f}",
             f"expert above random actions in {self.better_than_random:.0%}",
         ]
-        if self.probes:
+        if self.probes and math.isnan(self.agreement):
+            parts.append(f"nothing was at stake in {self.probes} played-out choices")
+        elif self.probes:
             parts.append(
                 f"right about {self.agreement:.0%} of what was at stake in {self.probes} played-out choices"
             )
@@ -83,7 +86,9 @@ class OracleReport:
         """Its figures (None for NaN, which JSON has not) and what to make of them."""
         figures = asdict(self) | {"bias": self.bias}
         plain = {
-            name: None if value != value else value for name, value in figures.items() if name != "source"
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in figures.items()
+            if name != "source"
         }
         return plain | {"trustworthy": self.trustworthy, "verdict": self.warning() or self.describe()}
 

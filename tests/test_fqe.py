@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from imitate.checkpoint import load_state, save_state
 from imitate.datasets.errors import InputError
 from imitate.datasets.trajectory import Transitions
-from imitate.fqe import Aggregate, FittedQ, FQEConfig, discounted_return_std
+from imitate.fqe import FittedQ, FQEConfig, discounted_return_std
 
 # Three states in a row, actions 0 (left) and 1 (right); the expert goes right. The step right of state 2 ends the
 # task with reward 1; every step left costs 0.1 and stops at state 0. With gamma 0.9:
@@ -42,16 +43,13 @@ def chain() -> Transitions:
     )
 
 
-def right(obs: np.ndarray) -> np.ndarray:
-    return np.ones(len(obs), np.int64)
-
-
-def fitted(critic: FittedQ, data: Transitions, updates: int) -> None:
-    aggregate = Aggregate(gamma=critic.gamma)
-    aggregate.add(data, right)
-    critic.observe(data)
-    for batch in aggregate.batches(updates, critic.config.batch_size, np.random.default_rng(0)):
-        critic.update(batch)
+def batches(data: Transitions, next_actions: Tensor, count: int, size: int) -> Iterator[dict[str, Tensor]]:
+    names = ("obs", "actions", "rewards", "next_obs", "terminated")
+    columns = {name: getattr(data, name) for name in names} | {"next_actions": next_actions}
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        rows = torch.from_numpy(rng.integers(len(data), size=size))
+        yield {name: column[rows] for name, column in columns.items()}
 
 
 CONFIG = FQEConfig(hidden=(32,), learning_rate=1e-2, tau=0.1, gamma=0.9, batch_size=32)
@@ -65,7 +63,9 @@ def test_recovers_the_q_of_a_chain(target: str) -> None:
     heads = critic.heads(data.obs, data.actions).detach()
     assert heads.shape == (2, 6)
     assert (heads[0] != heads[1]).all()  # two critics, until the data make them one
-    fitted(critic, data, 1000)
+    critic.observe(data)
+    for batch in batches(data, torch.ones(6), 1000, 32):  # the expert goes right
+        critic.update(batch)
     with torch.no_grad():
         values = critic.q_all(torch.arange(3)) * critic.reward_scale
         assert_allclose(values, CHAIN_Q, atol=0.02)
@@ -105,10 +105,8 @@ def test_finds_the_slope_in_a_continuous_action() -> None:
     rewards = -((actions - obs) ** 2).squeeze(1)
     all_end = torch.ones(2000, dtype=torch.bool)
     data = steps(obs=obs, actions=actions, rewards=rewards, next_obs=obs, terminated=all_end)
-    aggregate = Aggregate(gamma=0.9)
-    assert aggregate.add(data, lambda o: np.zeros_like(o)) == 2000
     critic.observe(data)
-    for batch in aggregate.batches(600, 128, rng):
+    for batch in batches(data, torch.zeros(2000, 1), 600, 128):
         critic.update(batch)
     probe = torch.tensor([[1.5], [-1.5]], requires_grad=True)
     values = critic.q(torch.zeros(2, 1), probe) * critic.reward_scale
@@ -134,47 +132,6 @@ def test_rewards_are_divided_by_the_spread_of_discounted_returns() -> None:
     assert_allclose(critic.reward_scale, expected, rtol=1e-6)
 
 
-def test_aggregate_asks_the_expert_only_where_pieces_end() -> None:
-    asked: list[np.ndarray] = []
-
-    def ask(obs: np.ndarray) -> np.ndarray:
-        asked.append(obs)
-        return obs * 10.0
-
-    data = steps(
-        obs=torch.tensor([[0.0], [1.0], [5.0]]), actions=torch.zeros(3, 1), rewards=[0.0] * 3,
-        next_obs=torch.tensor([[1.0], [2.0], [6.0]]), expert_actions=torch.tensor([[0.0], [10.0], [50.0]]),
-        terminated=[False, True, False], truncated=[False, False, True],
-    )  # fmt: skip
-    aggregate = Aggregate(gamma=0.9)
-    assert aggregate.add(data, ask) == 2
-    assert_allclose(asked[0], [[2.0], [6.0]])
-    assert_allclose(aggregate.columns["next_actions"], [[10.0], [20.0], [60.0]])
-    assert_allclose(aggregate.columns["labels"], [[0.0], [10.0], [50.0]])
-    assert_allclose(aggregate.columns["discounts"], [0.9, 0.0, 0.9])
-    aggregate.add(data, ask)
-    assert len(aggregate) == 6
-
-
-def test_rewards_are_summed_as_long_as_the_expert_acts() -> None:
-    # Two pieces: of four steps, the third of which is not the expert's, and of two that end the task. gamma 1/2.
-    data = steps(
-        obs=torch.arange(6.0)[:, None], next_obs=torch.arange(1.0, 7.0)[:, None],
-        actions=[1, 1, 0, 1, 1, 1], expert_actions=[1] * 6, rewards=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
-        terminated=[False] * 5 + [True], truncated=[False] * 3 + [True, False, False],
-    )  # fmt: skip
-    aggregate = Aggregate(gamma=0.5, n_step=2)
-    aggregate.add(data, right)
-    columns = aggregate.columns
-    # 1 + 2/2 | 2, since the next action is not the expert's | 4 + 8/2 | 8, the piece's end | 16 + 32/2 | 32
-    assert_allclose(columns["rewards"], [2.0, 2.0, 8.0, 8.0, 32.0, 32.0])
-    assert_allclose(columns["next_obs"].squeeze(1), [2.0, 2.0, 4.0, 4.0, 6.0, 6.0])
-    assert_allclose(columns["discounts"], [0.25, 0.5, 0.25, 0.5, 0.0, 0.0])
-    longer = Aggregate(gamma=0.5, n_step=10)
-    longer.add(data, right)
-    assert_allclose(longer.columns["rewards"], columns["rewards"])
-
-
 def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
     def fresh(seed: int) -> FittedQ:
         return FittedQ(spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,)), CONFIG, seed=seed)
@@ -185,19 +142,18 @@ def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
     data = steps(
         obs=obs, actions=actions, rewards=obs[:, 0] * 3, next_obs=obs, terminated=ends, expert_actions=actions
     )
-    aggregate, through, stored = Aggregate(gamma=0.9), fresh(0), fresh(0)
-    aggregate.add(data, lambda o: o[:, :1])
+    through, stored = fresh(0), fresh(0)
     for critic in (through, stored):
         critic.observe(data)
-    batches = list(aggregate.batches(20, 16, rng))
-    for batch in batches:
+    drawn = list(batches(data, obs[:, :1], 20, 16))
+    for batch in drawn:
         through.update(batch)
-    for batch in batches[:10]:
+    for batch in drawn[:10]:
         stored.update(batch)
     save_state(tmp_path / "state", {"fqe": stored.state_dict()})
     resumed = fresh(9)
     resumed.load_state_dict(load_state(tmp_path / "state")["fqe"])
-    for batch in batches[10:]:
+    for batch in drawn[10:]:
         resumed.update(batch)
     assert torch.equal(resumed.heads(obs, actions), through.heads(obs, actions))
     assert resumed.reward_scale == through.reward_scale != 1.0
