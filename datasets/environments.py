@@ -161,11 +161,24 @@ def make_env(
             env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
             env = FireFirst(env) if fires(env) else env
             env = gym.wrappers.FrameStackObservation(env, stack_size=4)
+        elif hasattr(env.unwrapped, "_generate_terrain"):
+            env = FreshWorld(env)
     except TypeError as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {_one_line(error)}") from error
     return env
+
+
+class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
+    """BipedalWalker with a new physics world in every episode, as LunarLander has since gymnasium#728: in a used one
+    Box2D goes on from what earlier episodes left, and seed and actions do not decide what happens."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        walker: Any = self.unwrapped
+        walker._destroy()
+        walker.world = type(walker.world)()
+        return super().reset(seed=seed, options=options)
 
 
 class FireFirst(gym.Wrapper[Any, Any, Any, Any]):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from imitate.datasets import ActionNoise, InputError, SyncVecEnv, Trajectory, episodes
+from imitate.datasets import ActionNoise, InputError, SyncVecEnv, Trajectory, episodes, make_env
 from imitate.datasets.rollout import stack_frames, unstack_frames
 
 
@@ -163,3 +163,22 @@ def test_a_slip_in_a_stack_is_found() -> None:
     stacks[513, 1] += 1
     with pytest.raises(InputError, match="not stacks"):
         unstack_frames(stacks, 4)
+
+
+@pytest.mark.parametrize("env_id", ["BipedalWalker-v3", "LunarLander-v3"])
+def test_an_episode_is_the_same_whatever_was_played_before(env_id: str) -> None:
+    env = make_env(env_id)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(80)]
+
+    def play(seed: int) -> list[Any]:
+        rows = [env.reset(seed=seed)[0]]
+        for action in actions:
+            obs, _, terminated, truncated, _ = env.step(action)
+            rows.append(obs)
+            if terminated or truncated:
+                break
+        return rows
+
+    first, _, again = play(5), play(6), play(5)
+    assert_array_equal(np.stack(again), np.stack(first))
