@@ -65,8 +65,11 @@ class AggreVaTeDConfig:
     """Environment steps to roll in; the run's budget unless given."""
     iterations: int = 25
     """Roll-ins that these are divided into."""
-    updates_per_iteration: int = 400
+    updates_per_iteration: int = 300
     """Gradient steps after each roll-in."""
+    final_updates: int = 5_000
+    """Gradient steps after the last roll-in: the policy that is kept is fitted well, those that only roll in need not
+    be."""
     alpha_schedule: Schedule = "exponential"
     """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
     alpha_rate: float = 0.9
@@ -110,13 +113,13 @@ class AggreVaTeDConfig:
     batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
-    """Adam's step size at the start; it goes down linearly to a twentieth in the last iteration."""
+    """Adam's step size; in each iteration it shrinks to 0 over the updates, so that every policy has settled."""
     oracle: Literal["auto", "critic", "fqe", "td", "monte-carlo"] = "auto"
     """Where the expert's values come from: its own critic; one that is learned along the way, by fitted Q evaluation;
     differences of its V, with `executed` only; playing on with it. auto: its critic, or fqe where it has none."""
-    fqe_updates: int = 600
+    fqe_updates: int = 500
     """Gradient steps of a critic that is learned along the way, after each roll-in."""
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
@@ -125,7 +128,15 @@ class AggreVaTeDConfig:
 
     def __post_init__(self) -> None:
         check_range(
-            self, 1, math.inf, "total_steps", "iterations", "updates_per_iteration", "batch_size", "samples"
+            self,
+            1,
+            math.inf,
+            "total_steps",
+            "iterations",
+            "updates_per_iteration",
+            "final_updates",
+            "batch_size",
+            "samples",
         )
         check_range(self, 0, math.inf, "learning_rate", "delta", "ent_coef", "kl_limit", "fqe_updates")
         check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate", "ema")
@@ -315,20 +326,20 @@ class AggreVaTeD:
         }
 
     def _train(self, new_obs: Array, labels: Array, rollout: Rollout | None) -> dict[str, float]:
-        remaining = max(1.0 - (self.iteration + 1) / self.config.iterations, 0.05)
-        if isinstance(self.optimizer, Adam):
-            self.optimizer.learning_rate = self.config.learning_rate * remaining
         with torch.no_grad():
             new_states = self.actor.encoder.prepare(torch.from_numpy(new_obs).to(self.device))
             before = self.actor(new_states)
-        count, size = self.config.updates_per_iteration, self.config.batch_size
+        last = self.iteration == self.config.iterations - 1
+        count = self.config.final_updates if last else self.config.updates_per_iteration
         batches = (
-            self._executed(rollout, labels)
+            self._executed(rollout, labels, count)
             if rollout is not None and self.estimator == "executed"
-            else self._batches(count, size, ("obs", "labels"))
+            else self._batches(count, self.config.batch_size, ("obs", "labels"))
         )
         sums: dict[str, Tensor] = {}
-        for obs, expert, *steps in batches:
+        for update, (obs, expert, *steps) in enumerate(batches):
+            if isinstance(self.optimizer, Adam):
+                self.optimizer.learning_rate = self.config.learning_rate * (1.0 - update / count)
             prepared = self.actor.encoder.prepare(obs)
             parts = self._losses(obs, prepared, expert, steps)
             loss = parts["policy_loss"] + (self.config.beta or 0.0) * parts["imitation_loss"]
@@ -405,7 +416,7 @@ class AggreVaTeD:
     def _normalised(self, q: Tensor, baseline: Tensor | float) -> Tensor:
         return normalised(q, baseline, float(self._gap.mean()), self.config.normalisation)
 
-    def _executed(self, rollout: Rollout, labels: Array) -> Iterator[tuple[Tensor, ...]]:
+    def _executed(self, rollout: Rollout, labels: Array, count: int) -> Iterator[tuple[Tensor, ...]]:
         """Minibatches of this iteration's own steps; ratios exist for the learner's actions only."""
         steps = executed.transitions(rollout, labels.reshape(rollout.actions.shape))
         if self.differences is not None:
@@ -424,8 +435,9 @@ class AggreVaTeD:
         rows = (
             torch.arange(len(steps)) if self.config.importance == "none" else (~experts).nonzero().squeeze(1)
         )
-        count, size = self.config.updates_per_iteration, self.config.batch_size
-        return executed.minibatches(steps, advantages, self.actor, rows, count, size, self.rng)
+        return executed.minibatches(
+            steps, advantages, self.actor, rows, count, self.config.batch_size, self.rng
+        )
 
     @torch.no_grad()
     def _average(self) -> None:

@@ -114,7 +114,8 @@ def learning(
 ) -> Iterator[AggreVaTeD]:
     envs = SyncVecEnv([partial(make_env, env_id)] * num_envs)
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
-    config = AggreVaTeDConfig(**fields)
+    final = {"final_updates": fields.get("updates_per_iteration", 100)}
+    config = AggreVaTeDConfig(**final | fields)
     path = folder / f"{len(list(folder.iterdir()))}.h5"
     with DemoWriter(path, info, expert_actions=True) as store:
         yield AggreVaTeD(config, envs=envs, expert=expert, oracle=oracle, store=store, seed=0)

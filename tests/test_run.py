@@ -32,7 +32,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "budget": 4_000,
         "checkpoint_every": 500,
         "expert": "CartPole-v1:ppo",
-        "hyperparameters": {"updates_per_iteration": 30, "fqe_updates": 30},
+        "hyperparameters": {"updates_per_iteration": 30, "final_updates": 30, "fqe_updates": 30},
     },
     "a2c": VALIDATED
     | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"rounds_per_iteration": 4}},
