@@ -319,6 +319,9 @@ def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     demos = demonstrations(tmp_path / "demos.h5", "Identity-v0", 3)
     words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
     assert main([*words.split(), "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
+    written = (tmp_path / "run" / "audit.json").read_bytes()
+    assert main(words.split()) == 0  # of a finished run: nothing is trained again
+    assert (tmp_path / "run" / "audit.json").read_bytes() == written
     rows = json.loads((tmp_path / "run" / "audit.json").read_text())["rows"]
     assert [row["who"] for row in rows] == ["this run", "random actions", *CONTROLS.values()]
     assert all(0 <= row["mean_return"] <= 10 == row["mean_length"] for row in rows)

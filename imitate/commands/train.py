@@ -126,12 +126,18 @@ def train(argv: list[str]) -> int:
         raise InputError(
             f"--audit is for gail, whose reward may leak; {run.algorithm} has none that is learned"
         )
-    return _execute(experiment, run.out) or (_audit(experiment, run.out) if run.audit else 0)
+    if run.audit and (run.out / "finished.json").exists():
+        return _audit(run.out)  # of a run that is there, or the rest of an audit that was interrupted
+    return _execute(experiment, run.out) or (_audit(run.out) if run.audit else 0)
 
 
-def _audit(experiment: Experiment, out: Path) -> int:
+def _audit(out: Path) -> int:
+    experiment = Experiment.read(out / "config.json")
     for name, control in controls(experiment, out / "audit"):
-        if code := _execute(control, out / "audit" / name):
+        folder = out / "audit" / name
+        if (folder / "finished.json").exists():
+            continue
+        if code := _execute(control, folder, resume=folder.exists()):
             return code
     print(table(write_audit(experiment, out)))
     return 0
