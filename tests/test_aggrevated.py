@@ -242,7 +242,8 @@ def test_normalisations_by_hand() -> None:
 def test_the_experts_share_follows_its_schedule_down_to_the_floor(
     tmp_path: Path, schedule: Any, rate: float, expected: list[float]
 ) -> None:
-    fields: dict[str, Any] = {"alpha_schedule": schedule, "alpha_rate": rate, "updates_per_iteration": 1}
+    fields: dict[str, Any] = {"alpha_schedule": schedule, "alpha_rate": rate, "alpha_floor": 0.3}
+    fields["updates_per_iteration"] = 1
     with learning(
         tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), total_steps=200, iterations=5, **fields
     ) as learner:
