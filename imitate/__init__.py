@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from imitate.aggrevated import AggreVaTeD
+    from imitate.aggrevated_config import AggreVaTeDConfig
     from imitate.algorithms import ALGORITHMS, Learner
     from imitate.bc import BC, BCConfig
     from imitate.compare import Comparison
@@ -29,6 +31,8 @@ __all__ = [
     "GAIL",
     "PPO",
     "ActorPolicy",
+    "AggreVaTeD",
+    "AggreVaTeDConfig",
     "BCConfig",
     "Comparison",
     "DAgger",
@@ -54,6 +58,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "imitate.aggrevated": ("AggreVaTeD",),
+    "imitate.aggrevated_config": ("AggreVaTeDConfig",),
     "imitate.algorithms": ("ALGORITHMS", "Learner"),
     "imitate.bc": ("BC", "BCConfig"),
     "imitate.compare": ("Comparison",),
