@@ -20,7 +20,7 @@ COMMANDS = {
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
     "envs": "list the environments that can be run here, and what an extra would add",
-    "expert": "`expert list`, `expert show SPEC`, `expert check SPEC`, `expert train --algo ALGO --env ENV --out FOLDER`",
+    "expert": "`expert list`, `show SPEC`, `check SPEC`, `train --algo ALGO --env ENV --out FOLDER`",
 }
 
 
