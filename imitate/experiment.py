@@ -344,8 +344,12 @@ def _store(out: Path, experiment: Experiment, envs: VecEnv) -> Iterator[DemoWrit
             expert=experiment.expert or "",
         )
         store = DemoWriter(path, info, expert_actions=True)
-    with store:
-        yield store
+    try:
+        with store:
+            yield store
+    finally:
+        if not any(out.iterdir()):  # the learner refused its settings, and the store removed its empty file
+            out.rmdir()
 
 
 def _device(name: str) -> str:

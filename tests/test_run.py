@@ -193,3 +193,12 @@ def test_a_variant_is_known_by_its_algorithm_and_its_presets() -> None:
     assert find("ppo:sparse").learner is find("ppo").learner
     with pytest.raises(InputError, match="ppo has no variant 'sparse'"):
         preset("ppo:sparse", "CartPole-v1")
+
+
+def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None:
+    chosen = Experiment.create(
+        "aggrevated", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
+    )
+    with pytest.raises(InputError, match="does not fit action space"):
+        execute(chosen, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
