@@ -317,7 +317,9 @@ def dagger_imitation(data: Path, *, steps: int, round_steps: int, round_updates:
                 rollout_round_min_timesteps=round_steps,
                 bc_train_kwargs={"n_batches": round_updates, "n_epochs": None, "progress_bar": False},
             )
-            return int(sum(len(episode) for episode in trainer._all_demos))
+            taken = int(sum(len(episode) for episode in trainer._all_demos))
+            assert trainer.round_num == taken // round_steps, "as many updates a step as ours"
+            return taken
 
     learn(1)
     return rate(lambda: learn(steps))
@@ -337,7 +339,8 @@ class Row:
 SHORT = {"num_steps": 32, "batch_size": 256, "num_epochs": 20, "steps": 16_384}
 DEFAULTS = {"num_steps": 2048, "batch_size": 64, "num_epochs": 10, "steps": 16_384}
 GAIL = {"num_steps": 2048, "num_epochs": 5, "updates": 8, "steps": 32_768}
-DAGGER = {"steps": 8_000, "round_steps": 500, "round_updates": 200}
+# imitation plays episodes to their ends: a round of its 8 environments is 4,000 steps, whatever less one asks for.
+DAGGER = {"steps": 32_000, "round_steps": 4_000, "round_updates": 500}
 ROWS = {
     "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
     "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),

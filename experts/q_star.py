@@ -40,7 +40,8 @@ class QOracle(Protocol):
         ...
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """As `q`, but each critic's own estimate: (H, B)."""
+        """As `q`, but each critic's own estimate: (H, B). Continuous actions may be each critic's own too,
+        (H, B, *action_shape): then one pass back gives every critic's gradient."""
         ...
 
 
@@ -97,8 +98,9 @@ class CriticOracle(nn.Module):
             return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
         low, high = cast(Tensor, self.low), cast(Tensor, self.high)
         scaled = 2.0 * (actions - low) / (high - low) - 1.0  # SB3's critics saw actions in [-1, 1]
-        inputs = torch.cat([self.features(obs), scaled.flatten(1)], 1)
-        return torch.stack([critic(inputs).mean(1) for critic in self.critics])
+        inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled], -1)
+        each = inputs.expand(len(self.critics), *inputs.shape[-2:])
+        return torch.stack([critic(x).mean(1) for critic, x in zip(self.critics, each, strict=True)])
 
     def q_all(self, obs: Tensor) -> Tensor:
         if self.num_actions is None:

@@ -246,9 +246,12 @@ class AggreVaTeD:
             if isinstance(self.optimizer, Adam):
                 self.optimizer.learning_rate = self.config.learning_rate * (1.0 - update / count)
             prepared = self.actor.encoder.prepare(obs)
-            parts = self._losses(obs, prepared, expert, steps)
+            distribution = self.actor(prepared)
+            parts = self._losses(obs, distribution, expert, steps)
             loss = parts["policy_loss"] + (self.config.beta or 0.0) * parts["imitation_loss"]
-            loss = (loss - self.config.ent_coef * parts["entropy"]).mean()
+            if self.config.ent_coef:
+                loss = loss - self.config.ent_coef * distribution.entropy()
+            loss = loss.mean()
             if isinstance(self.optimizer, Adam):
                 self.optimizer.step(loss)
             else:
@@ -259,16 +262,21 @@ class AggreVaTeD:
             for name, part in parts.items():
                 sums[name] = sums.get(name, torch.zeros((), device=self.device)) + part.detach().mean()
         with torch.no_grad():
-            kl = kl_divergence(before, self.actor(new_states)).mean()
-        return {name: float(total) / count for name, total in sums.items()} | {"kl": float(kl)}
+            after = self.actor(new_states)
+            change = {
+                "kl": float(kl_divergence(before, after).mean()),
+                "entropy": float(after.entropy().mean()),
+            }
+        return {name: float(total) / count for name, total in sums.items()} | change
 
     def _losses(
-        self, obs: Tensor, prepared: Tensor, labels: Tensor, steps: list[Tensor]
+        self, obs: Tensor, distribution: Categorical | Gaussian, labels: Tensor, steps: list[Tensor]
     ) -> dict[str, Tensor]:
-        """(B,) each, of raw and prepared observations and the expert's actions there."""
-        distribution, expert = self.actor(prepared), self.actor.to_unit(labels)
-        losses = {"policy_loss": torch.zeros(len(obs), device=self.device), "entropy": distribution.entropy()}
+        """(B,) each, of raw observations, the actor there and the expert's actions there."""
+        expert = self.actor.to_unit(labels)
+        losses = {"policy_loss": torch.zeros(len(obs), device=self.device)}
         if self.estimator == "target":  # of both terms
+            assert isinstance(distribution, Gaussian)
             return losses | {
                 "imitation_loss": imitation_loss(distribution, self._target(obs, distribution, expert))
             }
@@ -280,13 +288,12 @@ class AggreVaTeD:
         if not self._open or not self.config.delta:
             return expert
         with torch.no_grad():
-            actions = distribution.sample(self.generator).tanh()
+            actions = distribution.sample(self.generator).tanh().repeat(len(self._gap), 1, 1)  # (H, B, D)
         actions.requires_grad_()
         center, scale = cast(Tensor, self.actor.center), cast(Tensor, self.actor.scale)
         heads = self.oracle.heads(obs, center + scale * actions)
-        gradients = [torch.autograd.grad(head.sum(), actions, retain_graph=True)[0] for head in heads]
-        scaled = torch.stack(gradients) / self._gap[:, None, None]
-        return target_actions(expert, scaled, beta=self.config.beta or 0.0, delta=self.config.delta)
+        (gradients,) = torch.autograd.grad((heads / self._gap[:, None]).sum(), actions)
+        return target_actions(expert, gradients, beta=self.config.beta or 0.0, delta=self.config.delta)
 
     def _policy_loss(self, obs: Tensor, distribution: Categorical | Gaussian, steps: list[Tensor]) -> Tensor:
         """(B,) of which the mean's gradient is that of -E_{a ~ pi}[A*(s, a)], or an estimate of it. `steps` are of

@@ -122,7 +122,7 @@ class FittedQ(nn.Module):
         return self.heads(obs, actions).mean(0)
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Each twin's own estimate (2, B)."""
+        """Each twin's own estimate (2, B), of actions (B, ...) or of each its own (2, B, ...)."""
         prepared = self.encoder.prepare(obs)
         return self._values(self.encoder.net, self.twins, prepared, actions)
 
@@ -158,10 +158,9 @@ class FittedQ(nn.Module):
         loss = F.mse_loss(values, targets.expand_as(values))
         self.optimizer.step(loss)
         with torch.no_grad():
-            learned = itertools.chain(self.encoder.net.parameters(), self.twins.parameters())
-            targets_ = itertools.chain(self._target_net.parameters(), self._target_twins.parameters())
-            for target, parameter in zip(targets_, learned, strict=True):
-                target.lerp_(parameter, self.config.tau)
+            learned: list[Tensor] = [*self.encoder.net.parameters(), *self.twins.parameters()]
+            targets_: list[Tensor] = [*self._target_net.parameters(), *self._target_twins.parameters()]
+            torch._foreach_lerp_(targets_, learned, self.config.tau)
         return loss.detach()
 
     @torch.no_grad()
@@ -200,12 +199,14 @@ class FittedQ(nn.Module):
             index = (actions.long() - self.first_action).reshape(1, -1, 1)
             values = twins(features)  # (2, B, A)
             return values.gather(2, index.expand(2, -1, 1)).squeeze(2)  # type: ignore[no-any-return]
-        unit = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0
-        return twins(torch.cat([features, unit.flatten(1)], 1)).squeeze(2)  # type: ignore[no-any-return]  # (2, B)
+        unit = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0  # (B, D) or (2, B, D)
+        inputs = torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
+        return twins(inputs).squeeze(2)  # type: ignore[no-any-return]  # (2, B)
 
 
 class Twins(nn.Module):
-    """Two ReLU MLPs of the same inputs, side by side in batched products: (B, inputs) to (2, B, outputs)."""
+    """Two ReLU MLPs side by side in batched products: the same inputs (B, inputs), or each its own (2, B, inputs), to
+    (2, B, outputs)."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -218,7 +219,7 @@ class Twins(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         *hidden, weight = cast(list[Tensor], list(self.weights))
         *_, bias = self.biases
-        x = x.expand(2, *x.shape)
+        x = x.expand(2, *x.shape[-2:])
         for each, its_bias in zip(hidden, self.biases, strict=False):
             x = torch.baddbmm(its_bias, x, each).relu_()
         if weight.shape[2] == 1:  # a product with one column is many times faster so

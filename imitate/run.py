@@ -19,6 +19,7 @@ from typing import IO, Any
 from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
+from imitate.allocator import keep_freed_memory
 from imitate.checkpoint import load_state, save_state, write_json
 from imitate.evaluate import Evaluation
 from imitate.networks import ActorPolicy
@@ -67,6 +68,7 @@ def train(
     Returns False where Ctrl-C ended it early, after a checkpoint. Writes metrics.jsonl, evaluations.jsonl,
     TensorBoard events, checkpoint.safetensors, policy/ and last_policy/ to `out`.
     """
+    keep_freed_memory()
     account = _Account(next_validation=eval_every, next_checkpoint=checkpoint_every)
     wall_seconds = 0.0
     if resume and (out / CHECKPOINT).exists():

@@ -80,7 +80,7 @@ class Bowl:
         return -(actions - obs).square().sum(-1)
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.q(obs, actions)[None]
+        return self.q(obs, actions).reshape(1, -1)
 
     def q_all(self, obs: Tensor) -> Tensor:
         raise NotImplementedError

@@ -50,6 +50,9 @@ def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) ->
     torch.testing.assert_close(values, expected, atol=1e-5, rtol=0)
     each = theirs.mean(2).T if name == "tqc" else torch.cat(theirs, 1).T  # (critics, B)
     torch.testing.assert_close(expert.oracle.heads(raw_obs, actions), each, atol=1e-5, rtol=0)
+    shifted = torch.stack([actions.detach() * (1 - 0.1 * head) for head in range(len(each))])  # each its own
+    apart = torch.stack([expert.oracle.heads(raw_obs, own)[head] for head, own in enumerate(shifted)])
+    torch.testing.assert_close(expert.oracle.heads(raw_obs, shifted), apart, atol=1e-5, rtol=0)
     values.sum().backward()
     assert actions.grad is not None
     assert (actions.grad != 0).any()

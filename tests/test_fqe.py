@@ -75,6 +75,19 @@ def test_recovers_the_q_of_a_chain(target: str) -> None:
         assert_allclose(heads.mean(0), critic.q_all(torch.arange(3)).flatten(), rtol=1e-5)
 
 
+def test_twins_take_actions_of_their_own_and_one_pass_back_gives_each_its_gradient() -> None:
+    action_space = spaces.Box(-1, 3, (2,), np.float32)
+    critic = FittedQ(spaces.Box(-1, 1, (3,), np.float32), action_space, CONFIG, seed=0)
+    obs, actions = torch.rand(5, 3), torch.rand(5, 2)
+    own = torch.stack([actions, actions + 1.0]).requires_grad_()
+    (gradients,) = torch.autograd.grad(critic.heads(obs, own).sum(), own)  # (2, 5, 2)
+    for head in range(2):
+        alone = own[head].detach().requires_grad_()
+        value = critic.heads(obs, alone)[head]
+        assert_allclose(critic.heads(obs, own)[head].detach(), value.detach(), rtol=1e-5)
+        assert_allclose(gradients[head], torch.autograd.grad(value.sum(), alone)[0], rtol=1e-4, atol=1e-6)
+
+
 def test_termination_ends_the_sum_and_truncation_does_not() -> None:
     critic = FittedQ(spaces.Discrete(2), spaces.Discrete(2), CONFIG, seed=0)
     ends = steps(
