@@ -41,7 +41,7 @@ from imitate.estimators import (
     target_actions,
 )
 from imitate.experts.q_star import AdvantageOracle, QOracle
-from imitate.fqe import FittedQ, FQEConfig
+from imitate.fqe import FittedQ
 from imitate.gate import measure_gate
 from imitate.mixture import Mixture
 from imitate.natural_gradient import NaturalGradient, kl_divergence
@@ -81,7 +81,7 @@ class AggreVaTeD:
         discrete = isinstance(self.action_space, spaces.Discrete)
         if self.played is not None:  # a critic that is fitted to what it returned
             observations = envs.single_observation_space
-            oracle = FittedQ(observations, self.action_space, FQEConfig(), seed=seed, device=device)
+            oracle = FittedQ(observations, self.action_space, config.fqe, seed=seed, device=device)
         self.oracle = cast(QOracle, oracle)
         self.config = config = config.completed(discrete, executed=self.differences is not None)
         self.estimator = config.estimator

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from imitate.dagger import Schedule
 from imitate.datasets.errors import check_range
+from imitate.fqe import FQEConfig
 from imitate.mixture import Per
 
 __all__ = ["AggreVaTeDConfig"]
@@ -75,6 +77,7 @@ class AggreVaTeDConfig:
     differences of its V, with `executed` only; playing on with it. auto: its critic, or fqe where it has none."""
     fqe_updates: int = 500
     """Gradient steps of a critic that is learned along the way, after each roll-in."""
+    fqe: FQEConfig = field(default_factory=FQEConfig)
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
@@ -83,6 +86,11 @@ class AggreVaTeDConfig:
     """Log standard deviation of a Gaussian policy at the start."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.fqe, Mapping):  # of a preset, or of a run's config.json
+            settings: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in self.fqe.items()
+            }
+            object.__setattr__(self, "fqe", FQEConfig(**settings))
         check_range(
             self,
             1,

@@ -196,6 +196,7 @@ def execute(
             choice = oracle_for(
                 handed["expert"],
                 kind=config.oracle,
+                fqe=config.fqe,
                 num_envs=experiment.num_envs,
                 seed=experiment.seed,
                 device=experiment.device,

@@ -402,3 +402,10 @@ def test_a_v_only_expert_weighs_executed_actions(tmp_path: Path) -> None:
     assert np.isfinite(learner.metrics["policy_loss"])  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="td knows the values of executed actions only"):
         trained(tmp_path, "CartPole-v1", expert, oracle, estimator="exact")
+
+
+def test_the_critics_settings_are_those_of_the_config() -> None:
+    of_a_preset = AggreVaTeDConfig(fqe={"hidden": [8], "gamma": 0.9})  # type: ignore[arg-type]
+    assert of_a_preset.fqe == FQEConfig(hidden=(8,), gamma=0.9)
+    with pytest.raises(InputError, match="tau must be in"):
+        AggreVaTeDConfig(fqe={"tau": 2.0})  # type: ignore[arg-type]
