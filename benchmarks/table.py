@@ -132,8 +132,13 @@ def run_row(name: str, seeds: int = 3) -> dict[str, Any]:
             result = json.loads(
                 subprocess.check_output(shlex.split(measuring), cwd=folder, stderr=subprocess.DEVNULL)
             )
-            totals = json.loads((Path(folder) / "run" / "finished.json").read_text())
-            record["seeds"].append({"commands": [*filled, measuring], "seconds": seconds} | totals | result)
+            run = Path(folder) / "run"
+            totals = json.loads((run / "finished.json").read_text())
+            validations = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
+            curve = [(row["env_steps"], row["mean_return"]) for row in validations]
+            record["seeds"].append(
+                {"commands": [*filled, measuring], "seconds": seconds, "curve": curve} | totals | result
+            )
             print(f"{name} seed {seed}: {result['mean']:.1f} +- {result['std']:.1f}", file=sys.stderr)
     mean = float(np.mean([row["mean"] for row in record["seeds"]]))
     record["mean"] = mean
