@@ -89,6 +89,7 @@ ALGORITHMS = {
         "on-policy RL whose reward is to pass for the expert",
         "imitate.gail",
         ("envs", "demos"),
+        ("policy",),
         controls={
             "plus-one": "constant reward +1",
             "minus-one": "constant reward -1",

@@ -64,7 +64,8 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
         steps, info = int(demos.lengths[chosen].sum()), demos.info
     for name in CONTROLS:
         settings = experiment.hyperparameters | variant_settings(f"gail:{name}")
-        run = replace(experiment, algorithm=f"gail:{name}", hyperparameters=settings)
+        # From scratch: a clone of the expert to start from would tell the control what it must not know.
+        run = replace(experiment, algorithm=f"gail:{name}", hyperparameters=settings, init=None)
         policy = demonstrator(name, info.action_space, experiment.seed)
         if policy is not None:
             path = folder / f"{name}.h5"

@@ -222,13 +222,19 @@ class GAIL:
         demos: DemoReader,
         seed: int,
         episodes: Array | None = None,
+        policy: ActorPolicy | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`episodes`: indices of those to learn from, by default all."""
+        """`episodes`: indices of those to learn from, by default all; `policy`: what PPO starts from, a clone say."""
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         learner_class, _ = _LEARNERS[config.learner]
         self.gamma: float = config.learner_config.gamma
-        self.learner: OnPolicy = learner_class(config.learner_config, envs=envs, seed=seed, device=device)
+        handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
+        if policy is not None:
+            if config.learner != "ppo":
+                raise InputError(f"{config.learner} does not start from another policy: use learner ppo")
+            handed["policy"] = policy
+        self.learner: OnPolicy = learner_class(config.learner_config, **handed)
         with seeded(draw_seed(seed, 1)):
             discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
         self.discriminator = discriminator.to(self.device)

@@ -208,7 +208,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "start for BC": (
         ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--init", "bc", "--out", "o"],
-        "--init is for ppo",
+        "--init is for gail, ppo, rpo",
     ),
     "unsupported space": (["train", "ppo", "--env", "Blackjack-v1", "--out", "o"], "Tuple"),
     "hyperparameter out of range": (

@@ -28,6 +28,7 @@ from imitate.datasets.trajectory import Array, Trajectory
 from imitate.evaluate import evaluate
 from imitate.experiment import Experiment
 from imitate.gail import GAIL, Discriminator, GAILConfig, absorbed_share, bce, gradient_penalty, reward_of
+from imitate.policy import load_policy
 from imitate.rl.rollout import Rollout
 
 ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
@@ -235,6 +236,22 @@ def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
         assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
         with pytest.raises(InputError, match="21 pairs were asked for, the demonstrations have 20"):
             learner(demos, demo_pairs=21)
+
+
+def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Path) -> None:
+    path = demonstrations(tmp_path / "demos.h5", "Identity-v0")
+    clone = tmp_path / "clone"
+    assert main(["train", "bc", "--env", "Identity-v0", "--demos", str(path), "--out", str(clone)]) == 0
+    with DemoReader(path) as demos:
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+        policy = load_policy(clone)
+        gail = GAIL(GAILConfig(), envs=envs, demos=demos, seed=0, policy=policy)
+        assert gail.policy is policy
+        with pytest.raises(InputError, match="use learner ppo"):
+            GAIL(GAILConfig(learner="a2c"), envs=envs, demos=demos, seed=0, policy=policy)
+    settings = {"seed": 0, "demos": str(path), "budget": 400, "init": str(clone)}
+    experiment = Experiment.create("gail", "Identity-v0", **settings)
+    assert all(control.init is None for _, control in controls(experiment, tmp_path / "audit"))
 
 
 def test_settings_that_can_not_be_used_are_named() -> None:
