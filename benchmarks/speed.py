@@ -368,6 +368,10 @@ def main() -> None:
 
         torch.set_num_threads(1)
         function, settings, data = arguments.measure
+        if function.endswith("_imitate"):  # as `imitate train` does
+            from imitate.allocator import keep_freed_memory
+
+            keep_freed_memory()
         print(
             json.dumps(
                 {"rate": globals()[function](Path(data), **json.loads(settings)), "versions": versions()}
