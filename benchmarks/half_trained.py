@@ -1,0 +1,79 @@
+"""AggreVaTeD and DAgger from a teacher that is only half trained: our own PPO on BipedalWalker-v3, stopped early.
+
+    python benchmarks/half_trained.py [--seeds 0 1 2]
+
+50,000 steps each, the presets' settings, the same 50 test episodes. To results/half-trained.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from imitate.algorithms import find
+from imitate.datasets.hdf5 import DemoWriter
+from imitate.datasets.schema import DemoInfo
+from imitate.envs import make_vec
+from imitate.evaluate import VALIDATION_SEED, evaluate
+from imitate.experiment import Experiment, versions
+from imitate.fqe import FittedQ, FQEConfig
+from imitate.networks import ActorPolicy
+from imitate.policy import load_policy
+from imitate.run import train
+
+RESULTS = Path(__file__).parent / "results" / "half-trained.json"
+WALKER, STEPS, HALF = "BipedalWalker-v3", 50_000, 150.0
+BUDGETS = range(150_000, 300_000, 20_000)  # the teacher's: the first that makes it at least HALF good
+
+
+def half_trained(seed: int, folder: Path) -> ActorPolicy:
+    for budget in BUDGETS:
+        out = folder / f"teacher-{budget}"
+        command = (
+            f"imitate train ppo --env {WALKER} --seed {seed} --budget {budget} --eval-every 0 --out {out}"
+        )
+        subprocess.run(command.split(), check=True, stderr=subprocess.DEVNULL)
+        teacher = load_policy(out)
+        if evaluate(teacher, WALKER, episodes=20, seed=VALIDATION_SEED).mean >= HALF:
+            break
+    return teacher
+
+
+def measure(seed: int, folder: Path) -> dict[str, float]:
+    """Mean returns of the teacher and of who learned from it."""
+    teacher = half_trained(seed, folder)
+    returns = {"teacher": evaluate(teacher, WALKER, episodes=50).mean}
+    for name in ("aggrevated", "dagger"):
+        experiment = Experiment.create(name, WALKER, expert="the teacher", seed=seed, budget=STEPS)
+        envs = make_vec(WALKER, experiment.num_envs)
+        spaces = envs.single_observation_space, envs.single_action_space
+        algorithm = find(name)
+        lists = experiment.hyperparameters | {"total_steps": STEPS}
+        config = algorithm.config(**{k: tuple(v) if isinstance(v, list) else v for k, v in lists.items()})
+        handed: dict[str, Any] = {"envs": envs, "expert": teacher, "seed": seed}
+        if name == "aggrevated":
+            handed["oracle"] = FittedQ(*spaces, FQEConfig(), seed=seed)
+        (folder / name).mkdir()
+        with DemoWriter(folder / f"{name}.h5", DemoInfo(WALKER, *spaces), expert_actions=True) as store:
+            learner = algorithm.learner(config, store=store, **handed)
+            train(learner, folder / name, budget=STEPS)
+        returns[name] = evaluate(learner.policy, WALKER, episodes=50).mean
+        print(seed, returns, file=sys.stderr, flush=True)
+    return returns
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    record: dict[str, Any] = {"versions": versions(), "returns": {}}
+    for seed in parser.parse_args().seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            record["returns"][seed] = measure(seed, Path(folder))
+        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
