@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from imitate.algorithms import find
+from imitate.algorithms import as_tuples, find
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.schema import DemoInfo
 from imitate.envs import make_vec
@@ -32,6 +32,7 @@ BUDGETS = range(150_000, 300_000, 20_000)  # the teacher's: the first that makes
 
 
 def half_trained(seed: int, folder: Path) -> ActorPolicy:
+    """Trained from scratch with each budget, until one is enough."""
     for budget in BUDGETS:
         out = folder / f"teacher-{budget}"
         command = (
@@ -53,8 +54,7 @@ def measure(seed: int, folder: Path) -> dict[str, float]:
         envs = make_vec(WALKER, experiment.num_envs)
         spaces = envs.single_observation_space, envs.single_action_space
         algorithm = find(name)
-        lists = experiment.hyperparameters | {"total_steps": STEPS}
-        config = algorithm.config(**{k: tuple(v) if isinstance(v, list) else v for k, v in lists.items()})
+        config = algorithm.config(**as_tuples(experiment.hyperparameters | {"total_steps": STEPS}))
         handed: dict[str, Any] = {"envs": envs, "expert": teacher, "seed": seed}
         if name == "aggrevated":
             handed["oracle"] = FittedQ(*spaces, FQEConfig(), seed=seed)

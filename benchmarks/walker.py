@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from imitate.algorithms import find
+from imitate.algorithms import as_tuples, find
 from imitate.datasets.trajectory import Array, Policy
 from imitate.envs import make_vec
 from imitate.evaluate import evaluate
@@ -40,9 +40,7 @@ def ours(seed: int) -> dict[str, Any]:
     begin = time.process_time()
     envs = make_vec(WALKER, experiment.num_envs, backend=experiment.backend)
     algorithm = find("ppo")
-    config = algorithm.config(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in experiment.hyperparameters.items()}
-    )
+    config = algorithm.config(**as_tuples(experiment.hyperparameters))
     learner = algorithm.learner(config, envs=envs, seed=seed)
 
     def learn() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from imitate.algorithms import as_tuples
 from imitate.dagger import Schedule
 from imitate.datasets.errors import check_range
 from imitate.fqe import FQEConfig
@@ -87,10 +88,7 @@ class AggreVaTeDConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.fqe, Mapping):  # of a preset, or of a run's config.json
-            settings: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in self.fqe.items()
-            }
-            object.__setattr__(self, "fqe", FQEConfig(**settings))
+            object.__setattr__(self, "fqe", FQEConfig(**as_tuples(self.fqe)))
         check_range(
             self,
             1,

@@ -13,7 +13,7 @@ from imitate.datasets.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from imitate.networks import ActorPolicy
 
-__all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
+__all__ = ["ALGORITHMS", "Algorithm", "Learner", "as_tuples", "find"]
 
 Need = Literal["envs", "demos", "expert", "oracle", "store"]
 
@@ -116,6 +116,11 @@ ALGORITHMS = {
         "A2C", "pure RL: advantage actor-critic with n-step returns", "imitate.rl.a2c", ("envs",)
     ),
 }
+
+
+def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A config's fields as they are read from TOML or JSON, which have lists for its tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 def find(name: str) -> Algorithm:

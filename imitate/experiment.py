@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from gymnasium.spaces import Discrete
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS, as_tuples, find
 from imitate.checkpoint import load_state, write_json
 from imitate.datasets.environments import VecEnv, make_env, resolve_env_id
 from imitate.datasets.errors import InputError, check_range, did_you_mean
@@ -363,10 +363,6 @@ def _device(name: str) -> str:
 
 def _config(algorithm: str, values: Mapping[str, Any]) -> Any:
     try:
-        return find(algorithm).config(**_as_tuples(values))
+        return find(algorithm).config(**as_tuples(values))
     except TypeError as error:
         raise InputError(f"hyperparameters of {algorithm} that can't be used: {error}") from error
-
-
-def _as_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

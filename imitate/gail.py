@@ -38,6 +38,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.adam import Adam
+from imitate.algorithms import as_tuples
 from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.datasets.environments import VecEnv
 from imitate.datasets.errors import InputError, check_range
@@ -103,8 +104,7 @@ class GAILConfig:
         for name, (_, config_class) in _LEARNERS.items():
             settings = getattr(self, name)
             if isinstance(settings, Mapping):  # of a preset, or of a run's config.json
-                tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
-                object.__setattr__(self, name, config_class(**tuples))
+                object.__setattr__(self, name, config_class(**as_tuples(settings)))
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "input_noise", "gradient_penalty")
         if self.demo_pairs is not None and self.demo_pairs < 1:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 from tqdm import tqdm
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS, as_tuples, find
 from imitate.audit import controls, table, write_audit
 from imitate.commands.options import JsonObject, announced, option, parse, run
 from imitate.datasets.environments import resolve_env_id
@@ -89,9 +89,7 @@ def train(argv: list[str]) -> int:
     env_id = option(argv, "--env")
     defaults = preset(argv[0], resolve_env_id(env_id)) if env_id else {}
     fields = {field.name for field in dataclasses.fields(config_class)}
-    base = config_class(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in defaults.items() if k in fields}
-    )
+    base = config_class(**as_tuples({name: defaults[name] for name in defaults if name in fields}))
     arguments_class = dataclasses.make_dataclass(
         "Arguments",
         [
