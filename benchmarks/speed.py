@@ -15,114 +15,28 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_imitate, dqn_sb3
-
-__all__ = ["dqn_bare", "dqn_imitate", "dqn_sb3"]  # found by name, like those below
+from speed_imitation import (
+    bc_imitate,
+    bc_imitation,
+    collect_imitate,
+    collect_imitation,
+    dagger_imitate,
+    dagger_imitation,
+    gail_imitate,
+    gail_imitation,
+)
+from speed_rate import CARTPOLE, NUM_ENVS, rate
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
+Measurement = Callable[..., float]  # of the folder of the data and a row's settings, a rate
 LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
-CARTPOLE, NUM_ENVS, EXPERT_EPISODES = "CartPole-v1", 8, 80
-
-
-def rate(work: Callable[[], int]) -> float:
-    """Samples or environment steps, whatever `work` counts, a CPU second."""
-    begin = time.process_time()
-    amount = work()
-    return amount / (time.process_time() - begin)
-
-
-def bc_imitate(data: Path, *, batch_size: int) -> float:
-    from imitate.bc import BC, BCConfig
-    from imitate.datasets.reader import DemoReader
-
-    config = BCConfig(batch_size=batch_size, hidden=(32, 32), holdout=0.0, normalize_obs=False)
-    with DemoReader(data / "demos.h5") as demos:
-        learner = BC(config, demos=demos, seed=0)
-
-        def epochs(count: int) -> int:
-            for _ in range(count):
-                learner.step()
-            return count * demos.num_steps
-
-        epochs(1)
-        return rate(lambda: epochs(5))
-
-
-def bc_imitation(data: Path, *, batch_size: int) -> float:
-    import numpy as np
-    from gymnasium import spaces
-    from imitation.algorithms.bc import BC
-    from imitation.data.types import Transitions
-
-    with np.load(data / "demos.npz") as arrays:
-        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
-    obs_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
-    trainer = BC(  # its default policy has two layers of 32 units, too
-        observation_space=obs_space,
-        action_space=spaces.Discrete(2),
-        rng=np.random.default_rng(0),
-        demonstrations=demos,
-        batch_size=batch_size,
-    )
-    trainer.train(n_batches=100, progress_bar=False)
-
-    def epoch() -> int:
-        trainer.train(n_epochs=1, progress_bar=False)
-        return len(demos)
-
-    return rate(epoch)
-
-
-def collect_imitate(data: Path) -> float:
-    """To a file on disk."""
-    from imitate.datasets.collect import collect
-    from imitate.datasets.environments import SyncVecEnv, make_env
-    from imitate.datasets.reader import DemoReader
-    from imitate.datasets.schema import DemoInfo
-    from imitate.experts import load_expert
-
-    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
-    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
-    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space, seed=1)
-
-    def play(episodes: int) -> int:
-        with tempfile.TemporaryDirectory() as folder:
-            collect(expert, envs, Path(folder, "demos.h5"), info, episodes=episodes)
-            with DemoReader(Path(folder, "demos.h5")) as demos:
-                return demos.num_steps
-
-    play(NUM_ENVS)
-    return rate(lambda: play(EXPERT_EPISODES))
-
-
-def collect_imitation(data: Path) -> float:
-    """To a list in memory."""
-    import numpy as np
-    import torch
-    from imitation.data import rollout
-    from imitation.util.util import make_vec_env
-    from stable_baselines3 import PPO
-
-    rng = np.random.default_rng(1)
-    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
-    expert = PPO("MlpPolicy", envs, device="cpu")
-    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
-
-    def play(episodes: int) -> int:
-        until = rollout.make_min_episodes(episodes)
-        # `unwrap` is for wrapped environments; without it, and its wrapper, it is faster.
-        options: dict[str, Any] = {"unwrap": False, "verbose": False, "deterministic_policy": True}
-        return sum(len(episode) for episode in rollout.rollout(expert, envs, until, rng, **options))
-
-    play(NUM_ENVS)
-    return rate(lambda: play(EXPERT_EPISODES))
 
 
 def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
@@ -208,131 +122,14 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
     return rate(lambda: learn(steps))
 
 
-def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
-    from imitate.datasets.environments import SyncVecEnv, make_env
-    from imitate.datasets.reader import DemoReader
-    from imitate.gail import GAIL, GAILConfig
-    from imitate.rl.ppo import PPOConfig
-
-    ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, lr_schedule="constant")
-    network: dict[str, Any] = {"hidden": (32, 32), "activation": "relu"}
-    config = GAILConfig(ppo=ppo, updates_per_round=updates, batch_size=1_024, **network)
-    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
-    with DemoReader(data / "demos.h5") as demos:
-        learner = GAIL(config, envs=envs, demos=demos, seed=0)
-
-        def learn(steps: int) -> int:
-            begun = learner.env_steps
-            while learner.env_steps - begun < steps:
-                learner.step()
-            return learner.env_steps - begun
-
-        learn(1)
-        return rate(lambda: learn(steps))
-
-
-def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
-    import numpy as np
-    from imitation.algorithms.adversarial.gail import GAIL
-    from imitation.data.types import Transitions
-    from imitation.rewards.reward_nets import BasicRewardNet
-    from imitation.util.networks import RunningNorm
-    from imitation.util.util import make_vec_env
-    from stable_baselines3 import PPO
-
-    with np.load(data / "demos.npz") as arrays:
-        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
-    envs = make_vec_env(CARTPOLE, rng=np.random.default_rng(0), n_envs=NUM_ENVS)
-    model = PPO("MlpPolicy", envs, n_steps=num_steps, batch_size=64, n_epochs=num_epochs, device="cpu")
-    spaces = envs.observation_space, envs.action_space
-    options: dict[str, Any] = {"allow_variable_horizon": True, "log_dir": data / "imitation"}
-    trainer = GAIL(
-        demonstrations=demos,
-        demo_batch_size=1_024,
-        venv=envs,
-        gen_algo=model,
-        reward_net=BasicRewardNet(*spaces, normalize_input_layer=RunningNorm),
-        n_disc_updates_per_round=updates,
-        **options,
-    )
-
-    def learn(steps: int) -> int:
-        begun = model.num_timesteps
-        trainer.train(steps)  # in whole rounds
-        return int(model.num_timesteps) - begun
-
-    learn(num_steps * NUM_ENVS)
-    return rate(lambda: learn(steps))
-
-
-def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
-    from imitate.dagger import DAgger, DAggerConfig
-    from imitate.datasets.environments import SyncVecEnv, make_env
-    from imitate.datasets.hdf5 import DemoWriter
-    from imitate.datasets.schema import DemoInfo
-    from imitate.experts import load_expert
-
-    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
-    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
-    settings = {"steps_per_iteration": round_steps, "updates_per_iteration": round_updates, "batch_size": 32}
-    config = DAggerConfig(total_steps=steps, hidden=(32, 32), **settings)
-    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space)
-
-    def learn(steps: int) -> int:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            DemoWriter(Path(folder, "demos.h5"), info, expert_actions=True) as store,
-        ):
-            learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
-            while learner.env_steps < steps:
-                learner.step()
-            return learner.env_steps
-
-    learn(1)
-    return rate(lambda: learn(steps))
-
-
-def dagger_imitation(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
-    import numpy as np
-    import torch
-    from imitation.algorithms.bc import BC
-    from imitation.algorithms.dagger import SimpleDAggerTrainer
-    from imitation.util.util import make_vec_env
-    from stable_baselines3 import PPO
-
-    rng = np.random.default_rng(0)
-    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
-    expert = PPO("MlpPolicy", envs, device="cpu")
-    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
-
-    def learn(steps: int) -> int:
-        with tempfile.TemporaryDirectory() as folder:
-            spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
-            bc = BC(**spaces, rng=rng, batch_size=32)  # its default policy has two layers of 32 units, too
-            names = {"scratch_dir": folder, "expert_policy": expert, "bc_trainer": bc}
-            trainer = SimpleDAggerTrainer(venv=envs, rng=rng, **names)
-            trainer.train(
-                steps,
-                rollout_round_min_episodes=1,
-                rollout_round_min_timesteps=round_steps,
-                bc_train_kwargs={"n_batches": round_updates, "n_epochs": None, "progress_bar": False},
-            )
-            taken = int(sum(len(episode) for episode in trainer._all_demos))
-            assert trainer.round_num == taken // round_steps, "as many updates a step as ours"
-            return taken
-
-    learn(1)
-    return rate(lambda: learn(steps))
-
-
 @dataclass(frozen=True)
 class Row:
-    """What is compared with what: names of functions above, and their keywords."""
+    """What is compared with what, and the functions' keywords."""
 
-    ours: str
-    peer: str
+    ours: Measurement
+    peer: Measurement
     target: float
-    limit: str = ""
+    limit: Measurement | None = None
     settings: dict[str, int] | None = None
 
 
@@ -342,15 +139,21 @@ GAIL = {"num_steps": 2048, "num_epochs": 5, "updates": 8, "steps": 32_768}
 # imitation plays episodes to their ends: a round of its 8 environments is 4,000 steps, whatever less one asks for.
 DAGGER = {"steps": 32_000, "round_steps": 4_000, "round_updates": 500}
 ROWS = {
-    "BC, batch 32": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 32}),
-    "BC, batch 256": Row("bc_imitate", "bc_imitation", 5.0, settings={"batch_size": 256}),
-    "collection": Row("collect_imitate", "collect_imitation", 3.0),
-    "PPO, n_steps 32, batch 256, 20 epochs": Row("ppo_imitate", "ppo_sb3", 2.5, "ppo_bare", SHORT),
-    "DQN, train_freq 4, batch 64": Row("dqn_imitate", "dqn_sb3", 2.5, "dqn_bare", VECTORS),
-    "DQN from pixels, train_freq 4, batch 32": Row("dqn_imitate", "dqn_sb3", 1.2, "dqn_bare", PIXELS),
-    "GAIL": Row("gail_imitate", "gail_imitation", 4.0, settings=GAIL),
-    "DAgger": Row("dagger_imitate", "dagger_imitation", 5.0, settings=DAGGER),
-    "PPO, SB3's defaults": Row("ppo_imitate", "ppo_sb3", 1.8, "ppo_bare", DEFAULTS),
+    "BC, batch 32": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 32}),
+    "BC, batch 256": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 256}),
+    "collection": Row(collect_imitate, collect_imitation, 3.0),
+    "PPO, n_steps 32, batch 256, 20 epochs": Row(ppo_imitate, ppo_sb3, 2.5, ppo_bare, SHORT),
+    "DQN, train_freq 4, batch 64": Row(dqn_imitate, dqn_sb3, 2.5, dqn_bare, VECTORS),
+    "DQN from pixels, train_freq 4, batch 32": Row(dqn_imitate, dqn_sb3, 1.2, dqn_bare, PIXELS),
+    "GAIL": Row(gail_imitate, gail_imitation, 4.0, settings=GAIL),
+    "DAgger": Row(dagger_imitate, dagger_imitation, 5.0, settings=DAGGER),
+    "PPO, SB3's defaults": Row(ppo_imitate, ppo_sb3, 1.8, ppo_bare, DEFAULTS),
+}
+FUNCTIONS = {
+    function.__name__: function
+    for row in ROWS.values()
+    for function in (row.ours, row.peer, row.limit)
+    if function is not None
 }
 
 
@@ -374,7 +177,7 @@ def main() -> None:
             keep_freed_memory()
         print(
             json.dumps(
-                {"rate": globals()[function](Path(data), **json.loads(settings)), "versions": versions()}
+                {"rate": FUNCTIONS[function](Path(data), **json.loads(settings)), "versions": versions()}
             )
         )
         return
@@ -418,7 +221,7 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
     record: dict[str, Any] = {"machine": machine(), "versions": {}, "rows": {}}
     for name in names:
         row = ROWS[name]
-        functions = [row.ours, row.peer, *([row.limit] if row.limit else [])]
+        functions = [function.__name__ for function in (row.ours, row.peer, row.limit) if function]
         missing = any(python_for(function) is None for function in functions)
         if missing:
             print(f"{name:40} skipped: {PEER_PYTHON} does not name a Python that has `imitation`")
@@ -429,7 +232,7 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
                 answer = measure(function, row.settings or {}, data)
                 rates[function].append(answer["rate"])
                 record["versions"][python_name(function)] = answer["versions"]
-        ratios = [ours / peer for ours, peer in zip(rates[row.ours], rates[row.peer], strict=True)]
+        ratios = [ours / peer for ours, peer in zip(rates[functions[0]], rates[functions[1]], strict=True)]
         ratio = statistics.median(ratios)
         record["rows"][name] = {"ratio": ratio, "target": row.target, "ratios": ratios, "rates": rates}
         medians = "  ".join(

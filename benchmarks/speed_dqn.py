@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PIXELS", "VECTORS", "dqn_bare", "dqn_imitate", "dqn_sb3"]
+from speed_rate import rate
 
 # `steps` are measured after `before` ones, with the replay begun and random actions mostly over.
 VECTORS = {"pixels": 0, "batch_size": 64, "replay_size": 100_000, "before": 2_000, "steps": 8_000}
 PIXELS = {"pixels": 1, "batch_size": 32, "replay_size": 5_000, "before": 200, "steps": 800}
-LEARNING_STARTS, TARGET_EVERY = (
-    100,
-    10_000,
-)  # SB3's, in steps; a target network that is copied rarely costs nothing
+LEARNING_STARTS, TARGET_EVERY = 100, 10_000  # SB3's, in steps; a target that is copied rarely costs nothing
 
 
 def _environment(pixels: int) -> tuple[str, dict[str, Any]]:
@@ -29,8 +26,6 @@ def dqn_imitate(
     before: int,
     steps: int,
 ) -> float:
-    from speed import rate
-
     from imitate.datasets.environments import SyncVecEnv, make_env
     from imitate.rl.dqn import DQN, DQNConfig
 
@@ -68,7 +63,6 @@ def dqn_sb3(
     before: int,
     steps: int,
 ) -> float:
-    from speed import rate
     from stable_baselines3 import DQN
 
     from imitate.datasets.environments import make_env
@@ -103,7 +97,6 @@ def dqn_bare(
     random actions. Nothing is learned."""
     import torch
     import torch.nn.functional as F
-    from speed import rate
 
     from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
     from imitate.networks import ActorPolicy

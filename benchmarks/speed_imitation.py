@@ -1,0 +1,215 @@
+"""Rows of speed.py against `imitation`: BC, collection, GAIL and DAgger, on eight CartPoles."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from speed_rate import CARTPOLE, NUM_ENVS, rate
+
+EXPERT_EPISODES = 80
+
+
+def bc_imitate(data: Path, *, batch_size: int) -> float:
+    from imitate.bc import BC, BCConfig
+    from imitate.datasets.reader import DemoReader
+
+    config = BCConfig(batch_size=batch_size, hidden=(32, 32), holdout=0.0, normalize_obs=False)
+    with DemoReader(data / "demos.h5") as demos:
+        learner = BC(config, demos=demos, seed=0)
+
+        def epochs(count: int) -> int:
+            for _ in range(count):
+                learner.step()
+            return count * demos.num_steps
+
+        epochs(1)
+        return rate(lambda: epochs(5))
+
+
+def bc_imitation(data: Path, *, batch_size: int) -> float:
+    import numpy as np
+    from gymnasium import spaces
+    from imitation.algorithms.bc import BC
+    from imitation.data.types import Transitions
+
+    with np.load(data / "demos.npz") as arrays:
+        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
+    obs_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    trainer = BC(  # its default policy has two layers of 32 units, too
+        observation_space=obs_space,
+        action_space=spaces.Discrete(2),
+        rng=np.random.default_rng(0),
+        demonstrations=demos,
+        batch_size=batch_size,
+    )
+    trainer.train(n_batches=100, progress_bar=False)
+
+    def epoch() -> int:
+        trainer.train(n_epochs=1, progress_bar=False)
+        return len(demos)
+
+    return rate(epoch)
+
+
+def collect_imitate(data: Path) -> float:
+    """To a file on disk."""
+    from imitate.datasets.collect import collect
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.reader import DemoReader
+    from imitate.datasets.schema import DemoInfo
+    from imitate.experts import load_expert
+
+    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space, seed=1)
+
+    def play(episodes: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            collect(expert, envs, Path(folder, "demos.h5"), info, episodes=episodes)
+            with DemoReader(Path(folder, "demos.h5")) as demos:
+                return demos.num_steps
+
+    play(NUM_ENVS)
+    return rate(lambda: play(EXPERT_EPISODES))
+
+
+def collect_imitation(data: Path) -> float:
+    """To a list in memory."""
+    import numpy as np
+    import torch
+    from imitation.data import rollout
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    rng = np.random.default_rng(1)
+    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
+    expert = PPO("MlpPolicy", envs, device="cpu")
+    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
+
+    def play(episodes: int) -> int:
+        until = rollout.make_min_episodes(episodes)
+        # `unwrap` is for wrapped environments; without it, and its wrapper, it is faster.
+        options: dict[str, Any] = {"unwrap": False, "verbose": False, "deterministic_policy": True}
+        return sum(len(episode) for episode in rollout.rollout(expert, envs, until, rng, **options))
+
+    play(NUM_ENVS)
+    return rate(lambda: play(EXPERT_EPISODES))
+
+
+def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.reader import DemoReader
+    from imitate.gail import GAIL, GAILConfig
+    from imitate.rl.ppo import PPOConfig
+
+    ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, lr_schedule="constant")
+    network: dict[str, Any] = {"hidden": (32, 32), "activation": "relu"}
+    config = GAILConfig(ppo=ppo, updates_per_round=updates, batch_size=1_024, **network)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    with DemoReader(data / "demos.h5") as demos:
+        learner = GAIL(config, envs=envs, demos=demos, seed=0)
+
+        def learn(steps: int) -> int:
+            begun = learner.env_steps
+            while learner.env_steps - begun < steps:
+                learner.step()
+            return learner.env_steps - begun
+
+        learn(1)
+        return rate(lambda: learn(steps))
+
+
+def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
+    import numpy as np
+    from imitation.algorithms.adversarial.gail import GAIL
+    from imitation.data.types import Transitions
+    from imitation.rewards.reward_nets import BasicRewardNet
+    from imitation.util.networks import RunningNorm
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    with np.load(data / "demos.npz") as arrays:
+        demos = Transitions(infos=np.array([{}] * len(arrays["acts"])), **arrays)
+    envs = make_vec_env(CARTPOLE, rng=np.random.default_rng(0), n_envs=NUM_ENVS)
+    model = PPO("MlpPolicy", envs, n_steps=num_steps, batch_size=64, n_epochs=num_epochs, device="cpu")
+    spaces = envs.observation_space, envs.action_space
+    options: dict[str, Any] = {"allow_variable_horizon": True, "log_dir": data / "imitation"}
+    trainer = GAIL(
+        demonstrations=demos,
+        demo_batch_size=1_024,
+        venv=envs,
+        gen_algo=model,
+        reward_net=BasicRewardNet(*spaces, normalize_input_layer=RunningNorm),
+        n_disc_updates_per_round=updates,
+        **options,
+    )
+
+    def learn(steps: int) -> int:
+        begun = model.num_timesteps
+        trainer.train(steps)  # in whole rounds
+        return int(model.num_timesteps) - begun
+
+    learn(num_steps * NUM_ENVS)
+    return rate(lambda: learn(steps))
+
+
+def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
+    from imitate.dagger import DAgger, DAggerConfig
+    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.datasets.hdf5 import DemoWriter
+    from imitate.datasets.schema import DemoInfo
+    from imitate.experts import load_expert
+
+    expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    settings = {"steps_per_iteration": round_steps, "updates_per_iteration": round_updates, "batch_size": 32}
+    config = DAggerConfig(total_steps=steps, hidden=(32, 32), **settings)
+    info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space)
+
+    def learn(steps: int) -> int:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            DemoWriter(Path(folder, "demos.h5"), info, expert_actions=True) as store,
+        ):
+            learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
+            while learner.env_steps < steps:
+                learner.step()
+            return learner.env_steps
+
+    learn(1)
+    return rate(lambda: learn(steps))
+
+
+def dagger_imitation(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
+    import numpy as np
+    import torch
+    from imitation.algorithms.bc import BC
+    from imitation.algorithms.dagger import SimpleDAggerTrainer
+    from imitation.util.util import make_vec_env
+    from stable_baselines3 import PPO
+
+    rng = np.random.default_rng(0)
+    envs = make_vec_env(CARTPOLE, rng=rng, n_envs=NUM_ENVS)
+    expert = PPO("MlpPolicy", envs, device="cpu")
+    expert.policy.load_state_dict(torch.load(data / "expert.pt", weights_only=True))
+
+    def learn(steps: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
+            bc = BC(**spaces, rng=rng, batch_size=32)  # its default policy has two layers of 32 units, too
+            names = {"scratch_dir": folder, "expert_policy": expert, "bc_trainer": bc}
+            trainer = SimpleDAggerTrainer(venv=envs, rng=rng, **names)
+            trainer.train(
+                steps,
+                rollout_round_min_episodes=1,
+                rollout_round_min_timesteps=round_steps,
+                bc_train_kwargs={"n_batches": round_updates, "n_epochs": None, "progress_bar": False},
+            )
+            taken = int(sum(len(episode) for episode in trainer._all_demos))
+            assert trainer.round_num == taken // round_steps, "as many updates a step as ours"
+            return taken
+
+    learn(1)
+    return rate(lambda: learn(steps))
