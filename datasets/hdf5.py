@@ -101,6 +101,14 @@ class DemoWriter:
     def num_steps(self) -> int:
         return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
 
+    def require(self, episodes: int) -> None:
+        """Raises InputError unless there are so many pieces here: as many as when a checkpoint was made."""
+        if len(self) != episodes:
+            raise InputError(
+                f"the store holds {len(self)} pieces, the checkpoint was made at {episodes}; "
+                "reopen it with DemoWriter.resume(path, episodes=...)"
+            )
+
     def append(self, trajectory: Trajectory) -> None:
         """Record one episode, or a piece of one; on disk within moments, see `flush_due`.
 

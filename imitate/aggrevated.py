@@ -25,7 +25,7 @@ from torch import Tensor
 from imitate import executed
 from imitate.adam import Adam
 from imitate.aggrevated_config import AggreVaTeDConfig
-from imitate.bc import agreement
+from imitate.bc import mean_agreement
 from imitate.checkpoint import draw_seed, load_parts, parts_state
 from imitate.dagger import mixing_coefficient
 from imitate.datasets.environments import VecEnv, episode_seeds
@@ -159,7 +159,7 @@ class AggreVaTeD:
         if self.iteration == 0:  # and never again: policy and critic keep the inputs that they learn on
             for policy in (self.actor, self.policy):
                 policy.encoder.observe(torch.from_numpy(obs).to(self.device))
-        metrics = {"alpha": self.mixture.alpha, "agreement": self._agreement(obs, labels)}
+        metrics = {"alpha": self.mixture.alpha, "agreement": mean_agreement(self.policy, obs, labels)}
         if isinstance(self.oracle, FittedQ):
             metrics["fqe_loss"] = self._fit(self.oracle)
         metrics |= self._probe()
@@ -356,12 +356,6 @@ class AggreVaTeD:
         averaged, learned = self._averaged
         torch._foreach_lerp_(averaged, learned, 1.0 - self.config.ema)
 
-    @torch.inference_mode()
-    def _agreement(self, obs: Array, labels: Array) -> float:
-        """With the expert on states not trained on yet: an honest measure of how far the learner has come."""
-        prepared = self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
-        return float(agreement(self.policy, prepared, torch.from_numpy(labels).to(self.device)).mean())
-
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
@@ -378,11 +372,7 @@ class AggreVaTeD:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
-        if len(self.store) != state["store_episodes"]:
-            raise InputError(
-                f"the store holds {len(self.store)} pieces, the checkpoint was made at {state['store_episodes']}; "
-                "reopen it with DemoWriter.resume(path, episodes=...)"
-            )
+        self.store.require(state["store_episodes"])
         load_parts(self, state, *self._stateful)
         self.iteration = state["iteration"]
         (self.played or self.sampler).env_steps = state["env_steps"]

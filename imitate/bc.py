@@ -22,7 +22,7 @@ from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Array
 from imitate.networks import ActorPolicy, Categorical, seeded
 
-__all__ = ["BC", "BCConfig", "bc_loss"]
+__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement"]
 
 _EVALUATION_BATCH = 4_096
 
@@ -79,6 +79,14 @@ def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
         return torch.eq(mode, policy.to_unit(labels)).float()
     error = policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)
     return (error.abs() < 0.1).all(-1).float()
+
+
+@torch.inference_mode()
+def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
+    """Mean `agreement` over observations (N, *obs_shape). On states not trained on yet it is an honest measure."""
+    device = policy.output.weight.device
+    prepared = policy.encoder.prepare(torch.from_numpy(obs).to(device))
+    return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
 
 
 class BC:

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from imitate.adam import Adam
-from imitate.bc import agreement, bc_loss
+from imitate.bc import bc_loss, mean_agreement
 from imitate.checkpoint import draw_seed
 from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError, check_range
+from imitate.datasets.errors import check_range
 from imitate.datasets.hdf5 import DemoWriter
 from imitate.datasets.trajectory import Array, Policy
 from imitate.networks import ActorPolicy, seeded
@@ -127,7 +127,7 @@ class DAgger:
         rollout = self.sampler.collect(self._choose, max(config.steps_per_iteration // num_envs, 1))
         labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
         self.expert_queries += len(labels)
-        on_new_states = self._agreement(rollout.flat_obs, labels)
+        on_new_states = mean_agreement(self.policy, rollout.flat_obs, labels)
         for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
             self.store.append(segment)
         if (
@@ -165,12 +165,6 @@ class DAgger:
             actions[self._experts_turn] = self._ask(obs[self._experts_turn])
         return actions, actions
 
-    @torch.inference_mode()
-    def _agreement(self, obs: Array, labels: Array) -> float:
-        """With the expert on states not trained on yet: an honest measure of how far the learner has come."""
-        prepared = self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
-        return float(agreement(self.policy, prepared, torch.from_numpy(labels).to(self.device)).mean())
-
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
@@ -189,11 +183,7 @@ class DAgger:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
-        if len(self.store) != state["store_episodes"]:
-            raise InputError(
-                f"the store holds {len(self.store)} pieces, the checkpoint was made at {state['store_episodes']}; "
-                "reopen it with DemoWriter.resume(path, episodes=...)"
-            )
+        self.store.require(state["store_episodes"])
         self.iteration = state["iteration"]
         self.expert_queries = state["expert_queries"]
         self.policy.load_state_dict(state["policy"])
