@@ -73,6 +73,7 @@ SECTIONS = {
     "BipedalWalkerHardcore-v3": {
         "aggrevated-bipedalwalkerhardcore-ppo": "AggreVaTeD, from `zoo:ppo`, fitted Q"
     },
+    "Atari": {"ppo-pong": "PPO, Pong"},
     "PyBullet": {
         "bullet-cartpole-reinforce": "REINFORCE, `imitate/BulletCartPole-v0`",
         "balancing-plate-dqn": "DQN, `imitate/BalancingPlate-v0`",
