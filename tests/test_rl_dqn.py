@@ -94,12 +94,24 @@ def test_identity(options: dict[str, object]) -> None:
     assert evaluate(dqn.policy, "Identity-v0", episodes=20).mean == 10
 
 
-def test_pixels() -> None:
-    dqn = learner("Shades-v0", total_steps=1_600, replay_size=800, gamma=0.5, target_every=20, batch_size=32)
+@pytest.mark.parametrize("options", [{}, {"bfloat16": True}])
+def test_pixels(options: dict[str, object]) -> None:
+    options |= {"total_steps": 1_600, "replay_size": 800, "gamma": 0.5, "target_every": 20, "batch_size": 32}
+    dqn = learner("Shades-v0", **options)  # type: ignore[arg-type]
     assert dqn.replay.frames.shape == (800, 36, 36)
     while dqn.env_steps < 1_600:
         dqn.step()
     assert evaluate(dqn.policy, "Shades-v0", episodes=10).mean == 10
+
+
+def test_bfloat16_changes_values_by_its_rounding_alone() -> None:
+    exact, rounded = learner("Shades-v0"), learner("Shades-v0", bfloat16=True)
+    obs = torch.randint(256, (64, 2, 36, 36), dtype=torch.uint8)
+    values, wanted = rounded.q_net(obs), exact.q_net(obs)
+    assert values.dtype == torch.float32
+    assert 0 < (values - wanted).abs().max() < 0.02 * wanted.abs().max()
+    values.sum().backward()
+    assert {parameter.grad.dtype for parameter in rounded.q_net.parameters()} == {torch.float32}
 
 
 @pytest.mark.parametrize(
@@ -204,5 +216,7 @@ def test_what_it_cannot_do_is_refused() -> None:
         InputError, match="learning_starts must be at most half of replay_size, got 600 of 1000"
     ):
         DQNConfig(learning_starts=600, replay_size=1_000)
+    with pytest.raises(InputError, match="bfloat16 is for pixels, got Discrete"):
+        learner(bfloat16=True)
     with pytest.raises(InputError, match="tau must be in"):
         DQNConfig(tau=2)
