@@ -49,6 +49,7 @@ def result(algorithm: str, seed: int, returns: list[float], **other: Any) -> Res
         "validation_steps": 200 if online else 0,
         "wall_seconds": 12.0 + seed,
         "hyperparameters": {"learning_rate": 1e-3, "note": "</pre><script>alert(1)</script>"},
+        "stepped": {"num_envs": 4, "backend": "envpool"} if online else {},
         "versions": {"python": "3.11", "imitate-rl": "0"},
     }
     return Result(algorithm, seed, final=evaluation(returns), **(facts | other))
@@ -235,6 +236,7 @@ def test_the_page_is_self_contained_and_safe(tmp_path: Path) -> None:
     assert all(value.startswith(("data:", "#")) for value in links.fetched)
     assert len(set(links.ids)) == len(links.ids)
     assert "<script>alert" not in text  # hyperparameters are data
+    assert text.count("&#34;backend&#34;: &#34;envpool&#34;") == 2  # dagger's and ppo's: BC steps nothing
     assert str(tmp_path) not in text  # nothing of this machine
     references = re.findall(r'(?:url\(|xlink:href=")#([\w.-]+)', text)
     assert references

@@ -137,6 +137,7 @@ def _row(outcome: Outcome, learner: Learner) -> dict[str, Any]:
     """What the table and the list of settings say of a learner."""
     low, high = learner.ci95
     share = outcome.share(learner.mean)
+    first = learner.results[0]
     return {
         "learner": learner,
         "color": outcome.place(learner) % len(COLORS),
@@ -150,7 +151,7 @@ def _row(outcome: Outcome, learner: Learner) -> dict[str, Any]:
         "own": learner.average("env_steps"),
         "demos": learner.average("demo_steps"),
         "validation": learner.average("validation_steps"),
-        "hyperparameters": json.dumps(learner.results[0].hyperparameters, indent=2),
+        "hyperparameters": json.dumps({**first.stepped, **first.hyperparameters}, indent=2),
     }
 
 

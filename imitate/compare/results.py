@@ -29,6 +29,7 @@ class Result:
     env_steps         that the learner took itself; with demo_steps and validation_steps the whole budget
     wall_seconds      of recording its demonstrations, training and validating; the final test not
     hyperparameters   complete
+    stepped           what its environments were: num_envs and backend; empty where it stepped none
     """
 
     algorithm: str
@@ -41,6 +42,7 @@ class Result:
     validation_steps: int
     wall_seconds: float
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    stepped: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property

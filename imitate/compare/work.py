@@ -128,6 +128,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         validation_steps=int(totals["validation_steps"]),
         wall_seconds=wall_seconds,
         hyperparameters=chosen.hyperparameters,
+        stepped={"num_envs": chosen.num_envs, "backend": chosen.backend} if totals["env_steps"] else {},
         versions=versions(),
     ).save(job.folder)
     return True
