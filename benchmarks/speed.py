@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from speed_imitation import (
     gail_imitate,
     gail_imitation,
 )
-from speed_rate import CARTPOLE, NUM_ENVS, rate
+from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
@@ -47,15 +48,7 @@ def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int,
         num_steps=num_steps, batch_size=batch_size, num_epochs=num_epochs, lr_schedule="constant"
     )
     learner = PPO(config, envs=SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS), seed=0)
-
-    def learn(steps: int) -> int:
-        begun = learner.env_steps
-        while learner.env_steps - begun < steps:
-            learner.step()
-        return learner.env_steps - begun
-
-    learn(1)
-    return rate(lambda: learn(steps))
+    return learner_rate(learner, steps)
 
 
 def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
@@ -65,14 +58,7 @@ def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, ste
     envs = make_vec_env(CARTPOLE, NUM_ENVS, seed=0)
     settings: dict[str, Any] = {"n_steps": num_steps, "batch_size": batch_size, "n_epochs": num_epochs}
     model = PPO("MlpPolicy", envs, seed=0, device="cpu", **settings)
-
-    def learn(steps: int) -> int:
-        begun = model.num_timesteps
-        model.learn(steps, reset_num_timesteps=False)
-        return int(model.num_timesteps) - begun
-
-    learn(1)
-    return rate(lambda: learn(steps))
+    return sb3_rate(model, partial(model.learn, reset_num_timesteps=False), steps)
 
 
 def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001

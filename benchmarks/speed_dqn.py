@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speed_rate import rate
+from speed_rate import learner_rate, rate, sb3_rate
 
 # `steps` are measured after `before` ones, with the replay begun and random actions mostly over.
 VECTORS = {"pixels": 0, "batch_size": 64, "replay_size": 100_000, "before": 2_000, "steps": 8_000}
@@ -43,15 +44,7 @@ def dqn_imitate(
         hidden=(64, 64),
     )
     learner = DQN(config, envs=SyncVecEnv([lambda: make_env(*_environment(pixels))]), seed=0)
-
-    def learn(steps: int) -> int:
-        begun = learner.env_steps
-        while learner.env_steps - begun < steps:
-            learner.step()
-        return learner.env_steps - begun
-
-    learn(before)
-    return rate(lambda: learn(steps))
+    return learner_rate(learner, steps, before=before)
 
 
 def dqn_sb3(
@@ -74,14 +67,7 @@ def dqn_sb3(
     if not pixels:
         settings["policy_kwargs"] = {"net_arch": [64, 64]}
     model = DQN("CnnPolicy" if pixels else "MlpPolicy", env, seed=0, device="cpu", **settings, **exploration)
-
-    def learn(steps: int) -> int:
-        begun = model.num_timesteps
-        model.learn(steps, reset_num_timesteps=False)
-        return int(model.num_timesteps) - begun
-
-    learn(before)
-    return rate(lambda: learn(steps))
+    return sb3_rate(model, partial(model.learn, reset_num_timesteps=False), steps, before=before)
 
 
 def dqn_bare(

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from speed_rate import CARTPOLE, NUM_ENVS, rate
+from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 EXPERT_EPISODES = 80
 
@@ -110,15 +110,7 @@ def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, s
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
     with DemoReader(data / "demos.h5") as demos:
         learner = GAIL(config, envs=envs, demos=demos, seed=0)
-
-        def learn(steps: int) -> int:
-            begun = learner.env_steps
-            while learner.env_steps - begun < steps:
-                learner.step()
-            return learner.env_steps - begun
-
-        learn(1)
-        return rate(lambda: learn(steps))
+        return learner_rate(learner, steps)
 
 
 def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
@@ -145,14 +137,8 @@ def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int,
         n_disc_updates_per_round=updates,
         **options,
     )
-
-    def learn(steps: int) -> int:
-        begun = model.num_timesteps
-        trainer.train(steps)  # in whole rounds
-        return int(model.num_timesteps) - begun
-
-    learn(num_steps * NUM_ENVS)
-    return rate(lambda: learn(steps))
+    # Whole rounds, before and after.
+    return sb3_rate(model, trainer.train, steps, before=num_steps * NUM_ENVS)
 
 
 def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
