@@ -38,11 +38,15 @@ SECTIONS = {
         "bc-pendulum-50-episodes": "BC, 50 episodes",
         "dagger-pendulum": "DAgger",
         "aggrevated-pendulum-sac": "AggreVaTeD, from `zoo:sac`",
+        "beta-0-pendulum-sac": "the same, beta = 0",
         "dagger-pendulum-sac": "DAgger, from `zoo:sac`",
         "ppo-pendulum": "PPO",
         "rpo-pendulum": "RPO",
     },
-    "MountainCarContinuous-v0": {"aggrevated-mountaincarcontinuous-sac": "AggreVaTeD, from `zoo:sac`"},
+    "MountainCarContinuous-v0": {
+        "aggrevated-mountaincarcontinuous-sac": "AggreVaTeD, from `zoo:sac`",
+        "beta-0-mountaincarcontinuous-sac": "the same, beta = 0",
+    },
     "LunarLander-v3": {
         "bc-lunarlander-ppo-50-episodes": "BC, 50 episodes of `:ppo`",
         "dagger-lunarlander-ppo": "DAgger, from `:ppo`",
@@ -56,6 +60,7 @@ SECTIONS = {
     },
     "LunarLanderContinuous-v3": {
         "aggrevated-lunarlandercontinuous-ddpg": "AggreVaTeD, from `zoo:ddpg`",
+        "beta-0-lunarlandercontinuous-ddpg": "the same, beta = 0",
         "dagger-lunarlandercontinuous-ddpg": "DAgger, from `zoo:ddpg`",
     },
     "BipedalWalker-v3": {
@@ -66,6 +71,7 @@ SECTIONS = {
         "dagger-bipedalwalker-ppo": "DAgger, from `zoo:ppo`",
         "aggrevated-bipedalwalker-a2c": "AggreVaTeD, from `zoo:a2c`, fitted Q",
         "aggrevated-bipedalwalker-tqc": "AggreVaTeD, from the TQC expert",
+        "beta-0-bipedalwalker-tqc": "the same, beta = 0",
         "ppo-bipedalwalker": "PPO, EnvPool",
         "rpo-bipedalwalker": "RPO, EnvPool",
         "reinforce-bipedalwalker": "REINFORCE, EnvPool",

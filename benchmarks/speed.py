@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_imitate, dqn_sb3
+from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
 from speed_imitation import (
     bc_imitate,
     bc_imitation,
@@ -131,6 +131,7 @@ ROWS = {
     "PPO, n_steps 32, batch 256, 20 epochs": Row(ppo_imitate, ppo_sb3, 2.5, ppo_bare, SHORT),
     "DQN, train_freq 4, batch 64": Row(dqn_imitate, dqn_sb3, 2.5, dqn_bare, VECTORS),
     "DQN from pixels, train_freq 4, batch 32": Row(dqn_imitate, dqn_sb3, 1.2, dqn_bare, PIXELS),
+    "DQN from pixels, bfloat16": Row(dqn_bfloat16_imitate, dqn_sb3, 1.2, settings=PIXELS),
     "GAIL": Row(gail_imitate, gail_imitation, 4.0, settings=GAIL),
     "DAgger": Row(dagger_imitate, dagger_imitation, 5.0, settings=DAGGER),
     "PPO, SB3's defaults": Row(ppo_imitate, ppo_sb3, 1.8, ppo_bare, DEFAULTS),

@@ -26,6 +26,7 @@ def dqn_imitate(
     replay_size: int,
     before: int,
     steps: int,
+    bfloat16: bool = False,
 ) -> float:
     from imitate.datasets.environments import SyncVecEnv, make_env
     from imitate.rl.dqn import DQN, DQNConfig
@@ -42,9 +43,14 @@ def dqn_imitate(
         double=False,
         target_every=TARGET_EVERY // 4,
         hidden=(64, 64),
+        bfloat16=bfloat16,
     )
     learner = DQN(config, envs=SyncVecEnv([lambda: make_env(*_environment(pixels))]), seed=0)
     return learner_rate(learner, steps, before=before)
+
+
+def dqn_bfloat16_imitate(data: Path, **settings: int) -> float:
+    return dqn_imitate(data, bfloat16=True, **settings)
 
 
 def dqn_sb3(

@@ -37,9 +37,8 @@ BC = (
 DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --out run",)
 
 GAIL = (BC[0], "imitate train gail --env {env} --demos demos.h5 --seed {seed} --out run")
-
-
 AGGREVATED = ("imitate train aggrevated --env {env} --expert {expert} --seed {seed} --out run",)
+BETA_0 = ("imitate train aggrevated:beta-0 --env {env} --expert {expert} --seed {seed} --out run",)
 
 
 def rl(algorithm: str) -> tuple[str, ...]:
@@ -105,6 +104,20 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
         "MountainCarContinuous-v0",
         "zoo:sac/MountainCarContinuous-v0",
         AGGREVATED,
+        0,
+    ),
+    "beta-0-bipedalwalker-tqc": ("BipedalWalker-v3", "BipedalWalker-v3", BETA_0, 0),
+    "beta-0-pendulum-sac": ("Pendulum-v1", "zoo:sac/Pendulum-v1", BETA_0, 0),
+    "beta-0-lunarlandercontinuous-ddpg": (
+        "LunarLanderContinuous-v3",
+        "zoo:ddpg/LunarLanderContinuous-v2",
+        BETA_0,
+        0,
+    ),
+    "beta-0-mountaincarcontinuous-sac": (
+        "MountainCarContinuous-v0",
+        "zoo:sac/MountainCarContinuous-v0",
+        BETA_0,
         0,
     ),
     "aggrevated-bipedalwalkerhardcore-ppo": (
