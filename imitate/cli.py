@@ -47,10 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     try:
-        return _command(arguments)(arguments[1:])
+        try:
+            return _command(arguments)(arguments[1:])
+        finally:
+            sys.stdout.flush()  # here, where it is caught that nobody reads
     except InputError as error:
         print(f"imitate: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read the output, `head` perhaps, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at exit goes nowhere
+        return 141
     except OSError as error:
         if error.errno not in FILE_ERRORS:
             raise
@@ -62,8 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("imitate: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        return 141
 
 
 def _command(arguments: list[str]) -> Callable[[list[str]], int]:

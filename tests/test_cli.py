@@ -237,6 +237,14 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ],
         "learning_rate must be at least 0, got nan",
     ),
+    "no such choice": (
+        ["train", "gail", "--env", "CartPole-v1", "--reward", "airl", "--out", "o"],
+        "'plus_one', 'minus_one'); see `imitate train gail --help`",
+    ),
+    "not a whole number": (
+        ["evaluate", "bc", "--episodes", "x"],
+        "base 10: 'x'; wanted --episodes INT episodes to play",
+    ),
     "width": (["train", "ppo", "--env", "CartPole-v1", "--hidden", "0", "--out", "o"], "width of at least 1"),
     "unused option": (
         ["train", "ppo", "--env", "CartPole-v1", "--demos", "demos.h5", "--out", "o"],
@@ -293,6 +301,18 @@ def test_a_mistake_is_one_line_and_status_2(mistake: str, capsys: pytest.Capture
     assert captured.out == ""
     assert not Path("o").exists()
     assert not Path("o.h5").exists()
+
+
+@pytest.mark.parametrize("command", [["expert", "list"], ["train", "ppo", "--help"]])
+def test_a_reader_that_has_enough_is_no_error(command: list[str]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_full_disk_is_one_line_and_status_2() -> None:

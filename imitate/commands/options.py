@@ -46,8 +46,17 @@ def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
     except SystemExit as error:
         if error.code != 2:
             raise
-        frame = r"[\u2500-\u257f]+|\x1b\[[0-9;]*m"
-        raise InputError(" ".join(re.sub(frame, " ", errors.getvalue()).split())) from None
+        raise InputError(f"{_in_one_line(errors.getvalue())}; see `imitate {name} --help`") from None
+
+
+def _in_one_line(panel: str) -> str:
+    """What tyro draws, in lines or in ASCII: a title, which the text says again, and sections between rules."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", panel)
+    text = re.sub(r"(?m)^╭─ (.*?) ─*╮$", r"\1\n---", text)
+    sections = re.split(r"(?m)^[│╰ ]*[─-]{3,}[│╯ ]*$", text)[1:]
+    said = [" ".join(section.replace("│", " ").split()).rstrip(".") for section in sections]
+    said = [section for section in said if section and not section.startswith("For full helptext")]
+    return "; ".join(said or [" ".join(text.split())]).replace("Argument helptext:", "wanted")
 
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:

@@ -102,7 +102,7 @@ def train(argv: list[str]) -> int:
         ],
     )
     arguments_class.__doc__ = TrainArguments.__doc__
-    arguments = parse(arguments_class, argv, "train")
+    arguments = parse(arguments_class, argv, f"train {argv[0]}")
     run: TrainArguments = arguments.run
     config = arguments.hyperparameters
     changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
