@@ -27,6 +27,7 @@ SECTIONS = {
         "a2c-cartpole": "A2C",
         "reinforce-cartpole": "REINFORCE",
         "dqn-cartpole": "DQN",
+        "dqn-cartpole-10000-steps": "DQN, at most 10,000 steps an episode",
         "dqn-pixel-cartpole": "DQN, `imitate/PixelCartPole-v0`",
     },
     "Acrobot-v1": {

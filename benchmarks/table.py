@@ -39,6 +39,11 @@ DAGGER = ("imitate train dagger --env {env} --expert {expert} --seed {seed} --ou
 GAIL = (BC[0], "imitate train gail --env {env} --demos demos.h5 --seed {seed} --out run")
 AGGREVATED = ("imitate train aggrevated --env {env} --expert {expert} --seed {seed} --out run",)
 BETA_0 = ("imitate train aggrevated:beta-0 --env {env} --expert {expert} --seed {seed} --out run",)
+# CartPole without its time limit of 500 steps, or nearly: validation is one long episode.
+LONG = (
+    "imitate train dqn --env {env} --env-kwargs '{{\"max_episode_steps\": 10000}}' --budget 160000 "
+    "--total-steps 60000 --eval-episodes 1 --seed {seed} --out run",
+)
 
 
 def rl(algorithm: str) -> tuple[str, ...]:
@@ -52,6 +57,7 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "a2c-cartpole": ("CartPole-v1", None, rl("a2c"), 0),
     "reinforce-cartpole": ("CartPole-v1", None, rl("reinforce"), 0),
     "dqn-cartpole": ("CartPole-v1", None, rl("dqn"), 0),
+    "dqn-cartpole-10000-steps": ("CartPole-v1", None, LONG, 0),
     "dqn-lunarlander": ("LunarLander-v3", None, rl("dqn"), 0),
     "dqn-pixel-cartpole": ("imitate/PixelCartPole-v0", None, rl("dqn"), 0),
     "bc-pendulum-50-episodes": ("Pendulum-v1", "Pendulum-v1", BC, 50),
