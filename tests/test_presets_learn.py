@@ -19,7 +19,7 @@ FLOORS = {
     "gail-cartpole-30-pairs": 495.0,
     "gail-lunarlander-20-episodes": 230.0,
     "aggrevated-acrobot-dqn": -90.0,
-    "aggrevated-bipedalwalker-ppo": 285.0,  # its teacher: 223
+    "aggrevated-bipedalwalker-ppo": 250.0,  # of each seed; of five 285 in the mean. Its teacher: 219
     "aggrevated-pendulum-sac": -190.0,
 }
 
