@@ -80,7 +80,7 @@ SECTIONS = {
     "BipedalWalkerHardcore-v3": {
         "aggrevated-bipedalwalkerhardcore-ppo": "AggreVaTeD, from `zoo:ppo`, fitted Q"
     },
-    "Atari": {"ppo-pong": "PPO, Pong"},
+    "Atari": {"ppo-pong": "PPO, Pong", "dqn-breakout": "DQN, Breakout, stopped at a tenth of 10 M steps"},
     "PyBullet": {
         "bullet-cartpole-reinforce": "REINFORCE, `imitate/BulletCartPole-v0`",
         "balancing-plate-dqn": "DQN, `imitate/BalancingPlate-v0`",

@@ -80,6 +80,7 @@ ROWS: dict[str, tuple[str, str | None, tuple[str, ...], int]] = {
     "ppo-pendulum": ("Pendulum-v1", None, rl("ppo"), 0),
     "rpo-pendulum": ("Pendulum-v1", None, rl("rpo"), 0),
     "ppo-pong": ("ALE/Pong-v5", None, rl("ppo"), 0),
+    "dqn-breakout": ("ALE/Breakout-v5", None, rl("dqn"), 0),
     "bullet-cartpole-reinforce": ("imitate/BulletCartPole-v0", None, rl("reinforce"), 0),
     "balancing-plate-dqn": ("imitate/BalancingPlate-v0", None, rl("dqn"), 0),
     "aggrevated-cartpole-dqn": ("CartPole-v1", "zoo:dqn/CartPole-v1", AGGREVATED, 0),
