@@ -101,7 +101,7 @@ class Encoder(nn.Module):
     """Raw observations (B, *obs_shape) to features (B, F): pixels by NatureCNN (Mnih et al. 2015) from values
     / 255, Discrete observations by one-hot, vectors standardised by running moments where `normalize`.
 
-    bfloat16  a learner's choice, not stored with it: multiply in bfloat16, the weights stay float32
+    in_bfloat16  a learner's choice, not stored with it: multiply in bfloat16, the weights stay float32
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
             raise InputError(f"hidden layers need a width of at least 1, got {list(hidden)}")
         self.moments: RunningMoments | None = None
         self.is_image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
-        self.bfloat16 = False
+        self.in_bfloat16 = False
         self.one_hot = int(space.n) if isinstance(space, spaces.Discrete) else 0
         if self.is_image:
             assert space.shape is not None
@@ -141,9 +141,9 @@ class Encoder(nn.Module):
 
     def forward(self, prepared: Tensor) -> Tensor:
         if self.is_image:  # channels last: a fifth less time for a gradient step on a CPU
-            dtype = torch.bfloat16 if self.bfloat16 else torch.float32
+            dtype = torch.bfloat16 if self.in_bfloat16 else torch.float32
             prepared = prepared.contiguous(memory_format=torch.channels_last).to(dtype).div_(255.0)
-        if not self.bfloat16:
+        if not self.in_bfloat16:
             return self.net(prepared)  # type: ignore[no-any-return]
         with torch.autocast(prepared.device.type, torch.bfloat16):
             return self.net(prepared).float()  # type: ignore[no-any-return]

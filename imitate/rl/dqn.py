@@ -189,7 +189,7 @@ class DQN:
             policy = ActorPolicy(space, actions, hidden=config.hidden, activation=config.activation)
             if config.bfloat16 and not policy.encoder.is_image:
                 raise InputError(f"bfloat16 is for pixels, got {space}; leave it out")
-            policy.encoder.bfloat16 = config.bfloat16
+            policy.encoder.in_bfloat16 = config.bfloat16
             self.q_net = QNet(policy, dueling=config.dueling).to(self.device)
         self.policy = policy
         self.q_net.fold()
