@@ -1,4 +1,4 @@
-"""The committed presets reach what the issues asked of them, on one seed: `pytest -m slow`, a minute or more each."""
+"""The committed presets still learn, on one seed, to about what the README says: `pytest -m slow`, minutes in all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOORS = {
     "gail-cartpole-30-pairs": 495.0,
     "gail-lunarlander-20-episodes": 230.0,
     "aggrevated-acrobot-dqn": -90.0,
-    "aggrevated-bipedalwalker-ppo": 250.0,  # of each seed; of five 285 in the mean. Its teacher: 219
+    "aggrevated-bipedalwalker-ppo": 250.0,  # five seeds were 280 to 297; its teacher 219
     "aggrevated-pendulum-sac": -190.0,
 }
 
