@@ -3,8 +3,9 @@
     python benchmarks/table.py [ROW ...] [--seeds 3]
 
 Each row's record goes to benchmarks/results/ROW.json: commands, returns of every test episode, steps, seconds,
-versions. Rows take from seconds to half an hour, Pong two hours, Breakout days; without arguments all are run. Returns are of 50 deterministic
-episodes whose seeds are the same for learners, expert and random actions, and served to choose nothing.
+versions. Rows take from seconds to half an hour, Pong two hours, Breakout days; without arguments all are run.
+Returns are of 50 deterministic episodes whose seeds are the same for learners, expert and random actions, and served
+to choose nothing.
 """
 
 from __future__ import annotations
