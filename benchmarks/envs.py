@@ -41,10 +41,11 @@ def measure(env_id: str, backend: str, num_envs: int, count: int) -> dict[str, f
     import numpy as np
     from gymnasium.vector import SyncVectorEnv
 
-    from imitate.datasets.environments import episode_seeds, make_env
     from imitate.envs import make_vec
-    from imitate.envs.envpool import EnvPool
-    from imitate.envs.pool import PoolVecEnv
+    from imitate.envs.backends.envpool import EnvPool
+    from imitate.envs.backends.pool import PoolVecEnv
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import episode_seeds
 
     envs: Any
     if backend == "gymnasium.vector.SyncVectorEnv":

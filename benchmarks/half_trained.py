@@ -15,16 +15,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from imitate.algorithms import as_tuples, find
-from imitate.datasets.hdf5 import DemoWriter
+from imitate.aggrevated.fqe import FittedQ, FQEConfig
+from imitate.algorithms import find
+from imitate.datasets.evaluation import VALIDATION_SEED, evaluate
 from imitate.datasets.schema import DemoInfo
+from imitate.datasets.writer import DemoWriter
 from imitate.envs import make_vec
-from imitate.evaluate import VALIDATION_SEED, evaluate
-from imitate.experiment import Experiment, versions
-from imitate.fqe import FittedQ, FQEConfig
-from imitate.networks import ActorPolicy
-from imitate.policy import load_policy
-from imitate.run import train
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import as_tuples
+from imitate.nn.stored_policy import load_policy
+from imitate.training.experiment import Experiment, versions
+from imitate.training.run import train
 
 RESULTS = Path(__file__).parent / "results" / "half-trained.json"
 WALKER, STEPS, HALF = "BipedalWalker-v3", 50_000, 150.0

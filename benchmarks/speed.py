@@ -41,7 +41,8 @@ LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "
 
 
 def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
-    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.rl.ppo import PPO, PPOConfig
 
     config = PPOConfig(
@@ -68,7 +69,8 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
     import torch
     from torch import nn
 
-    from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv, episode_seeds
 
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
     envs.reset(episode_seeds(0))
@@ -159,7 +161,7 @@ def main() -> None:
         torch.set_num_threads(1)
         function, settings, data = arguments.measure
         if function.endswith("_imitate"):  # as `imitate train` does
-            from imitate.allocator import keep_freed_memory
+            from imitate.training.run import keep_freed_memory
 
             keep_freed_memory()
         print(
@@ -181,9 +183,10 @@ def demonstrate(data: Path) -> None:
     from stable_baselines3 import PPO
 
     from imitate.datasets.collect import collect
-    from imitate.datasets.environments import SyncVecEnv, make_env
     from imitate.datasets.reader import DemoReader
     from imitate.datasets.schema import DemoInfo
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert
 
     settings: dict[str, Any] = {"n_steps": 256, "batch_size": 256, "learning_rate": 1e-3, "gamma": 0.98}

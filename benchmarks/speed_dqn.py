@@ -28,7 +28,8 @@ def dqn_imitate(
     steps: int,
     bfloat16: bool = False,
 ) -> float:
-    from imitate.datasets.environments import SyncVecEnv, make_env
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.rl.dqn import DQN, DQNConfig
 
     config = DQNConfig(
@@ -64,7 +65,7 @@ def dqn_sb3(
 ) -> float:
     from stable_baselines3 import DQN
 
-    from imitate.datasets.environments import make_env
+    from imitate.envs.make import make_env
 
     settings: dict[str, Any] = {"batch_size": batch_size, "buffer_size": replay_size, "train_freq": 4}
     settings |= {"learning_starts": LEARNING_STARTS, "target_update_interval": TARGET_EVERY}
@@ -90,8 +91,9 @@ def dqn_bare(
     import torch
     import torch.nn.functional as F
 
-    from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
-    from imitate.networks import ActorPolicy
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv, episode_seeds
+    from imitate.nn.policy import ActorPolicy
 
     envs = SyncVecEnv([lambda: make_env(*_environment(pixels))])
     current = envs.reset(episode_seeds(0))

@@ -56,9 +56,10 @@ def bc_imitation(data: Path, *, batch_size: int) -> float:
 def collect_imitate(data: Path) -> float:
     """To a file on disk."""
     from imitate.datasets.collect import collect
-    from imitate.datasets.environments import SyncVecEnv, make_env
     from imitate.datasets.reader import DemoReader
     from imitate.datasets.schema import DemoInfo
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert
 
     expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
@@ -99,8 +100,9 @@ def collect_imitation(data: Path) -> float:
 
 
 def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
-    from imitate.datasets.environments import SyncVecEnv, make_env
     from imitate.datasets.reader import DemoReader
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.gail import GAIL, GAILConfig
     from imitate.rl.ppo import PPOConfig
 
@@ -143,9 +145,10 @@ def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int,
 
 def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
     from imitate.dagger import DAgger, DAggerConfig
-    from imitate.datasets.environments import SyncVecEnv, make_env
-    from imitate.datasets.hdf5 import DemoWriter
     from imitate.datasets.schema import DemoInfo
+    from imitate.datasets.writer import DemoWriter
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert
 
     expert = load_expert(data / "expert.zip", env_id=CARTPOLE)

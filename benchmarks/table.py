@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets import make_env
-from imitate.evaluate import RandomPolicy, evaluate
-from imitate.experiment import versions
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
+from imitate.training.experiment import versions
 
 RESULTS = Path(__file__).parent / "results"
 EPISODES = 50

@@ -24,11 +24,13 @@ from typing import Any
 
 import torch
 
-from imitate.algorithms import as_tuples, find
-from imitate.datasets.trajectory import Array, Policy
+from imitate.algorithms import find
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.trajectory import Policy
 from imitate.envs import make_vec
-from imitate.evaluate import evaluate
-from imitate.experiment import Experiment, versions
+from imitate.envs.spaces import Array
+from imitate.nn.state import as_tuples
+from imitate.training.experiment import Experiment, versions
 
 RESULTS = Path(__file__).parent / "results" / "walker.json"
 WALKER, GOAL, EVERY, EPISODES = "BipedalWalker-v3", 250.0, 50_000, 20

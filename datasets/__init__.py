@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from imitate.datasets.collect import collect
-from imitate.datasets.environments import (
-    Step,
-    SyncVecEnv,
-    VecEnv,
-    check_supported,
-    episode_seeds,
-    make_env,
-    resolve_env_id,
-)
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoReader, DemoWriter
-from imitate.datasets.rollout import ActionNoise, episodes
+from imitate.datasets.play import ActionNoise, episodes
+from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Array, Policy, Trajectory, Transitions
+from imitate.datasets.trajectory import Policy, Trajectory, Transitions
 from imitate.datasets.validate import describe, validate
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.spaces import Array, check_supported
+from imitate.envs.vec import Step, SyncVecEnv, VecEnv, episode_seeds
+from imitate.errors import InputError
 
 __all__ = [
     "ActionNoise",

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array, Transitions
+from imitate.datasets.trajectory import Transitions
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 
 __all__ = ["Field", "Shuffler", "load_transitions", "read_rows"]
 

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from imitate.datasets.environments import VecEnv, episode_seeds
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoReader, DemoWriter
-from imitate.datasets.rollout import ActionNoise
-from imitate.datasets.rollout import episodes as play
+from imitate.datasets.play import ActionNoise
+from imitate.datasets.play import episodes as play
+from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Array, Policy
+from imitate.datasets.trajectory import Policy
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.errors import InputError
 
 __all__ = ["collect"]
 

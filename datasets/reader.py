@@ -13,11 +13,12 @@ import numpy as np
 from torch import Tensor
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions, read_rows
-from imitate.datasets.environments import episode_seeds
-from imitate.datasets.errors import InputError
-from imitate.datasets.rollout import stack_frames
+from imitate.datasets.play import stack_frames
 from imitate.datasets.schema import COLUMNS, open_demos, read_info, read_table
-from imitate.datasets.trajectory import Array, Trajectory, Transitions
+from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.envs.spaces import Array
+from imitate.envs.vec import episode_seeds
+from imitate.errors import InputError
 
 __all__ = ["DemoReader"]
 

@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.environments import check_supported, space_from_json, space_to_json
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
+from imitate.errors import InputError
 
 __all__ = [
     "COLUMNS",

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
-from imitate.datasets.errors import InputError
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 
 __all__ = ["Array", "Policy", "Trajectory", "Transitions"]
-
-Array = npt.NDArray[Any]
 
 
 class Policy(Protocol):

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.environments import episode_seeds, space_to_json
-from imitate.datasets.errors import InputError
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import outside
-from imitate.datasets.trajectory import Array, Trajectory
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array, space_to_json
+from imitate.envs.vec import episode_seeds
+from imitate.errors import InputError
 
 __all__ = ["describe", "validate"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from imitate.bc import BC, BCConfig
 from imitate.datasets import DemoInfo, DemoReader, SyncVecEnv, collect, make_env
-from imitate.evaluate import evaluate
+from imitate.datasets.evaluation import evaluate
 from imitate.experts import load_expert
-from imitate.policy import save_policy
+from imitate.nn.stored_policy import save_policy
 
 
 def main(env_id: str = "CartPole-v1", spec: str = "CartPole-v1:ppo") -> float:

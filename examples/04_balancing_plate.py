@@ -13,7 +13,7 @@ import numpy as np
 
 from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets import Array, DemoInfo, DemoWriter, SyncVecEnv, make_env
-from imitate.evaluate import evaluate
+from imitate.datasets.evaluation import evaluate
 from imitate.video import record_video
 
 ENV = "imitate/BalancingPlate-v0"  # physics by PyBullet

@@ -6,8 +6,8 @@ import numpy as np
 from gymnasium import spaces
 from torch import nn
 
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 from imitate.experts.layers import compiled
 from imitate.experts.networks import Networks, PolicySpec
 

@@ -18,8 +18,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from imitate.datasets.environments import space_from_json, space_to_json
-from imitate.datasets.errors import InputError
+from imitate.envs.spaces import space_from_json, space_to_json
+from imitate.errors import InputError
 from imitate.experts.networks import PolicySpec, build_networks
 from imitate.experts.sb3 import make_spec
 from imitate.experts.vecnormalize import Normalisation

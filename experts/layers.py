@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
 from imitate.experts.vecnormalize import Normalisation
 
 __all__ = ["Combined", "Flat", "Image", "MeanOverQuantiles", "Normalise", "OneHot", "TimeFeature", "compiled"]

@@ -15,10 +15,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
-from imitate.datasets.rollout import RandomPolicy
-from imitate.datasets.rollout import episodes as play
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv, episode_seeds
 
 __all__ = ["Measured", "measure", "verdict"]
 

@@ -17,7 +17,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.datasets.errors import InputError
+from imitate.errors import InputError
 from imitate.experts.layers import Combined, Flat, Image, MeanOverQuantiles, Normalise, OneHot, TimeFeature
 from imitate.experts.vecnormalize import Normalisation
 

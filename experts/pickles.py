@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 
 __all__ = ["Global", "Record", "read_pickle", "to_array", "to_float"]
 

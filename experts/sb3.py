@@ -24,7 +24,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.datasets.errors import InputError
+from imitate.errors import InputError
 from imitate.experts.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
 

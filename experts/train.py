@@ -29,9 +29,9 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from tqdm import tqdm
 
-from imitate.datasets.environments import make_env, resolve_env_id
-from imitate.datasets.errors import InputError, did_you_mean
-from imitate.experts.expert import save_expert
+from imitate.envs.make import make_env, resolve_env_id
+from imitate.errors import InputError, did_you_mean
+from imitate.experts.folder import save_expert
 
 __all__ = ["ALGORITHMS", "preset", "train_expert"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 from imitate.experts.pickles import Record, read_pickle, to_array, to_float
 
 __all__ = ["Normalisation", "read_vecnormalize"]

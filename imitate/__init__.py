@@ -1,6 +1,6 @@
 """Imitation learning from real experts, compared with pure RL.
 
-`imitate.evaluate.evaluate` and `imitate.compare.compare` bear their modules' names and are imported from there.
+`evaluate` and `compare` are imported from `imitate.datasets.evaluation` and `imitate.compare`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from imitate.aggrevated import AggreVaTeD
-    from imitate.aggrevated_config import AggreVaTeDConfig
+    from imitate.aggrevated.config import AggreVaTeDConfig
+    from imitate.aggrevated.learner import AggreVaTeD
     from imitate.algorithms import ALGORITHMS, Learner
     from imitate.bc import BC, BCConfig
     from imitate.compare import Comparison
     from imitate.dagger import DAgger, DAggerConfig
     from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
-    from imitate.evaluate import Evaluation
-    from imitate.experiment import Experiment, execute
+    from imitate.datasets.evaluation import Evaluation
     from imitate.experts import Expert, load_expert
     from imitate.gail import GAIL, GAILConfig
-    from imitate.networks import ActorPolicy
-    from imitate.policy import load_policy, save_policy
+    from imitate.nn.policy import ActorPolicy
+    from imitate.nn.stored_policy import load_policy, save_policy
     from imitate.rl.ppo import PPO, PPOConfig
+    from imitate.training.experiment import Experiment, execute
     from imitate.video import record_video
 
 __all__ = [
@@ -58,8 +58,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "imitate.aggrevated": ("AggreVaTeD",),
-    "imitate.aggrevated_config": ("AggreVaTeDConfig",),
+    "imitate.aggrevated.learner": ("AggreVaTeD",),
+    "imitate.aggrevated.config": ("AggreVaTeDConfig",),
     "imitate.algorithms": ("ALGORITHMS", "Learner"),
     "imitate.bc": ("BC", "BCConfig"),
     "imitate.compare": ("Comparison",),
@@ -73,12 +73,12 @@ _HOMES = {
         "Trajectory",
         "collect",
     ),
-    "imitate.evaluate": ("Evaluation",),
-    "imitate.experiment": ("Experiment", "execute"),
+    "imitate.datasets.evaluation": ("Evaluation",),
+    "imitate.training.experiment": ("Experiment", "execute"),
     "imitate.experts": ("Expert", "load_expert"),
     "imitate.gail": ("GAIL", "GAILConfig"),
-    "imitate.networks": ("ActorPolicy",),
-    "imitate.policy": ("load_policy", "save_policy"),
+    "imitate.nn.policy": ("ActorPolicy",),
+    "imitate.nn.stored_policy": ("load_policy", "save_policy"),
     "imitate.rl.ppo": ("PPO", "PPOConfig"),
     "imitate.video": ("record_video",),
 }

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from imitate.datasets.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from imitate.networks import ActorPolicy
+    from imitate.nn.policy import ActorPolicy
 
-__all__ = ["ALGORITHMS", "Algorithm", "Learner", "as_tuples", "find"]
+__all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
 
 Need = Literal["envs", "demos", "expert", "oracle", "store"]
 
@@ -81,7 +81,7 @@ ALGORITHMS = {
     "aggrevated": Algorithm(
         "AggreVaTeD",
         "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
-        "imitate.aggrevated",
+        "imitate.aggrevated.learner",
         ("envs", "expert", "oracle", "store"),
     ),
     "gail": Algorithm(
@@ -116,11 +116,6 @@ ALGORITHMS = {
         "A2C", "pure RL: advantage actor-critic with n-step returns", "imitate.rl.a2c", ("envs",)
     ),
 }
-
-
-def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's fields as they are read from TOML or JSON, which have lists for its tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 def find(name: str) -> Algorithm:

@@ -15,12 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from imitate.adam import Adam
-from imitate.checkpoint import draw_seed
-from imitate.datasets.errors import InputError, check_range
 from imitate.datasets.reader import DemoReader
-from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Categorical, seeded
+from imitate.envs.spaces import Array
+from imitate.errors import InputError, check_range
+from imitate.nn.adam import Adam
+from imitate.nn.distributions import Categorical
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import draw_seed
 
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement"]
 

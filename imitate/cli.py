@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before torch starts its threads: networks as small as these are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.append(str(Path.cwd()))  # `--env module:Env-v0` finds a module that lies here, but none of ours
-    from imitate.datasets.errors import InputError  # imports torch: not for help
+    from imitate.errors import InputError  # imports torch: not for help
 
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> Callable[[list[str]], int]:
-    from imitate.datasets.errors import InputError, did_you_mean
+    from imitate.errors import InputError, did_you_mean
 
     name = arguments[0]
     if name not in COMMANDS:

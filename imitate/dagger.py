@@ -16,14 +16,16 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from imitate.adam import Adam
 from imitate.bc import bc_loss, mean_agreement
-from imitate.checkpoint import draw_seed
-from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import check_range
-from imitate.datasets.hdf5 import DemoWriter
-from imitate.datasets.trajectory import Array, Policy
-from imitate.networks import ActorPolicy, seeded
+from imitate.datasets.trajectory import Policy
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import check_range
+from imitate.nn.adam import Adam
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import draw_seed
 from imitate.rl.rollout import Sampler
 
 __all__ = ["DAgger", "DAggerConfig", "Schedule", "mixing_coefficient"]

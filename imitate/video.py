@@ -17,9 +17,11 @@ import gymnasium as gym
 import imageio_ffmpeg
 import numpy as np
 
-from imitate.datasets.environments import episode_seeds, make_env
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array, Policy
+from imitate.datasets.trajectory import Policy
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import episode_seeds
+from imitate.errors import InputError
 
 __all__ = ["record_video"]
 

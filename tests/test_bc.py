@@ -14,15 +14,17 @@ from numpy.testing import assert_allclose
 from imitate.bc import BC, BCConfig, bc_loss
 from imitate.dagger import DAgger, DAggerConfig, mixing_coefficient
 from imitate.datasets.collect import collect
-from imitate.datasets.environments import SyncVecEnv, make_env
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoWriter
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Array, Trajectory
-from imitate.evaluate import evaluate
+from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.networks import ActorPolicy
+from imitate.nn.policy import ActorPolicy
 
 
 class Balancer:

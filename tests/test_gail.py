@@ -15,21 +15,24 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.audit import CONTROLS, OneAction, controls
-from imitate.checkpoint import load_state, save_state
 from imitate.cli import main
 from imitate.compare import Comparison, work
+from imitate.compare.audit import CONTROLS, OneAction, controls
 from imitate.compare.plan import jobs
-from imitate.datasets.environments import SyncVecEnv, make_env
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoReader, DemoWriter
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Array, Trajectory
-from imitate.evaluate import evaluate
-from imitate.experiment import Experiment
+from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 from imitate.gail import GAIL, Discriminator, GAILConfig, absorbed_share, bce, gradient_penalty, reward_of
-from imitate.policy import load_policy
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy
 from imitate.rl.rollout import Rollout
+from imitate.training.experiment import Experiment
 
 ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from imitate.datasets.environments import episode_seeds, make_env
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import episode_seeds
+from imitate.errors import InputError
 from imitate.video import record_video
 
 

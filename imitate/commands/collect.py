@@ -10,10 +10,11 @@ import tyro
 
 from imitate.commands.options import announced, report, run
 from imitate.datasets.collect import collect as record
-from imitate.datasets.environments import SyncVecEnv, make_env, stacked_frames
-from imitate.datasets.errors import InputError
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
+from imitate.envs.make import make_env, stacked_frames
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 
 __all__ = ["collect"]
 

@@ -10,7 +10,7 @@ from typing import Literal
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.compare import Comparison
 from imitate.compare import compare as run_comparison
-from imitate.datasets.environments import resolve_env_id
+from imitate.envs.make import resolve_env_id
 from imitate.experts import known_experts
 
 __all__ = ["compare", "quickstart"]

@@ -12,9 +12,10 @@ import gymnasium as gym
 
 import imitate.envs
 from imitate.commands.options import print_json, run
-from imitate.datasets.environments import check_supported, make_env
-from imitate.datasets.errors import InputError
-from imitate.envs import envpool
+from imitate.envs.backends import envpool
+from imitate.envs.make import make_env
+from imitate.envs.spaces import check_supported
+from imitate.errors import InputError
 
 __all__ = ["envs"]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import tyro
 
-from imitate.checkpoint import write_json
 from imitate.commands.options import JsonObject, print_json, run
-from imitate.datasets.environments import resolve_env_id
-from imitate.datasets.errors import InputError
-from imitate.evaluate import TEST_SEED, Evaluation
-from imitate.evaluate import evaluate as measure
-from imitate.experiment import Experiment, check_expert
+from imitate.datasets.evaluation import TEST_SEED, Evaluation
+from imitate.datasets.evaluation import evaluate as measure
+from imitate.envs.make import resolve_env_id
+from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
-from imitate.networks import ActorPolicy
-from imitate.policy import load_policy
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import write_json
+from imitate.nn.stored_policy import load_policy
+from imitate.training.experiment import Experiment, check_expert
 
 __all__ = ["evaluate"]
 

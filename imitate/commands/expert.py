@@ -56,8 +56,8 @@ def expert(argv: list[str]) -> int:
             seed: of the episodes
             json: print JSON
         """
-        from imitate.oracle_check import check_oracle
-        from imitate.oracles import oracle_for
+        from imitate.aggrevated.critic_check import check_oracle
+        from imitate.aggrevated.oracles import oracle_for
 
         source = announced(spec)
         if source.oracle is None or not source.runnable:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from imitate.datasets.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean
 from imitate.experts import Expert, load_expert
 
 __all__ = ["JsonObject", "announced", "option", "parse", "print_json", "report", "run", "subcommand"]

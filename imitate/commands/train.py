@@ -10,13 +10,14 @@ from typing import Annotated, Literal
 import tyro
 from tqdm import tqdm
 
-from imitate.algorithms import ALGORITHMS, as_tuples, find
-from imitate.audit import controls, table, write_audit
+from imitate.aggrevated.critic_check import check_oracle
+from imitate.algorithms import ALGORITHMS, find
 from imitate.commands.options import JsonObject, announced, option, parse, run
-from imitate.datasets.environments import resolve_env_id
-from imitate.datasets.errors import InputError
-from imitate.experiment import RUN_FIELDS, Experiment, check_expert, execute, preset
-from imitate.oracle_check import check_oracle
+from imitate.compare.audit import controls, table, write_audit
+from imitate.envs.make import resolve_env_id
+from imitate.errors import InputError
+from imitate.nn.state import as_tuples
+from imitate.training.experiment import RUN_FIELDS, Experiment, check_expert, execute, preset
 
 __all__ = ["train"]
 

@@ -14,16 +14,17 @@ import gymnasium as gym
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from imitate.checkpoint import write_json
 from imitate.compare import work
 from imitate.compare.plan import Comparison, Job, jobs
 from imitate.compare.pool import Pool
 from imitate.compare.results import Learner, Result
-from imitate.datasets.environments import make_env
-from imitate.datasets.errors import InputError
-from imitate.evaluate import TEST_SEED, RandomPolicy
-from imitate.experiment import check_expert
+from imitate.datasets.evaluation import TEST_SEED
+from imitate.datasets.play import RandomPolicy
+from imitate.envs.make import make_env
+from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.nn.state import write_json
+from imitate.training.experiment import check_expert
 
 __all__ = ["execute"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from imitate.algorithms import ALGORITHMS, find
-from imitate.datasets.environments import resolve_env_id
-from imitate.datasets.errors import InputError, did_you_mean
+from imitate.envs.make import resolve_env_id
+from imitate.errors import InputError, did_you_mean
 
 __all__ = ["CURVE_PARTS", "Comparison", "Job", "demos_path", "jobs", "validation"]
 
@@ -33,7 +33,7 @@ class Comparison:
     num_envs         environments that a learner steps side by side; None: as its preset says
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}
 
-    An algorithm's controls (of GAIL, see `imitate.audit`) join `algorithms`; they run with the first seed only.
+    An algorithm's controls (of GAIL, see `imitate.compare.audit`) join `algorithms`; they run with the first seed only.
 
     Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
     expert that it needs, or a number out of range.

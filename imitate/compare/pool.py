@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import torch
 
-from imitate.checkpoint import write_json
-from imitate.datasets.errors import InputError
+from imitate.errors import InputError
+from imitate.nn.state import write_json
 
 __all__ = ["Pool"]
 

@@ -14,7 +14,6 @@ from typing import Any
 import jinja2
 
 from imitate.algorithms import find
-from imitate.checkpoint import write_json
 from imitate.compare.figures import COLORS, draw_bars, draw_curves, inline_svg, save_png
 from imitate.compare.results import Learner, Outcome, read_outcome
 from imitate.compare.sentences import (
@@ -26,7 +25,8 @@ from imitate.compare.sentences import (
     points_in_words,
     summary,
 )
-from imitate.datasets.errors import InputError
+from imitate.errors import InputError
+from imitate.nn.state import write_json
 
 __all__ = ["write_report"]
 

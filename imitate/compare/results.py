@@ -12,10 +12,10 @@ import numpy as np
 from scipy import stats
 
 from imitate.algorithms import find
-from imitate.checkpoint import write_json
 from imitate.compare.plan import Comparison
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.nn.state import write_json
 
 __all__ = ["Learner", "Outcome", "Result", "interval", "read_outcome"]
 

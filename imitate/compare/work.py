@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 
 from imitate.algorithms import find
-from imitate.audit import demonstrator
-from imitate.checkpoint import write_json
+from imitate.compare.audit import demonstrator
 from imitate.compare.plan import Comparison, Job
 from imitate.compare.results import Result
-from imitate.datasets.environments import SyncVecEnv, episode_seeds, make_env
-from imitate.datasets.errors import InputError
-from imitate.datasets.hdf5 import DemoReader, DemoWriter
-from imitate.datasets.rollout import episodes
+from imitate.datasets.evaluation import TEST_SEED, Evaluation, evaluate
+from imitate.datasets.play import episodes
+from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.evaluate import TEST_SEED, Evaluation, evaluate
-from imitate.experiment import Experiment, execute, variant_settings, versions
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.policy import load_policy
+from imitate.nn.state import write_json
+from imitate.nn.stored_policy import load_policy
+from imitate.training.experiment import Experiment, execute, variant_settings, versions
 from imitate.video import record_video
 
 __all__ = ["experiment", "film", "is_done", "record", "run", "test", "train"]

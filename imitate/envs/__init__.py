@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import imitate.envs.registration  # noqa: F401  `import imitate.envs` is what gym.make needs to know ours
 
 if TYPE_CHECKING:
-    from imitate.envs.vector import BACKENDS, make_vec, resolve_backend
+    from imitate.envs.vectorize import BACKENDS, make_vec, resolve_backend
 
 __all__ = ["BACKENDS", "make_vec", "resolve_backend"]
 
@@ -15,7 +15,7 @@ __all__ = ["BACKENDS", "make_vec", "resolve_backend"]
 def __getattr__(name: str) -> Any:
     """Import on first use: `gym.make` of an environment of ours imports this package, and should not import torch."""
     if name in __all__:
-        from imitate.envs import vector
+        from imitate.envs import vectorize
 
-        return getattr(vector, name)
+        return getattr(vectorize, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,14 +6,14 @@ import gymnasium as gym
 
 __all__: list[str] = []
 
-gym.register("imitate/PixelCartPole-v0", entry_point="imitate.envs.pixel_cartpole:make_pixel_cartpole")
+gym.register("imitate/PixelCartPole-v0", entry_point="imitate.envs.tasks.pixel_cartpole:make_pixel_cartpole")
 gym.register(
     "imitate/BulletCartPole-v0",
-    entry_point="imitate.envs.bullet_cartpole:BulletCartPole",
+    entry_point="imitate.envs.tasks.bullet_cartpole:BulletCartPole",
     max_episode_steps=500,
 )
 gym.register(
     "imitate/BalancingPlate-v0",
-    entry_point="imitate.envs.balancing_plate:BalancingPlate",
+    entry_point="imitate.envs.tasks.balancing_plate:BalancingPlate",
     max_episode_steps=2_000,
 )

@@ -14,13 +14,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from imitate.adam import Adam
-from imitate.checkpoint import draw_seed, load_parts, parts_state
-from imitate.datasets.environments import VecEnv
-from imitate.datasets.errors import InputError, check_range
-from imitate.datasets.trajectory import Array
-from imitate.networks import Categorical, Gaussian, Head
-from imitate.normalize import ReturnScaler
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError, check_range
+from imitate.nn.adam import Adam
+from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.normalize import ReturnScaler
+from imitate.nn.policy import Head
+from imitate.nn.state import draw_seed, load_parts, parts_state
 from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler

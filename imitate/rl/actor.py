@@ -8,9 +8,11 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from imitate.datasets.environments import VecEnv
-from imitate.datasets.trajectory import Array
-from imitate.networks import ActorPolicy, Categorical, Gaussian, Head, ValueNet, orthogonal_, seeded
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.networks import ValueNet, orthogonal_, seeded
+from imitate.nn.policy import ActorPolicy, Head
 
 __all__ = ["NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic", "sample_actions"]
 

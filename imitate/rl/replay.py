@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
 from imitate.rl.rollout import Rollout
 
 __all__ = ["Replay", "Samples", "SumTree"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from imitate.datasets.trajectory import Array
+from imitate.envs.spaces import Array
 
 __all__ = ["discounted_returns", "gae", "n_step_returns"]
 

@@ -8,9 +8,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from imitate.datasets.environments import VecEnv, episode_seeds
-from imitate.datasets.errors import InputError
-from imitate.datasets.trajectory import Array, Trajectory
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.errors import InputError
 
 __all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]
 
@@ -98,7 +99,7 @@ class Rollout:
 
 @runtime_checkable
 class CountsGames(Protocol):
-    """A VecEnv whose episodes and rewards are made for learning, as those of `imitate.envs.ale.TrainingGames`."""
+    """A VecEnv whose episodes and rewards are made for learning, as those of `TrainingGames`."""
 
     def pop_games(self) -> list[tuple[float, int]]:
         """Raw returns and lengths of the whole ones that ended since the last call."""

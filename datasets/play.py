@@ -1,0 +1,244 @@
+"""Playing episodes: a policy, environments and seeds in, trajectories out; and noise on what is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.lib.stride_tricks import sliding_window_view
+
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+
+__all__ = ["ActionNoise", "RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
+
+
+def episodes(
+    policy: Policy,
+    envs: VecEnv,
+    seeds: Iterable[int],
+    *,
+    deterministic: bool = True,
+    expert: Policy | None = None,
+    noise: ActionNoise | None = None,
+    frame_stack: int = 1,
+) -> Iterator[Trajectory]:
+    """Play one episode for each seed; trajectories come as episodes end, with `info["seed"]`.
+
+    expert       its deterministic actions on every visited observation become `expert_actions`
+    noise        disturbs what is executed; `expert_actions` then hold the clean actions (the expert's, if
+    given)
+    frame_stack  k > 1: observations are stacks (k, *frame) of the last k frames; each frame is kept in memory
+                 once and `obs` of the trajectories are read-only views
+
+    Raises InputError where observations are not the stacks that `frame_stack` says.
+    """
+    # Unbiased by construction: which episodes are played is settled by `seeds`, never by how long they last.
+    # Taking the first N to *finish* of several played in parallel would favour short ones; here an
+    # environment that runs out of seeds idles while the last long episodes end.
+    obs = envs.reset(seeds)
+    tape = _Tape(envs, obs, frame_stack, labelled=expert is not None or noise is not None)
+    for env in np.flatnonzero(envs.running).tolist():
+        tape.begin(env, obs)
+        if noise is not None:
+            noise.begin(env, int(envs.seeds[env]))
+
+    action_dtype = envs.single_action_space.dtype
+    in_flight = int(envs.running.sum())
+    while in_flight:
+        # Cast before the step, so that what is recorded is to the bit what was executed.
+        actions = np.asarray(policy.act(obs, deterministic=deterministic), action_dtype)
+        labels = actions if expert is None else np.asarray(expert.act(obs, deterministic=True), action_dtype)
+        if noise is not None:
+            actions = noise(actions)
+        step = envs.step(actions)
+        tape.record(obs, actions, labels, step.rewards)
+        obs = step.obs
+
+        ended = step.terminated | step.truncated
+        if np.count_nonzero(ended):
+            for env in np.flatnonzero(ended).tolist():
+                yield tape.end(
+                    env, step.final_obs[env], bool(step.terminated[env]), bool(step.truncated[env])
+                )
+                if envs.running[env]:
+                    tape.begin(env, obs)
+                    if noise is not None:
+                        noise.begin(env, int(envs.seeds[env]))
+                else:
+                    in_flight -= 1
+
+
+class _Tape:
+    """What every environment lately did, a row a step: (capacity, N, ...) arrays, so that a step is recorded
+    with one assignment an array; an episode is cut out of its environment's column when it ends."""
+
+    def __init__(
+        self, envs: VecEnv, obs: Array, frame_stack: int, *, labelled: bool, capacity: int = 256
+    ) -> None:
+        if frame_stack > 1 and (obs.ndim < 3 or obs.shape[1] != frame_stack):
+            raise InputError(
+                f"observations {obs.shape[1:]} are not stacks of {frame_stack} frames: frame_stack is wrong"
+            )
+        self._envs = envs
+        self._stack = frame_stack
+        frame_shape = obs.shape[1:] if frame_stack == 1 else obs.shape[2:]
+        action_space = envs.single_action_space
+        actions = (capacity, envs.num_envs, *(action_space.shape or ()))
+        self._obs = np.empty((capacity, envs.num_envs, *frame_shape), obs.dtype)
+        self._actions = np.empty(actions, action_space.dtype)
+        self._rewards = np.empty(actions[:2], np.float32)
+        self._labels = np.empty(actions, action_space.dtype) if labelled else None
+        self._length = 0
+        self._first = np.full(envs.num_envs, -1)  # (N,) row where the episode in flight begins; -1: none
+        self._seeds = np.zeros(envs.num_envs, np.int64)
+        # (k-1, *frame) before an episode's first frame
+        self._leading: list[Array] = [obs[:0]] * envs.num_envs
+
+    def begin(self, env: int, obs: Array) -> None:
+        self._first[env] = self._length
+        self._seeds[env] = self._envs.seeds[env]
+        if self._stack > 1:
+            self._leading[env] = obs[env, :-1].copy()
+
+    def record(self, obs: Array, actions: Array, labels: Array, rewards: Array) -> None:
+        row = self._length
+        if row == len(self._rewards):
+            row = self._make_room()
+        self._obs[row] = obs if self._stack == 1 else obs[:, -1]
+        self._actions[row] = actions
+        self._rewards[row] = rewards
+        if self._labels is not None:
+            self._labels[row] = labels
+        self._length = row + 1
+
+    def end(self, env: int, final_obs: Array, terminated: bool, truncated: bool) -> Trajectory:
+        steps = slice(self._first[env], self._length)
+        self._first[env] = -1
+        last = final_obs if self._stack == 1 else final_obs[-1]
+        leading = self._leading[env] if self._stack > 1 else self._obs[:0, env]
+        frames = np.concatenate([leading, self._obs[steps, env], last[None]])
+        if self._stack > 1 and not np.array_equal(frames[-self._stack :], final_obs):
+            raise InputError(
+                f"observations are not stacks of the last {self._stack} frames: frame_stack is wrong"
+            )
+        return Trajectory(
+            obs=stack_frames(frames, self._stack),
+            actions=self._actions[steps, env].copy(),
+            rewards=self._rewards[steps, env].copy(),
+            terminated=terminated,
+            truncated=truncated,
+            info={"seed": int(self._seeds[env])},
+            expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
+        )
+
+    def _make_room(self) -> int:
+        """Drop the rows that no episode in flight needs, and double the arrays where over half are needed."""
+        in_flight = self._first >= 0
+        keep = slice(int(self._first[in_flight].min()), self._length)
+        kept = keep.stop - keep.start
+        capacity = 2 * self._length if 2 * kept > self._length else self._length
+        for name in ("_obs", "_actions", "_rewards", "_labels"):
+            old = getattr(self, name)
+            if old is not None:
+                new = old if capacity == len(old) else np.empty((capacity, *old.shape[1:]), old.dtype)
+                new[:kept] = old[keep]
+                setattr(self, name, new)
+        self._first[in_flight] -= keep.start
+        self._length = kept
+        return kept
+
+
+def stack_frames(frames: Array, k: int) -> Array:
+    """(T+k, *frame) to a read-only view (T+1, k, *frame) of the last k frames; k = 1: the frames
+    themselves."""
+    return frames if k == 1 else np.moveaxis(sliding_window_view(frames, k, axis=0), -1, 1)
+
+
+def unstack_frames(obs: Array, k: int) -> Array:
+    """(T+1, k, *frame) to (T+k, *frame), every frame once; the inverse of `stack_frames`.
+
+    Raises InputError where an observation is not the one before it shifted by a frame.
+    """
+    if k == 1:
+        return obs
+    for start in range(0, len(obs) - 1, 256):  # in pieces: the comparison of a long episode would be large
+        block = obs[start : start + 257]
+        if not np.array_equal(block[1:, :-1], block[:-1, 1:]):
+            raise InputError(f"observations are not stacks of the last {k} frames: frame_stack is wrong")
+    return np.concatenate([obs[0, :-1], obs[:, -1]])
+
+
+class RandomPolicy:
+    """Uniform actions: what nothing learned gives."""
+
+    def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
+        self._space = action_space
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        if isinstance(self._space, spaces.Discrete):
+            return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
+        assert isinstance(self._space, spaces.Box)
+        shape = (len(obs), *self._space.shape)
+        return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
+
+
+class ActionNoise:
+    """Noise on executed actions, as DART (arXiv:1703.09327) gives it to experts: mistakes that are then
+    repaired.
+
+    spec    "gaussian:SIGMA", SIGMA in units of half the action range, clipped to the space (Box only);
+            "random:P", with probability P a uniform action instead (Box and Discrete)
+
+    Every episode has a generator of its own, seeded by the episode's seed, so that an episode is the same
+    whatever is played beside it. Raises InputError for a spec that can't be read or does not suit the space.
+    """
+
+    def __init__(self, spec: str, action_space: gym.Space[Any], num_envs: int) -> None:
+        kind, _, size = spec.partition(":")
+        try:
+            self._size = float(size)
+        except ValueError:
+            self._size = -1.0
+        most = {"gaussian": 10.0, "random": 1.0}.get(kind, 0.0)
+        if not 0 < self._size <= most:
+            raise InputError(
+                f"noise {spec!r}: wanted gaussian:SIGMA, 0 < SIGMA <= 10, or random:P, 0 < P <= 1"
+            )
+        if kind == "gaussian" and not isinstance(action_space, spaces.Box):
+            raise InputError(
+                f"noise {spec!r} needs continuous actions, these are {action_space}: use random:P"
+            )
+        self._disturb = self._gaussian if kind == "gaussian" else self._random
+        self._space = action_space
+        self._rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def begin(self, env: int, seed: int) -> None:
+        """An episode with this seed begins in environment `env`."""
+        # The second word keeps the noise apart from what the environment draws from the same seed.
+        self._rngs[env] = np.random.default_rng((seed, 1))
+
+    def __call__(self, actions: Array) -> Array:
+        """Actions (N, *action_shape) to disturbed copies of them, within the space."""
+        disturbed = [self._disturb(action, rng) for action, rng in zip(actions, self._rngs, strict=True)]
+        return np.asarray(disturbed, actions.dtype)
+
+    def _gaussian(self, action: Array, rng: np.random.Generator) -> Array:
+        assert isinstance(self._space, spaces.Box)
+        low, high = self._space.low, self._space.high
+        noise = self._size * (high - low) / 2 * rng.standard_normal(low.shape)
+        return np.asarray(np.clip(action + noise, low, high))
+
+    def _random(self, action: Array, rng: np.random.Generator) -> Any:
+        if rng.random() >= self._size:
+            return action
+        if isinstance(self._space, spaces.Discrete):
+            return self._space.start + rng.integers(self._space.n)
+        assert isinstance(self._space, spaces.Box)
+        return rng.uniform(self._space.low, self._space.high)

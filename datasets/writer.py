@@ -1,0 +1,261 @@
+"""Demonstrations on disk: `DemoWriter` appends trajectories to an HDF5 file, `DemoReader` reads them lazily.
+
+A writer may be killed at any moment: rows are flushed before the episodes table that makes them exist, in
+HDF5's single-writer-multiple-readers (SWMR) mode, whose metadata on disk are always consistent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import h5py
+import numpy as np
+
+from imitate.datasets.play import unstack_frames
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import EPISODES, DemoInfo, outside, write_info
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["DemoReader", "DemoWriter"]
+
+_CHUNK_BYTES = 1 << 17  # larger chunks read hardly faster, and each column of a file takes one at least
+_PIXEL_CHUNK_ROWS = (
+    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
+)
+_PENDING_BYTES = 1 << 24
+_FLUSH_SHARE = 0.02  # of the time goes into flushing at most: an episode waits for some tens of milliseconds
+_RESERVE_BYTES = 1 << 20
+
+
+class DemoWriter:
+    """Appends trajectories to a new file. A file that got no episode is removed at `close`.
+
+    expert_actions   the file has labels beside the actions; trajectories without are labelled by their
+    actions
+
+    Raises InputError where `path` exists, or can't be written.
+    """
+
+    def __init__(self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False) -> None:
+        self.path = Path(path)
+        self.info = info
+        self._pending: list[dict[str, Array]] = []
+        self._pending_bytes = 0
+        self._next_flush = 0.0
+        self._reader: DemoReader | None = None
+        self._reserved = 0
+        self._written: dict[str, int] = {}
+        try:
+            self._disk = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError as error:
+            raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
+        except OSError as error:
+            raise InputError(f"{self.path} can't be written: {error.strerror}") from error
+        try:
+            self._reserve(1 << 16)
+            self._columns = self._create(expert_actions)
+            self._written = dict.fromkeys(self._columns, 0)
+        except BaseException:
+            os.close(self._disk)
+            self.path.unlink()
+            raise
+
+    @classmethod
+    def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
+        """Go on with a file after its first `episodes` episodes (a checkpoint's number), or after all.
+
+        The episodes are copied to a fresh file, which then takes the place of the old: HDF5 does not reopen
+        for writing what a killed writer left. Raises InputError where the file has fewer or can't be read.
+        """
+        path = Path(path)
+        fresh = path.with_name(path.name + ".resuming")
+        fresh.unlink(missing_ok=True)  # left by a resume that was killed; the original is whole
+        with DemoReader(path) as old:
+            if episodes is not None and episodes > len(old):
+                raise InputError(
+                    f"{path} holds {len(old)} episodes of the {episodes} to resume from: it is another file"
+                )
+            writer = cls(fresh, old.info, expert_actions=old.has_expert_actions)
+            try:
+                for trajectory in itertools.islice(old, episodes):
+                    writer.append(trajectory)
+                writer.flush()
+            except BaseException:
+                writer.close()
+                fresh.unlink(missing_ok=True)
+                raise
+        fresh.replace(path)
+        writer.path = path
+        return writer
+
+    def __len__(self) -> int:
+        return self._written["episodes"] + len(self._pending)
+
+    @property
+    def num_steps(self) -> int:
+        return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
+
+    def require(self, episodes: int) -> None:
+        """Raises InputError unless there are so many pieces here: as many as when a checkpoint was made."""
+        if len(self) != episodes:
+            raise InputError(
+                f"the store holds {len(self)} pieces, the checkpoint was made at {episodes}; "
+                "reopen it with DemoWriter.resume(path, episodes=...)"
+            )
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Record one episode, or a piece of one; on disk within moments, see `flush_due`.
+
+        Raises InputError where it does not fit the file's spaces or the disk is full; what had been flushed
+        is kept.
+        """
+        self._check(trajectory)
+        seed = int(trajectory.info.get("seed", -1))
+        flags = trajectory.terminated, trajectory.truncated
+        row = (0, 0, len(trajectory), trajectory.episode_return, *flags, seed)  # starts: see flush
+        rows = {
+            "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
+            "actions": trajectory.actions,
+            "rewards": trajectory.rewards,
+            "expert_actions": trajectory.labels,
+            "episodes": np.array([row], EPISODES),
+        }
+        self._pending.append({name: rows[name] for name in self._columns})
+        self._pending_bytes += rows["obs"].nbytes
+        self.flush_due()
+
+    def flush_due(self) -> None:
+        """Flush where enough is pending or enough time has passed, else cost nothing. Call it also between
+        episodes where these are far apart."""
+        if self._pending and (self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush):
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything appended to the system, safe from a kill. Raises InputError: the disk is full."""
+        if not self._pending:
+            return
+        begin = time.monotonic()
+        pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in self._columns}
+        table, written = pending["episodes"], self._written
+        table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
+        number = written["episodes"] + np.arange(len(table))
+        table["obs_start"] = table["start"] + self.info.frame_stack * number
+        more = sum(rows.nbytes for rows in pending.values()) + self._slack
+        try:
+            self._reserve(self._file.id.get_filesize() + more)
+        except InputError:
+            self._pending, self._pending_bytes = [], 0
+            raise
+        # The table comes last: an episode exists once its row is on disk. An interrupt in here leaves rows
+        # that nothing refers to, which the next flush writes again.
+        for name, column in self._columns.items():
+            column.resize(written[name] + len(pending[name]), axis=0)
+            column[written[name] :] = pending[name]
+            column.flush()
+        self._written = {name: len(column) for name, column in self._columns.items()}
+        self._pending, self._pending_bytes = [], 0
+        end = time.monotonic()
+        self._next_flush = end + (end - begin) / _FLUSH_SHARE
+
+    def reader(self) -> DemoReader:
+        """Everything appended so far, readable while this writer is open. Always the same reader, brought up
+        to date, so that it need not read again what it has cached."""
+        self.flush()
+        if self._reader is None:
+            self._reader = DemoReader(self._file)
+        self._reader.refresh()
+        return self._reader
+
+    def close(self) -> None:
+        """Flush and close; a file without an episode is removed."""
+        if not self._file:
+            return
+        try:
+            self.flush()
+        finally:
+            empty = self._written["episodes"] == 0
+            self._file.close()
+            # Give back what was reserved: bytes 28 to 36 of the superblock are HDF5's own end of the file.
+            os.truncate(self._disk, int.from_bytes(os.pread(self._disk, 8, 28), "little"))
+            os.close(self._disk)
+            if empty:
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _create(self, expert_actions: bool) -> dict[str, h5py.Dataset]:
+        """The empty file. The table is the last of its columns."""
+        info = self.info
+        action_shape = info.action_space.shape or ()
+        rows: dict[str, tuple[tuple[int, ...], Any]] = {
+            "obs": (info.frame_shape, info.observation_space.dtype),
+            "actions": (action_shape, info.action_space.dtype),
+            "rewards": ((), np.float32),
+        }
+        if expert_actions:
+            rows["expert_actions"] = rows["actions"]
+        rows["episodes"] = ((), EPISODES)
+        self._file = h5py.File(self.path, "w", libver="latest")
+        write_info(self._file, info)
+        columns = {}
+        for name, (shape, dtype) in rows.items():
+            pixels = len(shape) >= 2 and dtype == np.uint8
+            row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
+            columns[name] = self._file.create_dataset(
+                name,
+                (0, *shape),
+                dtype,
+                maxshape=(None, *shape),
+                chunks=(256 if name == "episodes" else chunk, *shape),
+                compression=1 if pixels else None,
+            )
+        columns["episodes"].attrs["reserved"] = np.int64(0)
+        # A flush writes the rows, and again the chunk of each column that was begun before.
+        self._slack = 65536 + sum(2 * int(np.prod(c.chunks)) * c.dtype.itemsize for c in columns.values())
+        self._file.swmr_mode = True
+        return columns
+
+    def _reserve(self, end: int) -> None:
+        """Claim disk space up to byte `end`, so that no write of HDF5's fails for want of it: it would
+        not even close the file any more, and end the process with a segmentation fault."""
+        if end <= self._reserved or not hasattr(os, "posix_fallocate"):
+            return
+        end += _RESERVE_BYTES if self._written else 0
+        try:
+            os.posix_fallocate(self._disk, 0, end)
+        except OSError as error:
+            kept = f"; episodes kept: {self._written['episodes']}" if self._written else ""
+            raise InputError(f"{self.path} can't be written: {error.strerror}{kept}") from error
+        self._reserved = end
+        if self._written:
+            self._columns["episodes"].attrs.modify("reserved", np.int64(end))  # see schema.open_demos
+
+    def _check(self, trajectory: Trajectory) -> None:
+        """Raise InputError where something does not fit the spaces."""
+        spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
+        if trajectory.expert_actions is not None:
+            if "expert_actions" not in self._columns:
+                raise InputError(f"{self.path} has no expert_actions: create it with expert_actions=True")
+            spaces["expert_actions"] = self.info.action_space
+        for name, space in spaces.items():
+            array: Array = getattr(trajectory, name)
+            if array.dtype != space.dtype or array.shape[1:] != space.shape:
+                raise InputError(
+                    f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
+                )
+            if name != "obs" and outside(space, array).any():
+                raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")

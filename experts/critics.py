@@ -1,0 +1,108 @@
+"""Q*: the action values that experts bring along, as SAC, TD3, DDPG, TQC, DQN and QR-DQN learned them."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, cast
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.datasets.trajectory import Transitions
+from imitate.errors import InputError
+from imitate.experts.networks import Networks, PolicySpec
+
+__all__ = ["AdvantageOracle", "CriticOracle", "QOracle"]
+
+
+class QOracle(Protocol):
+    """The expert's value of any action: what AggreVaTeD differentiates.
+
+    gamma         the discount of the values
+    reward_scale  the environment's reward = the values' reward x this
+    """
+
+    @property
+    def gamma(self) -> float: ...
+
+    @property
+    def reward_scale(self) -> float: ...
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,).
+
+        Differentiable in the actions, where they are continuous.
+        """
+        ...
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        """Raw obs (B, *obs_shape) -> (B, A), of every action; discrete actions only."""
+        ...
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """As `q`, but each critic's own estimate: (H, B). Continuous actions may be each critic's own too,
+        (H, B, *action_shape): then one pass back gives every critic's gradient."""
+        ...
+
+
+class AdvantageOracle(Protocol):
+    """How much better than the expert's the executed actions were, of which alone it can tell."""
+
+    def advantages(self, transitions: Transitions) -> Tensor:
+        """(B,) for B steps, which stand in the order they were taken in."""
+        ...
+
+
+class CriticOracle(nn.Module):
+    """An expert's own critic. `.to(device)` moves it; its weights take no gradient, its inputs do.
+
+    reduce  "min" over twin critics (SAC, TD3: arXiv:1802.09477) or "mean". Distributional critics (TQC,
+            QR-DQN) always give the mean over all quantiles, and TQC over all critics.
+    gamma   the discount it was trained with, as the agent's file says
+
+    Values are in the rewards that the critic learned from: under VecNormalize with `norm_reward`, the
+    environment's divided by `reward_scale`. Those of SAC and TQC hold the entropy bonus of the steps to come.
+    """
+
+    def __init__(
+        self,
+        spec: PolicySpec,
+        networks: Networks,
+        *,
+        reduce: Literal["min", "mean"] = "min",
+        gamma: float = 0.99,
+        reward_scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.gamma, self.reward_scale = gamma, reward_scale
+        self.num_actions = (
+            int(spec.action_space.n) if isinstance(spec.action_space, spaces.Discrete) else None
+        )
+        self.reduce = "mean" if spec.algorithm == "TQC" else reduce
+        if isinstance(spec.action_space, spaces.Box):
+            assert networks.critic_features is not None
+            assert networks.critics is not None
+            self.features, self.critics = networks.critic_features, networks.critics
+            self.register_buffer("low", torch.as_tensor(spec.action_space.low, dtype=torch.float32))
+            self.register_buffer("high", torch.as_tensor(spec.action_space.high, dtype=torch.float32))
+        else:
+            self.action_values = nn.Sequential(networks.trunk, networks.head)
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        values = self.heads(obs, actions)
+        return values.mean(0) if self.reduce == "mean" else values.min(0).values
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Each critic's own estimate (H, B); of a distributional one the mean over its quantiles. DQN has one."""
+        if self.num_actions is not None:
+            return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
+        low, high = cast(Tensor, self.low), cast(Tensor, self.high)
+        scaled = 2.0 * (actions - low) / (high - low) - 1.0  # SB3's critics saw actions in [-1, 1]
+        inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled], -1)
+        each = inputs.expand(len(self.critics), *inputs.shape[-2:])
+        return torch.stack([critic(x).mean(1) for critic, x in zip(self.critics, each, strict=True)])
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        if self.num_actions is None:
+            raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
+        return cast(Tensor, self.action_values(obs))

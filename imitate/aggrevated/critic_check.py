@@ -1,0 +1,194 @@
+"""Does an oracle know the task? A critic of another task, or of a poor agent, is the classical mistake."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from imitate.aggrevated.gate import measure_gate
+from imitate.aggrevated.oracles import MonteCarlo
+from imitate.datasets.play import episodes as play
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.errors import InputError
+from imitate.experts.critics import QOracle
+
+__all__ = ["GATE", "OracleReport", "check_oracle"]
+
+logger = logging.getLogger(__name__)
+
+GATE = 2 / 3
+"""Critics that AggreVaTeD could use showed shares of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
+
+
+@dataclass(frozen=True)
+class OracleReport:
+    """How an oracle did on steps of the expert that it has not seen. Values are in the environment's rewards.
+
+    mean_return        discounted return from a step on, and `mean_q` what the oracle says of it
+    rank_correlation   Spearman's, between the two; NaN where one of them is constant. Low where little is at stake
+                       (a pole that never falls), negative only of critics that were learned elsewhere
+    better_than_random share of (critic, state) pairs in which the expert's action has a higher value than random
+                       actions have on average: what AggreVaTeD's gate compares with 2/3
+    probes             states in which the expert's action and a random one were both played on to the end
+    agreement          the share of the differences in return found so, in sum, whose sign the oracle tells: 1/2 is
+                       guessing, but a few comparisons decide it, so it needs many. NaN without any
+    env_steps          what the check has cost
+    """
+
+    source: str
+    episodes: int
+    steps: int
+    mean_return: float
+    mean_q: float
+    rank_correlation: float
+    better_than_random: float
+    probes: int
+    agreement: float
+    env_steps: int
+
+    @property
+    def bias(self) -> float:
+        """What the oracle says too much of the discounted return."""
+        return self.mean_q - self.mean_return
+
+    @property
+    def trustworthy(self) -> bool:
+        """It prefers the expert's actions to random ones, and its values don't fall where returns rise."""
+        return self.better_than_random >= GATE and not self.rank_correlation < -0.2
+
+    def describe(self) -> str:
+        """One line."""
+        parts = [
+            f"oracle of {self.source}: discounted return {self.mean_return:.4g}, predicted {self.mean_q:.4g}",
+            f"rank correlation {self.rank_correlation:.2f}",
+            f"expert above random actions in {self.better_than_random:.0%}",
+        ]
+        if self.probes and math.isnan(self.agreement):
+            parts.append(f"nothing was at stake in {self.probes} played-out choices")
+        elif self.probes:
+            parts.append(
+                f"right about {self.agreement:.0%} of what was at stake in {self.probes} played-out choices"
+            )
+        return ", ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its figures (None for NaN, which JSON has not) and what to make of them."""
+        figures = asdict(self) | {"bias": self.bias}
+        plain = {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in figures.items()
+            if name != "source"
+        }
+        return plain | {"trustworthy": self.trustworthy, "verdict": self.warning() or self.describe()}
+
+    def warning(self) -> str | None:
+        """What to expect of an oracle that is not trustworthy; None of one that is."""
+        if self.trustworthy:
+            return None
+        finding = (
+            f"puts the expert's action above random ones in {self.better_than_random:.0%} of states (wanted {GATE:.0%})"
+            if self.better_than_random < GATE
+            else f"has values that fall where returns rise (rank correlation {self.rank_correlation:.2f})"
+        )
+        return (
+            f"the critic of {self.source} doesn't know this task: it {finding}; is it another task's, or a poor "
+            "agent's? Take oracle fqe, or DAgger, which needs no critic"
+        )
+
+
+def check_oracle(
+    oracle: QOracle,
+    expert: Policy,
+    env_id: str,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    episodes: int = 8,
+    probes: int = 0,
+    seed: int = 30_000,
+    source: str = "the expert",
+) -> OracleReport:
+    """Play whole episodes of the expert and compare what it got with what the oracle said; logged, with a warning
+    where the oracle is not to be trusted.
+
+    probes   also so many `MonteCarlo` comparisons of an action with the expert's: some 3 episodes each
+
+    The return after a time limit is unknown and taken from the oracle itself; steps in which that is more than half of
+    it are left out, unless all are.
+    """
+    if episodes < 1:
+        raise InputError(f"episodes must be at least 1 to check an oracle, got {episodes}")
+    make = partial(make_env, env_id, env_kwargs)
+    with closing(SyncVecEnv([make] * min(episodes, 8))) as envs:
+        played = list(play(expert, envs, islice(episode_seeds(seed), episodes)))
+        action_space = envs.single_action_space
+    monte_carlo = MonteCarlo(expert, lambda: SyncVecEnv([make] * min(probes, 8)), gamma=oracle.gamma)
+    agreement = _agreement(oracle, monte_carlo, probes, seed + 1) if probes else float("nan")
+    obs = torch.from_numpy(np.concatenate([episode.obs[:-1] for episode in played]))
+    actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
+    with torch.no_grad():
+        values = oracle.q(obs, actions).numpy() * oracle.reward_scale
+        to_go = [_returns_to_go(oracle, expert, episode) for episode in played]
+    gate = measure_gate(oracle, obs, actions, action_space, np.random.default_rng(seed))
+    returns, known = (np.concatenate(column) for column in zip(*to_go, strict=True))
+    known = known if known.any() else np.ones_like(known)
+    values, returns = values[known], returns[known]
+    constant = np.ptp(values) == 0 or np.ptp(returns) == 0
+    report = OracleReport(
+        source=source,
+        episodes=episodes,
+        steps=len(values),
+        mean_return=float(returns.mean()),
+        mean_q=float(values.mean()),
+        rank_correlation=float("nan") if constant else float(spearmanr(values, returns).statistic),
+        better_than_random=gate.openness,
+        probes=probes,
+        agreement=agreement,
+        env_steps=sum(map(len, played)) + monte_carlo.env_steps,
+    )
+    logger.info("%s", report.describe())
+    if warning := report.warning():
+        logger.warning("%s", warning)
+    return report
+
+
+def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tuple[Array, Array]:
+    """Discounted returns (T,) of the environment's rewards, and of which steps most is known (T,)."""
+    following, unknown = 0.0, 0.0
+    if not episode.terminated:
+        last = episode.obs[-1:]
+        action = expert.act(last, deterministic=True)
+        following = float(oracle.q(torch.from_numpy(last), torch.from_numpy(action))) * oracle.reward_scale
+        unknown = 1.0
+    returns, known = np.empty(len(episode)), np.empty(len(episode), bool)
+    for t in reversed(range(len(episode))):
+        returns[t] = following = float(episode.rewards[t]) + oracle.gamma * following
+        unknown *= oracle.gamma
+        known[t] = unknown <= 0.5
+    return returns, known
+
+
+def _agreement(oracle: QOracle, monte_carlo: MonteCarlo, probes: int, seed: int) -> float:
+    def roll_in(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        actions = monte_carlo.ask(obs)
+        return actions, actions
+
+    seeds = list(islice(episode_seeds(seed), probes))
+    steps = monte_carlo.collect(roll_in, seeds, np.random.default_rng(seed))
+    played = monte_carlo.advantages(steps)[::2]
+    with torch.no_grad():
+        said = oracle.q(steps.obs, steps.actions).reshape(-1, 2)
+    stakes, right = played.abs(), (said[:, 0] > said[:, 1]) == (played > 0)
+    return float((stakes * right).sum() / stakes.sum())

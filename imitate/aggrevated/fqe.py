@@ -1,0 +1,240 @@
+"""Fitted Q evaluation (FQE; arXiv:1903.08738, found the steadiest of its kind in arXiv:1911.06854): the action value
+of an expert that brings none, learned from steps that anybody took and the expert's action at their successors."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.trajectory import Transitions
+from imitate.envs.spaces import check_supported
+from imitate.errors import InputError, check_range
+from imitate.nn.adam import Adam
+from imitate.nn.networks import Encoder, seeded
+from imitate.nn.normalize import RunningMoments
+
+__all__ = ["FQEConfig", "FittedQ", "discounted_return_std"]
+
+
+@dataclass(frozen=True)
+class FQEConfig:
+    """Hyperparameters of fitted Q evaluation."""
+
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of each critic's hidden layers (ReLU)."""
+    learning_rate: float = 1e-3
+    """Adam's step size."""
+    tau: float = 0.01
+    """Share of the critics that goes into the target critics at each update."""
+    gamma: float = 0.99
+    """Discount."""
+    batch_size: int = 256
+    """Steps in a minibatch."""
+    target: Literal["mean", "min"] = "mean"
+    """Of the two target critics. This is evaluation, no maximum is taken, so there is little for `min` to correct."""
+    warm_start: int = 0
+    """Gradient steps towards the expert's V, for every action, before the first one, where it has a V. Measured on
+    BipedalWalker: worse than a fresh start."""
+
+    def __post_init__(self) -> None:
+        check_range(self, 1, math.inf, "batch_size")
+        check_range(self, 0, math.inf, "learning_rate", "warm_start")
+        check_range(self, 0, 1, "tau", "gamma")
+        if any(width < 1 for width in self.hidden):
+            raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
+
+
+class FittedQ(nn.Module):
+    """Twin critics of the expert's policy: a `QOracle` that is learned online, by `update`.
+
+    value     the expert's V of raw observations (B, ...) in the environment's rewards, for a warm start
+    moments   an encoder's statistics of observations, to be shared; else `observe` takes them from the first data
+    gamma     the discount of the values; `reward_scale`: the environment's reward = the values' reward x this
+
+    Everything is in `state_dict`, optimiser included, so a checkpoint restores it to the byte.
+    """
+
+    reward_scale_: Tensor
+    observed: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        config: FQEConfig,
+        *,
+        seed: int,
+        value: Callable[[Tensor], Tensor] | None = None,
+        moments: RunningMoments | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__()
+        check_supported(observation_space, action_space)
+        self._action_space = action_space
+        self.config, self._value, self._seed = config, value, seed
+        self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
+        self.first_action = int(action_space.start) if isinstance(action_space, spaces.Discrete) else 0
+        with seeded(seed):
+            self.encoder = Encoder(observation_space, (), "relu", normalize=True)
+            if moments is not None:
+                self.encoder.moments = moments
+            inputs = self.encoder.features
+            if isinstance(action_space, spaces.Box):
+                self.register_buffer("low", torch.as_tensor(action_space.low, dtype=torch.float32))
+                self.register_buffer("high", torch.as_tensor(action_space.high, dtype=torch.float32))
+                inputs += int(np.prod(action_space.shape))
+            self.twins = Twins([inputs, *config.hidden, self.num_actions or 1])
+        self.register_buffer("reward_scale_", torch.ones(()))
+        self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
+        self._owns_moments = moments is None
+        self.to(device)
+        self._target_net = copy.deepcopy(self.encoder.net)
+        self._target_twins = copy.deepcopy(self.twins)
+        for target in (self._target_net, self._target_twins):
+            target.requires_grad_(False)
+        self.optimizer = Adam(
+            [*self.encoder.net.parameters(), *self.twins.parameters()], config.learning_rate
+        )
+
+    @property
+    def gamma(self) -> float:
+        return self.config.gamma
+
+    @property
+    def reward_scale(self) -> float:
+        return float(self.reward_scale_)
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Mean of the twins (B,), differentiable in continuous actions; see `QOracle`."""
+        return self.heads(obs, actions).mean(0)
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Each twin's own estimate (2, B), of actions (B, ...) or of each its own (2, B, ...)."""
+        prepared = self.encoder.prepare(obs)
+        return self._values(self.encoder.net, self.twins, prepared, actions)
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        """Mean of the twins for every action (B, A). Raises InputError where actions are continuous."""
+        if not self.num_actions:
+            raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
+        features = self.encoder(self.encoder.prepare(obs))
+        return self.twins(features).mean(0)  # type: ignore[no-any-return]  # (B, A)
+
+    def observe(self, steps: Transitions) -> None:
+        """Take from the first data, steps in the order that they were taken in, what inputs and rewards are scaled
+        by, and the warm start; of later data only what is missing, since a critic's inputs must keep their meaning."""
+        if self.reward_scale == 1.0:
+            spread = discounted_return_std(steps, self.gamma)
+            self.reward_scale_.fill_(spread if spread > 1e-6 else 1.0)
+        if self.observed:
+            return
+        self.observed.fill_(True)
+        if self._owns_moments:
+            self.encoder.observe(steps.obs)
+        if self._value is not None and self.config.warm_start:
+            self._begin_at(self._value, steps.obs)
+
+    def update(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """One gradient step on `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and
+        `terminated`, rows (B, ...) in the environment's units; the loss () as a tensor, so that nothing waits for it.
+
+        Truncation is no end of the task: the target goes on with the successor's value.
+        """
+        targets = self.targets(batch)
+        values = self.heads(batch["obs"], batch["actions"])  # (2, B)
+        loss = F.mse_loss(values, targets.expand_as(values))
+        self.optimizer.step(loss)
+        with torch.no_grad():
+            learned: list[Tensor] = [*self.encoder.net.parameters(), *self.twins.parameters()]
+            targets_: list[Tensor] = [*self._target_net.parameters(), *self._target_twins.parameters()]
+            torch._foreach_lerp_(targets_, learned, self.config.tau)
+        return loss.detach()
+
+    @torch.no_grad()
+    def targets(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """r + gamma Q_target(s', a*(s')), without the second term where the task ended (B,)."""
+        prepared = self.encoder.prepare(batch["next_obs"])
+        twins = self._values(self._target_net, self._target_twins, prepared, batch["next_actions"])
+        following = twins.mean(0) if self.config.target == "mean" else twins.min(0).values
+        return batch["rewards"] / self.reward_scale_ + self.gamma * following * ~batch["terminated"]
+
+    def _begin_at(self, value: Callable[[Tensor], Tensor], obs: Tensor) -> None:
+        """Regress Q(s, a) on V(s) for actions from all over the space; the target critics too begin there."""
+        rng = np.random.default_rng(self._seed)
+        with torch.no_grad():
+            values = value(obs) / self.reward_scale_
+        actions = torch.from_numpy(RandomPolicy(self._action_space, self._seed).act(obs.cpu().numpy())).to(
+            obs.device
+        )
+        for _ in range(self.config.warm_start):
+            rows = torch.from_numpy(rng.integers(len(obs), size=self.config.batch_size))
+            estimates = self.heads(obs[rows], actions[rows])
+            self.optimizer.step(F.mse_loss(estimates, values[rows].expand_as(estimates)))
+        self.optimizer.restart()
+        self._target_net.load_state_dict(self.encoder.net.state_dict())
+        self._target_twins.load_state_dict(self.twins.state_dict())
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return self.optimizer.state_dict()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state)
+
+    def _values(self, net: nn.Module, twins: nn.Module, prepared: Tensor, actions: Tensor) -> Tensor:
+        features = net(prepared / 255.0 if self.encoder.is_image else prepared)
+        if self.num_actions:
+            index = (actions.long() - self.first_action).reshape(1, -1, 1)
+            values = twins(features)  # (2, B, A)
+            return values.gather(2, index.expand(2, -1, 1)).squeeze(2)  # type: ignore[no-any-return]
+        unit = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0  # (B, D) or (2, B, D)
+        inputs = torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
+        return twins(inputs).squeeze(2)  # type: ignore[no-any-return]  # (2, B)
+
+
+class Twins(nn.Module):
+    """Two ReLU MLPs side by side in batched products: the same inputs (B, inputs), or each its own (2, B, inputs), to
+    (2, B, outputs)."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for inputs, outputs in itertools.pairwise(sizes):
+            bound = 1.0 / math.sqrt(inputs)  # as nn.Linear begins
+            self.weights.append(nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound)))
+            self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        *hidden, weight = cast(list[Tensor], list(self.weights))
+        *_, bias = self.biases
+        x = x.expand(2, *x.shape[-2:])
+        for each, its_bias in zip(hidden, self.biases, strict=False):
+            x = torch.baddbmm(its_bias, x, each).relu_()
+        if weight.shape[2] == 1:  # a product with one column is many times faster so
+            return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)
+        return torch.baddbmm(bias, x, weight)
+
+
+def discounted_return_std(steps: Transitions, gamma: float) -> float:
+    """Standard deviation of the running discounted sums of rewards, begun anew after each piece's end: what SB3's
+    VecNormalize divides rewards by. Steps must stand in the order they were taken in."""
+    ended = (steps.terminated | steps.truncated).tolist()
+    running, sums = 0.0, []
+    for reward, end in zip(steps.rewards.tolist(), ended, strict=True):
+        running = gamma * running + reward
+        sums.append(running)
+        if end:
+            running = 0.0
+    return float(np.std(sums))

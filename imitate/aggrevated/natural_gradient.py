@@ -1,0 +1,117 @@
+"""The natural gradient with a limit on the KL divergence, as AggreVaTeD takes it (arXiv:1703.01030, section 4).
+
+The direction solves F x = g, F being the policy's Fisher information, by conjugate gradients: products with F are the
+second derivative of the KL divergence (arXiv:1502.05477, appendix C), so F itself is never formed. The step's length
+is what a quadratic KL of `kl_limit` allows; where the true one is above, it is halved until it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from imitate.nn.distributions import Categorical, Gaussian
+
+__all__ = ["NaturalGradient", "conjugate_gradient", "kl_divergence"]
+
+_HALVINGS = 10
+
+
+def kl_divergence(old: Categorical | Gaussian, new: Categorical | Gaussian) -> Tensor:
+    """(B,) KL(old || new) of two distributions of one kind. Squashing does not change it: tanh is one-to-one."""
+    if isinstance(old, Categorical) and isinstance(new, Categorical):
+        log_probs = old.logits.log_softmax(-1)
+        return (log_probs.exp() * (log_probs - new.logits.log_softmax(-1))).sum(-1)
+    assert isinstance(old, Gaussian)
+    assert isinstance(new, Gaussian)
+    variance_ratio = (2 * (old.log_std - new.log_std)).exp()
+    shift = (old.mean - new.mean).square() * (-2 * new.log_std).exp()
+    return 0.5 * (variance_ratio + shift - 1 - 2 * (old.log_std - new.log_std)).sum(-1)
+
+
+def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, iterations: int) -> Tensor:
+    """x with product(x) = b, (P,); exact after P iterations but for rounding. `product` must be symmetric and
+    positive."""
+    x = torch.zeros_like(b)
+    residual, direction = b.clone(), b.clone()
+    squared = residual @ residual
+    for _ in range(iterations):
+        if squared < 1e-20:
+            break
+        along = product(direction)
+        step = squared / (direction @ along)
+        x += step * direction
+        residual -= step * along
+        before, squared = squared, residual @ residual
+        direction = residual + squared / before * direction
+    return x
+
+
+class NaturalGradient:
+    """Natural-gradient descent.
+
+    kl_limit    of a step, mean over the batch
+    iterations  of conjugate gradients
+    damping     added to F's diagonal, in units of its mean there is none: 1e-3 suits standardised inputs
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        kl_limit: float,
+        *,
+        iterations: int = 10,
+        damping: float = 1e-3,
+    ) -> None:
+        self.parameters = list(parameters)
+        self.kl_limit, self.iterations, self.damping = kl_limit, iterations, damping
+
+    def step(self, loss: Tensor, kl: Callable[[], Tensor]) -> float:
+        """Go down the natural gradient of a scalar; `kl` gives the mean KL (a scalar) from the policy as it is now,
+        detached, to the policy as its parameters are when called. Returns the KL that the step took, 0 where no
+        step of this direction stayed within the limit."""
+        gradient = self._flat(torch.autograd.grad(loss, self.parameters, allow_unused=True))
+        slope = self._flat(torch.autograd.grad(kl(), self.parameters, create_graph=True, allow_unused=True))
+
+        def fisher(vector: Tensor) -> Tensor:
+            along = torch.autograd.grad(slope @ vector, self.parameters, retain_graph=True, allow_unused=True)
+            return self._flat(along) + self.damping * vector
+
+        direction = conjugate_gradient(fisher, gradient, self.iterations)
+        curvature = float(gradient @ direction)  # g F^-1 g: twice the KL of a step of length 1
+        if not 0 < curvature < math.inf:
+            return 0.0
+        return self._descend(direction * math.sqrt(2 * self.kl_limit / curvature), kl)
+
+    @torch.no_grad()
+    def _descend(self, step: Tensor, kl: Callable[[], Tensor]) -> float:
+        before = [parameter.clone() for parameter in self.parameters]
+        for halving in range(_HALVINGS):
+            pieces = torch.split(step * 0.5**halving, [parameter.numel() for parameter in self.parameters])
+            for parameter, start, piece in zip(self.parameters, before, pieces, strict=True):
+                parameter.copy_(start - piece.view_as(parameter))
+            taken = float(kl())
+            if taken <= 1.5 * self.kl_limit:  # the quadratic is an approximation
+                return taken
+        for parameter, start in zip(self.parameters, before, strict=True):
+            parameter.copy_(start)
+        return 0.0
+
+    def _flat(self, gradients: Iterable[Tensor | None]) -> Tensor:
+        """(P,), zeros for parameters that nothing depends on."""
+        pieces = [
+            torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
+            for parameter, gradient in zip(self.parameters, gradients, strict=True)
+        ]
+        return torch.cat(pieces)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is carried from one step to the next."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to take over."""

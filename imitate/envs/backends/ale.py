@@ -1,0 +1,144 @@
+"""Atari through ALE's C++ vector environment, and what training makes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from imitate.envs.backends.pool import PoolVecEnv
+from imitate.envs.make import FIRE, fires, make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import Step
+from imitate.errors import InputError
+
+__all__ = ["AlePool", "TrainingGames", "takes"]
+
+STACK = 4
+SEEDS = (1 << 31) - 1
+KEYWORDS = ("repeat_action_probability", "full_action_space", "max_num_frames_per_episode")
+
+
+class AlePool:
+    """N full games as an `imitate.envs.backends.pool.Pool`, with raw scores; to the pixel those of `make_env`.
+
+    Frames are stacked here: ALE's own stack begins a game with black frames, gymnasium's with copies of the first
+    one. As in `make_env`, the first action of every life is FIRE where the game has it.
+
+    `begin` seeds the games; for later ones ALE goes on from there, since a seed makes it load the cartridge again, for
+    0.1 s. So their seeds tell games apart, but a game can't be played again by itself.
+
+    lives  (N,) int, after the last step, or at the beginning of a game
+
+    Raises InputError for keywords that ALE's vector environment does not take.
+    """
+
+    def __init__(self, env_id: str, num_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+
+        settings = {"repeat_action_probability": 0.0} | dict(env_kwargs or {})
+        if not takes(env_kwargs):
+            raise InputError(
+                f"backend ale takes {', '.join(KEYWORDS)}, got {dict(env_kwargs or {})}; use gymnasium"
+            )
+        env = make_env(env_id, env_kwargs)
+        self.num_envs = num_envs
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
+        self._fires = fires(env)
+        env.close()
+        self._envs = AtariVectorEnv(
+            gym.spec(env_id).kwargs["game"],
+            num_envs,
+            num_threads=min(num_envs, os.cpu_count() or 1),
+            stack_num=1,
+            reward_clipping=False,
+            use_fire_reset=False,
+            **settings,
+        )
+        self.lives = np.zeros(num_envs, np.int32)
+
+    def begin(self, seeds: list[int]) -> Array:
+        # ALE takes 0 for no seed at all.
+        frames, info = self._envs.reset(seed=np.array([seed % SEEDS + 1 for seed in seeds]))
+        self.lives = info["lives"].copy()
+        self._new_life = np.full(self.num_envs, self._fires)
+        self._obs = np.repeat(frames, STACK, axis=1)
+        return self._obs.copy()
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
+        actions = np.where(self._new_life, FIRE, actions)
+        frames, rewards, terminated, truncated, info = self._envs.step(actions)
+        self._new_life = (info["lives"] < self.lives) & self._fires
+        self.lives = info["lives"].copy()
+        obs = np.empty_like(self._obs)
+        obs[:, :-1] = self._obs[:, 1:]
+        obs[:, -1:] = frames
+        self._obs = obs
+        return obs.copy(), rewards.astype(np.float32), terminated.copy(), truncated.copy()
+
+    def begin_again(self, which: Array, seeds: list[int]) -> Array:  # noqa: ARG002
+        mask = np.zeros(self.num_envs, bool)
+        mask[which] = True
+        frames, info = self._envs.reset(options={"reset_mask": mask})
+        self.lives[which] = info["lives"][which]
+        self._new_life[which] = self._fires
+        self._obs[which] = np.repeat(frames[which], STACK, axis=1)
+        return self._obs[which]
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+class TrainingGames:
+    """Games as a learner may see them: the loss of a life is `terminated` (episodic_life, as SB3's EpisodicLifeEnv, but
+    without its no-op), and rewards are their sign (clip_rewards). `pop_games` tells what they were."""
+
+    def __init__(self, envs: PoolVecEnv, *, episodic_life: bool, clip_rewards: bool) -> None:
+        self._envs, self._episodic_life, self._clip_rewards = envs, episodic_life, clip_rewards
+        assert isinstance(envs.pool, AlePool)
+        self._pool = envs.pool
+        self.num_envs = envs.num_envs
+        self.single_observation_space = envs.single_observation_space
+        self.single_action_space = envs.single_action_space
+        self.running, self.seeds = envs.running, envs.seeds
+
+    def reset(self, seeds: Iterable[int]) -> Array:
+        obs = self._envs.reset(seeds)
+        self.running, self.seeds = self._envs.running, self._envs.seeds  # the same arrays
+        self._lives = self._pool.lives
+        self._score = np.zeros(self.num_envs)
+        self._length = np.zeros(self.num_envs, np.int64)
+        self._games: list[tuple[float, int]] = []
+        return obs
+
+    def step(self, actions: Array) -> Step:
+        step = self._envs.step(actions)
+        self._score += step.rewards
+        self._length += 1
+        ended = step.terminated | step.truncated
+        if np.count_nonzero(ended):
+            self._games += zip(self._score[ended].tolist(), self._length[ended].tolist(), strict=True)
+            self._score[ended] = 0.0
+            self._length[ended] = 0
+        if self._episodic_life:
+            # A game that is over has begun anew, with all its lives; some show 0 lives before they end.
+            before, self._lives = self._lives, self._pool.lives
+            lost = (self._lives > 0) & (self._lives < before) & self.running
+            step = step._replace(terminated=step.terminated | lost)
+        return step._replace(rewards=np.sign(step.rewards)) if self._clip_rewards else step
+
+    def pop_games(self) -> list[tuple[float, int]]:
+        """Raw scores and lengths of the full games that ended since the last call."""
+        games, self._games = self._games, []
+        return games
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+def takes(env_kwargs: Mapping[str, Any] | None) -> bool:
+    return set(env_kwargs or {}) <= set(KEYWORDS)

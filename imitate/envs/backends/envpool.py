@@ -1,0 +1,101 @@
+"""EnvPool's C++ environments (arXiv:2206.10558)."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["EnvPool", "installed", "knows"]
+
+NO_LIMIT = np.iinfo(np.int32).max - 1
+
+
+class EnvPool:
+    """N of them as an `imitate.envs.backends.pool.Pool`, by the spaces and the time limit of gymnasium's environment.
+
+    EnvPool seeds an environment once, when it is made, and goes on from there. So `begin` makes a new pool: the same
+    seeds give the same bytes, whatever num_threads (by default one for every 16 environments, as there are cores).
+    `begin_again` has no use for its seeds: they tell episodes apart, but an episode can't be played again by itself.
+
+    The time limit is kept here: EnvPool calls an episode that ends by itself in the limit's very step truncated only,
+    where gymnasium says both.
+    """
+
+    def __init__(self, env_id: str, num_envs: int, *, num_threads: int | None = None) -> None:
+        env = make_env(env_id)
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
+        env.close()
+        limit = gym.spec(env_id).max_episode_steps
+        self._limit = NO_LIMIT if limit is None else limit
+        num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
+        # One more than the limit: the pool itself never cuts an episode.
+        self._settings = {"num_threads": num_threads, "max_episode_steps": self._limit + 1}
+        self._env_id = env_id
+        self._pool: Any = None
+        self.num_envs = num_envs
+
+    def begin(self, seeds: list[int]) -> Array:
+        import envpool
+
+        self._pool = envpool.make_gymnasium(
+            self._env_id,
+            num_envs=self.num_envs,
+            env_seed=[seed % (1 << 31) for seed in seeds],
+            **self._settings,
+        )
+        with warnings.catch_warnings():  # of bounds that are rounded to float32
+            warnings.simplefilter("ignore")
+            return self._as_ours(self._pool.reset()[0])
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
+        obs, rewards, terminated, _, info = self._pool.step(actions)
+        truncated = info["elapsed_step"] >= self._limit
+        return self._as_ours(obs), rewards.astype(np.float32, copy=False), terminated, truncated
+
+    def begin_again(self, which: Array, seeds: list[int]) -> Array:  # noqa: ARG002
+        # Right after the end, so the pool does not spend the next step on it, as it would by itself.
+        return self._as_ours(self._pool.reset(which.astype(np.int32))[0])
+
+    def close(self) -> None:
+        self._pool = None  # its threads end with it
+
+    def _as_ours(self, obs: Array) -> Array:
+        return obs.astype(self.single_observation_space.dtype, copy=False)
+
+
+def installed() -> bool:
+    return find_spec("envpool") is not None
+
+
+def knows(env_id: str) -> bool:
+    """Whether EnvPool is here and has an environment of this name with gymnasium's spaces, and not of pixels: it draws
+    CarRacing's otherwise, and policies are evaluated on gymnasium's."""
+    if not installed():
+        return False
+    import envpool
+
+    if env_id not in envpool.list_all_envs():
+        return False
+    try:
+        env = make_env(env_id)
+    except InputError:  # a package is missing that gymnasium's needs, and policies are evaluated on that
+        return False
+    env.close()
+    with warnings.catch_warnings():  # of bounds that are rounded to float32
+        warnings.simplefilter("ignore")
+        theirs = envpool.make_spec(env_id).gymnasium_observation_space
+        actions = envpool.make_spec(env_id).gymnasium_action_space
+    if env.observation_space.dtype == np.uint8:
+        return False
+    same = type(theirs) is type(env.observation_space) and theirs.shape == env.observation_space.shape
+    return same and bool(actions == env.action_space)

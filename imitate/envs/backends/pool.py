@@ -1,0 +1,84 @@
+"""The contract of `VecEnv` over environments that are stepped elsewhere: in C++ or in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from imitate.envs.spaces import Array, Space, check_supported
+from imitate.envs.vec import Step
+
+__all__ = ["Pool", "PoolVecEnv"]
+
+
+class Pool(Protocol):
+    """N environments elsewhere, which begin no episode by themselves that anybody sees."""
+
+    num_envs: int
+    single_observation_space: Space
+    single_action_space: Space
+
+    def begin(self, seeds: list[int]) -> Array:
+        """All anew: observations (N, *obs_shape), an array of its own."""
+        ...
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
+        """True successors, rewards, terminated, truncated; arrays of their own. Ended ones may give anything."""
+        ...
+
+    def begin_again(self, which: Array, seeds: list[int]) -> Array:
+        """Those whose episodes ended, `which` (K,) int: observations (K, *obs_shape). Who can't seed them does not."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class PoolVecEnv:
+    """`VecEnv` over a pool: draws the seeds, idles where they run dry, gives true final observations."""
+
+    def __init__(self, pool: Pool) -> None:
+        check_supported(pool.single_observation_space, pool.single_action_space)
+        self.pool = pool
+        self.num_envs = pool.num_envs
+        self.single_observation_space = pool.single_observation_space
+        self.single_action_space = pool.single_action_space
+        self.running = np.zeros(self.num_envs, bool)
+        self.seeds = np.zeros(self.num_envs, np.int64)
+        self._seeds: Iterator[int] = iter(())
+
+    def reset(self, seeds: Iterable[int]) -> Array:
+        self._seeds = iter(seeds)
+        drawn = list(islice(self._seeds, self.num_envs))
+        self.running = np.arange(self.num_envs) < len(drawn)
+        self.seeds[self.running] = drawn
+        self._obs = self.pool.begin(drawn + [0] * (self.num_envs - len(drawn)))
+        self._obs[~self.running] = 0
+        return self._obs.copy()
+
+    def step(self, actions: Array) -> Step:
+        final_obs, rewards, terminated, truncated = self.pool.step(actions)
+        if not self.running.all():  # those that idle play on unseen, or whatever the pool has them do
+            final_obs[~self.running] = self._obs[~self.running]
+            rewards = rewards * self.running
+            terminated, truncated = terminated & self.running, truncated & self.running
+        obs = final_obs
+        ended = terminated | truncated
+        if np.count_nonzero(ended):
+            obs = final_obs.copy()
+            self._begin_again(np.flatnonzero(ended), obs)
+        self._obs = obs
+        return Step(obs, rewards, terminated, truncated, final_obs)
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def _begin_again(self, ended: Array, obs: Array) -> None:
+        drawn = list(islice(self._seeds, len(ended)))
+        begun, idle = np.split(ended, [len(drawn)])
+        self.running[idle] = False
+        if drawn:
+            self.seeds[begun] = drawn
+            obs[begun] = self.pool.begin_again(begun, drawn)

@@ -1,0 +1,112 @@
+"""A ball on a plate in PyBullet: two motors, weaker than the ball is heavy, keep it from rolling off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pybullet
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from imitate.envs.tasks.bullet import World, check_action
+
+__all__ = ["BalancingPlate"]
+
+TIME_STEP = 1 / 100
+TORQUE = 0.0003
+BALL_MASS = 0.0007
+BALL_RADIUS = 0.01
+LOWEST = 0.1
+_TOP = 0.202  # of the plate when level: pivot and half of its thickness, see the URDF
+_SCALE = 10.0
+_JOINTS = (0, 1)  # turning about x and about y
+_FASTEST = 100.0  # m/s
+_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0))
+
+
+class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
+    """Keep a ball of 0.7 g on a plate of 30 cm by torques of 0.0003 N m about its two axes, for 1/100 s each.
+
+    Action 2 i + j turns the plate about the x axis by the i-th of (-, +) and about the y axis by the j-th. A positive
+    angle about x rolls the ball towards -y, one about y towards +x. Observation (8,) float32: the ball's position x, y,
+    z in m, its velocity in m/s, the two angles in rad, all times 10. The ball begins at rest, x and y uniformly in
+    +-1 cm, the angles in +-0.01 rad. An episode is terminated where the ball has fallen below z = 0.1 m (the plate is
+    at 0.2); registered, it is truncated after 2,000 steps. The reward is 1 for each step.
+
+    The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. Random actions lose it after 170 to
+    320 steps; the signs of a linear feedback of what is observed hold it for as long as one likes (see
+    examples/04_balancing_plate.py).
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        high = np.array([1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2, np.float32) * np.float32(_SCALE)
+        self.observation_space = spaces.Box(-high, high, dtype=np.float32)
+        self.action_space = spaces.Discrete(4)
+        self.render_mode = render_mode
+        self._world = World(TIME_STEP)
+        client = self._world.client
+        self._plate = self._world.load("balancing_plate.urdf")
+        for joint in _JOINTS:  # PyBullet's own motors would hold the hinges still
+            pybullet.setJointMotorControl2(
+                self._plate, joint, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client
+            )
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_SPHERE, radius=BALL_RADIUS, physicsClientId=client
+        )
+        look = pybullet.createVisualShape(
+            pybullet.GEOM_SPHERE, radius=BALL_RADIUS, rgbaColor=(0.85, 0.2, 0.15, 1.0), physicsClientId=client
+        )
+        self._ball = pybullet.createMultiBody(
+            BALL_MASS, shape, look, (0.0, 0.0, _TOP + BALL_RADIUS), physicsClientId=client
+        )
+        # Contacts outlive a change of positions: episodes begin from the world as it was before any.
+        self._begin = pybullet.saveState(physicsClientId=client)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        client = self._world.client
+        pybullet.restoreState(self._begin, physicsClientId=client)
+        x, y, *angles = self.np_random.uniform(-0.01, 0.01, 4).tolist()
+        for joint, angle in zip(_JOINTS, angles, strict=True):
+            pybullet.resetJointState(self._plate, joint, angle, physicsClientId=client)
+        above = _TOP + BALL_RADIUS + y * angles[0] - x * angles[1]
+        pybullet.resetBasePositionAndOrientation(
+            self._ball, (x, y, above), (0.0, 0.0, 0.0, 1.0), physicsClientId=client
+        )
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        about_x, about_y = _SIGNS[check_action(action, 4)]
+        client = self._world.client
+        pybullet.setJointMotorControlArray(
+            self._plate,
+            _JOINTS,
+            pybullet.TORQUE_CONTROL,
+            forces=(TORQUE * about_x, TORQUE * about_y),
+            physicsClientId=client,
+        )
+        pybullet.stepSimulation(physicsClientId=client)
+        obs = self._observe()
+        return obs, 1.0, bool(obs[2] < LOWEST * _SCALE), False, {}
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture (240, 320, 3)."""
+        if self.render_mode is None:
+            return None
+        return self._world.picture((0.0, 0.0, 0.17), 0.6, pitch=-25.0, size=(320, 240))
+
+    def close(self) -> None:
+        self._world.close()
+
+    def _observe(self) -> NDArray[np.float32]:
+        client = self._world.client
+        position, _ = pybullet.getBasePositionAndOrientation(self._ball, physicsClientId=client)
+        velocity, _ = pybullet.getBaseVelocity(self._ball, physicsClientId=client)
+        about_x, about_y = pybullet.getJointStates(self._plate, _JOINTS, physicsClientId=client)
+        return np.array([*position, *velocity, about_x[0], about_y[0]], np.float32) * np.float32(_SCALE)

@@ -1,0 +1,81 @@
+"""What environments in PyBullet share: a physics world of one's own without a display, and pictures of it."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from importlib import resources
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pybullet
+from numpy.typing import NDArray
+
+__all__ = ["GRAVITY", "World", "check_action"]
+
+GRAVITY = 9.8
+"""m/s^2"""
+_FIELD_OF_VIEW = 35.0
+
+
+class World:
+    """A Bullet world behind a connection of its own, so that many run side by side in one process.
+
+    Calls of pybullet take `physicsClientId=world.client`; after `close` they raise `pybullet.error`. A world that is
+    forgotten closes itself: a process has room for 1,024.
+    """
+
+    def __init__(self, time_step: float) -> None:
+        self.client = int(pybullet.connect(pybullet.DIRECT))
+        self._disconnect = weakref.finalize(self, pybullet.disconnect, physicsClientId=self.client)
+        pybullet.setTimeStep(time_step, physicsClientId=self.client)
+        pybullet.setGravity(0.0, 0.0, -GRAVITY, physicsClientId=self.client)
+
+    def load(self, urdf: str) -> int:
+        """The body that a URDF file of this package describes, fixed to the world, with the inertias of the file."""
+        with resources.as_file(resources.files("imitate.envs.tasks") / urdf) as path:
+            return int(
+                pybullet.loadURDF(
+                    str(path),
+                    useFixedBase=True,
+                    flags=pybullet.URDF_USE_INERTIA_FROM_FILE,
+                    physicsClientId=self.client,
+                )
+            )
+
+    def picture(
+        self, target: tuple[float, float, float], distance: float, *, pitch: float, size: tuple[int, int]
+    ) -> NDArray[np.uint8]:
+        """What a camera sees that looks at `target` along the y axis, `pitch` degrees up: (H, W, 3) uint8, size (W, H).
+
+        By Bullet's software renderer, which needs neither a display nor a GPU.
+        """
+        width, height = size
+        view = pybullet.computeViewMatrixFromYawPitchRoll(target, distance, 0.0, pitch, 0.0, 2)
+        lens = pybullet.computeProjectionMatrixFOV(_FIELD_OF_VIEW, width / height, 0.01, 100.0)
+        pixels = pybullet.getCameraImage(
+            width,
+            height,
+            view,
+            lens,
+            lightDirection=(2.0, -4.0, 8.0),
+            renderer=pybullet.ER_TINY_RENDERER,
+            physicsClientId=self.client,
+        )[2]
+        return np.ascontiguousarray(np.reshape(pixels, (height, width, 4))[..., :3], np.uint8)
+
+    def close(self) -> None:
+        self._disconnect()
+        self.client = -1  # pybullet gives the number to the next one who connects
+
+
+def check_action(action: Any, count: int) -> int:
+    """The action as an int. Raises `gymnasium.error.InvalidAction` where it is none of 0 to count - 1."""
+    try:
+        index = operator.index(action)
+    except TypeError:
+        index = -1
+    if not 0 <= index < count:
+        raise gym.error.InvalidAction(f"action {action!r} is not one of 0 to {count - 1}")
+    return index

@@ -1,0 +1,138 @@
+"""CartPole to be learned from pixels: frames are drawn from the geometry of CartPole-v1, without a display.
+
+CartPole's own picture shows the whole track, where the pole's 12 degrees to either side are a few pixels, less after
+shrinking. Here one camera follows the cart, near enough for the pole's angle to be seen; marks on the track pass by
+below. As the cart's place can't be seen from there, the rows below are the view of a second camera, from above, of
+the whole track between the edges where an episode ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError, check_range
+
+__all__ = ["PixelCartPole", "make_pixel_cartpole"]
+
+# As CartPole draws them, in metres: half width and half height of the cart; of the pole, which begins a little
+# below its axle. Only the camera is another.
+CART, POLE, POLE_CENTER, AXLE = (0.2, 0.12), (0.04, 0.5), 0.46, 0.06
+LEFT_RIGHT, BOTTOM, TOP = 0.5, -0.22, 1.08  # what the near camera sees, from the cart's centre
+MARKS, MARK = 0.4, 0.05  # distance between marks on the track, and half width of one
+X_THRESHOLD, EDGE = 2.4, 2.6  # where the track ends, and the view of the far camera
+TRACK_SHADE, CART_SHADE, POLE_SHADE = 60, 130, 255
+
+
+class PixelCartPole(gym.Env[Array, np.int64]):
+    """CartPole-v1 seen by a camera: single grey frames (size, size) uint8, each action held for `frame_skip` steps.
+
+    The reward is 1 for each *physics* step, and an episode is cut after 500 of those: its return is CartPole-v1's.
+    Raises InputError for a size that leaves nothing to see, or no steps.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        size: int = 36,
+        frame_skip: int = 2,
+        physics_steps: int = 500,
+        render_mode: str | None = None,
+    ) -> None:
+        if size < 36:
+            raise InputError(f"size must be at least 36, NatureCNN's smallest, got {size}")
+        self.size, self.frame_skip, self.physics_steps = size, frame_skip, physics_steps
+        check_range(self, 1, np.inf, "frame_skip", "physics_steps")
+        self.render_mode = render_mode
+        self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}
+        self.observation_space = spaces.Box(0, 255, (size, size), np.uint8)
+        self.action_space = spaces.Discrete(2)
+        self._physics: Any = CartPoleEnv()  # its methods have no types
+        far_rows = size // 5
+        self._scene = _Scene(size, size - far_rows, far_rows)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._physics.reset(seed=seed, options=options)
+        self._steps = 0
+        return self._frame(), {}
+
+    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        reward, terminated = 0.0, False
+        while not terminated and self._steps < self.physics_steps:
+            _, one, terminated, _, _ = self._physics.step(action)
+            reward += float(one)
+            self._steps += 1
+            if self._steps % self.frame_skip == 0:
+                break
+        truncated = not terminated and self._steps >= self.physics_steps
+        return self._frame(), reward, terminated, truncated, {}
+
+    def render(self) -> Array | None:
+        """The frame as it is now, 8 times as large, in three equal colours: what is learned from, and no more."""
+        if self.render_mode is None:
+            return None
+        grey = self._frame().repeat(8, 0).repeat(8, 1)
+        return np.stack([grey] * 3, -1)
+
+    def _frame(self) -> Array:
+        x, _, angle, _ = self._physics.state
+        return self._scene.draw(float(x), float(angle))
+
+
+class _Scene:
+    """What the two cameras see, one above the other, with edges smoothed: a share of a pixel counts."""
+
+    def __init__(self, columns: int, near_rows: int, far_rows: int) -> None:
+        self._pixel = np.float32(2 * LEFT_RIGHT / columns)
+        self._x = _centers(-LEFT_RIGHT, LEFT_RIGHT, columns)  # (C,)
+        self._y = _centers(TOP, BOTTOM, near_rows)[:, None]  # (R, 1)
+        cart = np.maximum(abs(self._x) - CART[0], abs(self._y) - CART[1])
+        self._cart = CART_SHADE * self._covered(cart)
+        self._track = self._y < -CART[1]
+        self._far_x = _centers(-EDGE, EDGE, columns)
+        self._far_pixel = np.float32(2 * EDGE / columns)
+        self._frame = np.zeros((near_rows + far_rows, columns), np.float32)
+        self._near, self._far = self._frame[:near_rows], self._frame[near_rows:]
+
+    def draw(self, x: float, angle: float) -> Array:
+        """The frame with the cart at x metres and the pole leaning by so many radians: (R, C) uint8."""
+        place = self._x + np.float32(x)
+        from_mark = abs((place + MARKS / 2) % MARKS - MARKS / 2) - MARK
+        marks = self._covered(np.maximum(from_mark, abs(place) - X_THRESHOLD))
+        sine, cosine = np.float32(np.sin(angle)), np.float32(np.cos(angle))
+        height = self._y - AXLE
+        across = abs(self._x * cosine - height * sine) - POLE[0]
+        along = abs(self._x * sine + height * cosine - POLE_CENTER) - POLE[1]
+        np.multiply(self._covered(np.maximum(across, along)), POLE_SHADE, out=self._near)
+        np.maximum(self._near, self._cart, out=self._near)
+        np.maximum(self._near, self._track * (TRACK_SHADE * marks), out=self._near)
+        track = self._covered(abs(self._far_x) - X_THRESHOLD, self._far_pixel)
+        cart = self._covered(abs(self._far_x - np.float32(x)) - CART[0], self._far_pixel)
+        self._far[1:-1] = np.maximum(TRACK_SHADE * track, POLE_SHADE * cart)
+        return self._frame.astype(np.uint8)
+
+    def _covered(self, outside: Array, pixel: Any = None) -> Array:
+        """Share of each pixel inside an edge, from the distance of its centre to the edge (inside: negative)."""
+        pixel = self._pixel if pixel is None else pixel
+        covered: Array = np.clip(0.5 - outside / pixel, 0.0, 1.0)
+        return covered
+
+
+def make_pixel_cartpole(*, stack_size: int = 4, **options: Any) -> gym.Env[Array, np.int64]:
+    """`imitate/PixelCartPole-v0`: stacks (stack_size, size, size) of the last frames, one for each decision."""
+    return gym.wrappers.FrameStackObservation(PixelCartPole(**options), stack_size)
+
+
+def _centers(begin: float, end: float, count: int) -> Array:
+    edges = np.linspace(begin, end, count + 1, dtype=np.float32)
+    return (edges[1:] + edges[:-1]) / 2

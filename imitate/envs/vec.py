@@ -1,0 +1,112 @@
+"""Environments side by side: what a step gives, and the vector environment whose every episode is seeded on its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from imitate.envs.make import Env
+from imitate.envs.spaces import Array, Space, check_supported
+from imitate.errors import InputError
+
+__all__ = ["Step", "SyncVecEnv", "VecEnv", "episode_seeds"]
+
+
+class Step(NamedTuple):
+    """One step of N environments; an environment whose episode ended has been reset already.
+
+    obs         (N, *obs_shape) to act on next: a fresh episode's first observation where the last one ended
+    rewards     (N,) float32
+    terminated  (N,) bool: the task ended
+    truncated   (N,) bool: cut by the time limit
+    final_obs   (N, *obs_shape) the true successor of the action, before any reset
+    """
+
+    obs: Array
+    rewards: Array
+    terminated: Array
+    truncated: Array
+    final_obs: Array
+
+
+class VecEnv(Protocol):
+    """N environments side by side. Where `seeds` runs dry an environment idles: `running` is False for it,
+    its rewards are 0 and its flags False."""
+
+    num_envs: int
+    single_observation_space: Space
+    single_action_space: Space
+    running: Array  # (N,) bool
+    seeds: Array  # (N,) int64, of each environment's current episode
+
+    def reset(self, seeds: Iterable[int]) -> Array:
+        """Begin N episodes, dropping those in flight; one seed is drawn whenever an episode begins."""
+        ...
+
+    def step(self, actions: Array) -> Step: ...
+
+    def close(self) -> None: ...
+
+
+class SyncVecEnv:
+    """Gymnasium environments stepped in turn. Faster than `gymnasium.vector.SyncVectorEnv` for small
+    environments, and episodes can be repeated one by one, since each is reset with a seed of its own."""
+
+    def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
+        if not env_fns:
+            raise InputError("num_envs must be at least 1, got 0")
+        self._envs = [make() for make in env_fns]
+        self.num_envs = len(self._envs)
+        self.single_observation_space = self._envs[0].observation_space
+        self.single_action_space = self._envs[0].action_space
+        check_supported(self.single_observation_space, self.single_action_space)
+        self.running = np.zeros(self.num_envs, bool)
+        self.seeds = np.zeros(self.num_envs, np.int64)
+        self._seeds: Iterator[int] = iter(())
+        shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
+        self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
+
+    def reset(self, seeds: Iterable[int]) -> Array:
+        self._seeds = iter(seeds)
+        for index in range(self.num_envs):
+            self._begin_episode(index, self._obs)
+        return self._obs.copy()
+
+    def step(self, actions: Array) -> Step:
+        final_obs = self._obs.copy()
+        rewards = np.zeros(self.num_envs, np.float32)
+        terminated = np.zeros(self.num_envs, bool)
+        truncated = np.zeros(self.num_envs, bool)
+        for index, env in enumerate(self._envs):
+            if self.running[index]:
+                final_obs[index], rewards[index], terminated[index], truncated[index], _ = env.step(
+                    actions[index]
+                )
+        obs = final_obs.copy()
+        for index in np.flatnonzero(terminated | truncated).tolist():
+            self._begin_episode(index, obs)
+        self._obs = obs
+        return Step(obs, rewards, terminated, truncated, final_obs)
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+    def _begin_episode(self, index: int, obs: Array) -> None:
+        seed = next(self._seeds, None)
+        self.running[index] = seed is not None
+        if seed is not None:
+            self.seeds[index] = seed
+            obs[index] = self._envs[index].reset(seed=seed)[0]
+
+
+def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
+    """Endless 31-bit seeds, one an episode; the n-th depends on `seed` and n alone, so any episode of a
+    collection can be played again by itself. `start` skips the first ones."""
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
+    for n in itertools.count(start):
+        yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)

@@ -1,0 +1,85 @@
+"""`make_vec`: environments side by side on the backend of choice, all under one contract, `VecEnv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, get_args
+
+from imitate.envs.backends import ale, envpool
+from imitate.envs.backends.pool import PoolVecEnv
+from imitate.envs.backends.processes import ProcessPool
+from imitate.envs.make import is_atari, make_env, resolve_env_id
+from imitate.envs.vec import SyncVecEnv, VecEnv
+from imitate.errors import InputError, did_you_mean
+
+__all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
+
+Backend = Literal["auto", "gymnasium", "async", "envpool", "ale"]
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+
+def make_vec(
+    env_id: str,
+    num_envs: int,
+    *,
+    backend: str = "auto",
+    env_kwargs: Mapping[str, Any] | None = None,
+    episodic_life: bool = False,
+    clip_rewards: bool = False,
+) -> VecEnv:
+    """N environments whose every step gives `Step`: true final observations, and fresh ones where episodes ended.
+
+    backend        gymnasium: in turn, in this process; any environment, every episode seeded on its own
+                   async: the same to the byte, a process each; for environments of which a step takes milliseconds
+                   envpool: C++, for those of gymnasium's that EnvPool has too; the extra `envpool`
+                   ale: C++, for Atari
+                   auto: ale for Atari; else envpool where it is installed, has the environment and env_kwargs are
+                   empty; else gymnasium
+    episodic_life  of Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
+    clip_rewards   of Atari on ale, for training: the sign of the reward
+
+    Raises InputError for an unknown environment or backend, and where these do not go together.
+    """
+    env_id = resolve_env_id(env_id)
+    backend = resolve_backend(backend, env_id, env_kwargs)
+    if num_envs < 1:
+        raise InputError(f"num_envs must be at least 1, got {num_envs}")
+    if backend == "ale":
+        games = PoolVecEnv(ale.AlePool(env_id, num_envs, env_kwargs))
+        if episodic_life or clip_rewards:
+            return ale.TrainingGames(games, episodic_life=episodic_life, clip_rewards=clip_rewards)
+        return games
+    if episodic_life or clip_rewards:
+        raise InputError(
+            f"episodic_life and clip_rewards are for Atari on backend ale, not for {env_id} on {backend}"
+        )
+    if backend == "envpool":
+        return PoolVecEnv(envpool.EnvPool(env_id, num_envs))
+    makers = [partial(make_env, env_id, env_kwargs)] * num_envs
+    if backend == "async":
+        return PoolVecEnv(ProcessPool(makers))
+    return SyncVecEnv(makers)
+
+
+def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
+    """What `auto` comes to here, or the backend itself. Raises InputError where it can't do the environment."""
+    if backend not in BACKENDS:
+        raise InputError(
+            f"unknown backend {backend!r}{did_you_mean(backend, BACKENDS)}; known: {', '.join(BACKENDS)}"
+        )
+    env_id = resolve_env_id(env_id)
+    if backend == "auto":
+        if is_atari(env_id):
+            return "ale" if ale.takes(env_kwargs) else "gymnasium"
+        return "envpool" if not env_kwargs and envpool.knows(env_id) else "gymnasium"
+    if backend == "ale" and not is_atari(env_id):
+        raise InputError(f"backend ale is for Atari, not for {env_id}; use auto, gymnasium, async or envpool")
+    if backend == "envpool":
+        if not envpool.installed():
+            raise InputError("backend envpool: EnvPool is not installed; pip install 'imitate-rl[envpool]'")
+        if env_kwargs:
+            raise InputError(f"backend envpool takes no env_kwargs, got {dict(env_kwargs)}; use gymnasium")
+        if not envpool.knows(env_id):
+            raise InputError(f"EnvPool has no {env_id}, or another one than gymnasium's; use gymnasium")
+    return backend

@@ -1,0 +1,37 @@
+"""The one exception for a caller's mistake."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+__all__ = ["InputError", "check_range", "did_you_mean", "one_line"]
+
+
+class InputError(ValueError):
+    """What the caller gave can't be used: one line that says what was got, what was wanted and what to do.
+
+    The command line prints the message alone and exits with status 2.
+    """
+
+
+def check_range(owner: object, low: float, high: float, *names: str) -> None:
+    """Raise InputError unless the attributes `names` of `owner` are numbers in [low, high]; NaN never is."""
+    for name in names:
+        value = getattr(owner, name)
+        if not low <= value <= high:
+            wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+            raise InputError(f"{name} must be {wanted}, got {value}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'PPO'?"` for the known name nearest to `name`, or the empty string."""
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, without its line breaks."""
+    return " ".join(str(error).split())

@@ -1,0 +1,71 @@
+"""Distributions of actions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["Categorical", "Gaussian"]
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """Discrete actions 0 .. A-1 with logits (B, A)."""
+
+    logits: Tensor
+
+    def mode(self) -> Tensor:
+        return self.logits.argmax(-1)
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        # The largest of logits plus Gumbel noise is a draw from the softmax, without computing it.
+        noise = torch.empty_like(self.logits).exponential_(generator=generator)
+        return (self.logits - noise.log()).argmax(-1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        return -F.cross_entropy(self.logits, actions, reduction="none")  # (B,)
+
+    def entropy(self) -> Tensor:
+        log_probs = self.logits.log_softmax(-1)
+        return -(log_probs.exp() * log_probs).sum(-1)  # (B,)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Diagonal Gaussian over *raw* actions u (B, D); the environment gets tanh(u) where `squashed`, else u clipped
+    to [-1, 1], either scaled to its bounds. Log-probabilities are of tanh(u) in the one case, of u in the other."""
+
+    mean: Tensor
+    log_std: Tensor
+    squashed: bool
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """Reparameterised: gradients reach mean and log_std."""
+        noise = torch.randn(self.mean.shape, generator=generator, device=self.mean.device)
+        return self.mean + self.log_std.exp() * noise
+
+    def log_prob(self, raw: Tensor) -> Tensor:
+        z = (raw - self.mean) * torch.exp(-self.log_std)
+        log_density = -0.5 * z**2 - self.log_std - 0.5 * math.log(2 * math.pi)
+        if self.squashed:
+            log_density = log_density - _log_tanh_slope(raw)
+        return log_density.sum(-1)  # (B,)
+
+    def entropy(self) -> Tensor:
+        """Exact without squashing; with it, the correction is taken at the mean (there is no closed form)."""
+        entropy = (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).expand_as(self.mean)
+        if self.squashed:
+            entropy = entropy + _log_tanh_slope(self.mean)
+        return entropy.sum(-1)  # (B,)
+
+
+def _log_tanh_slope(raw: Tensor) -> Tensor:
+    """log(1 - tanh(u)^2) in a form that does not underflow (arXiv:1801.01290, appendix C)."""
+    return 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))

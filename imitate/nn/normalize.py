@@ -1,0 +1,69 @@
+"""Running statistics of observations and returns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from imitate.envs.spaces import Array
+
+__all__ = ["ReturnScaler", "RunningMoments"]
+
+
+class RunningMoments(nn.Module):
+    """Mean and variance of everything seen so far, feature by feature (Chan, Golub & LeVeque 1979, eq. 2.1)."""
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("var", torch.ones(shape))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, batch: Tensor) -> None:
+        """Take in a batch (B, *shape)."""
+        batch = batch.to(torch.float64)
+        count = self.count + len(batch)
+        delta = batch.mean(0) - self.mean
+        weight = len(batch) / count
+        within = self.var * (1 - weight) + batch.var(0, unbiased=False) * weight
+        self.var.copy_(within + delta**2 * weight * (1 - weight))
+        self.mean.add_(delta * weight)
+        self.count.copy_(count)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardised and clipped to [-10, 10]; the identity (but for the clip) before the first update."""
+        return ((x - self.mean) * torch.rsqrt(self.var + 1e-8)).clamp(-10.0, 10.0)
+
+
+class ReturnScaler(nn.Module):
+    """Divides rewards by the running standard deviation of the discounted return, as SB3's VecNormalize does."""
+
+    running: Tensor
+
+    def __init__(self, num_envs: int, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.moments = RunningMoments()
+        self.register_buffer("running", torch.zeros(num_envs))
+
+    def forward(self, rewards: Array, done: Array) -> Array:
+        """Rewards (T, N) of consecutive steps and where an episode ended (T, N) to scaled rewards (T, N)."""
+        running = self.running.numpy()
+        discounted = torch.empty(rewards.shape)
+        for t in range(len(rewards)):
+            running = running * self.gamma + rewards[t]
+            discounted[t] = torch.from_numpy(running)
+            running = running * ~done[t]
+        self.running.copy_(torch.from_numpy(running))
+        self.moments.update(discounted.flatten())
+        scaled: Array = (rewards / float(self.moments.var.sqrt() + 1e-8)).clip(-10.0, 10.0)
+        return scaled
+
+    def restart(self) -> None:
+        """Forget the returns in progress: every environment was reset."""
+        self.running.zero_()

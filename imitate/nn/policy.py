@@ -1,0 +1,118 @@
+"""A policy: network, distribution and action space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
+from imitate.errors import InputError
+from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.networks import Activation, Encoder
+
+__all__ = ["ActorPolicy", "Head"]
+
+Head = Literal["categorical", "squashed", "clipped"]
+LOG_STD_RANGE = (-10.0, 2.0)
+
+
+class ActorPolicy(nn.Module):
+    """The policy of every learner: encoder and head. It knows its spaces, so it can be stored and read back.
+
+    `forward` takes *prepared* observations (see `Encoder.prepare`) and gives a distribution over raw actions;
+    `to_env` turns raw actions into the environment's; `act` does all of it on NumPy arrays.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        hidden: Sequence[int] = (64, 64),
+        activation: Activation = "tanh",
+        head: Head | None = None,
+        log_std_init: float = 0.0,
+        normalize_obs: bool = False,
+    ) -> None:
+        super().__init__()
+        check_supported(observation_space, action_space)
+        discrete = isinstance(action_space, spaces.Discrete)
+        self.head: Head = head or ("categorical" if discrete else "clipped")
+        if (self.head == "categorical") != discrete:
+            raise InputError(f"policy head {self.head!r} does not fit action space {action_space}")
+        self.observation_space, self.action_space = observation_space, action_space
+        self.architecture: dict[str, Any] = {
+            "hidden": list(hidden),
+            "activation": activation,
+            "head": self.head,
+            "normalize_obs": normalize_obs,
+        }
+        self.encoder = Encoder(observation_space, hidden, activation, normalize=normalize_obs)
+        self._generator = torch.Generator().manual_seed(0)
+        if isinstance(action_space, spaces.Discrete):
+            self.output = nn.Linear(self.encoder.features, int(action_space.n))
+            return
+        assert isinstance(action_space, spaces.Box)
+        size = action_space.shape[0]
+        self.output = nn.Linear(self.encoder.features, size)
+        self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
+        self.register_buffer(
+            "center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False
+        )
+        self.register_buffer(
+            "scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False
+        )
+
+    def forward(self, prepared: Tensor) -> Categorical | Gaussian:
+        return self.distribution(self.encoder(prepared))
+
+    def distribution(self, features: Tensor) -> Categorical | Gaussian:
+        """What `forward` gives, from the encoder's features (B, F)."""
+        out = self.output(features)
+        if self.head == "categorical":
+            return Categorical(out)
+        return Gaussian(out, self.log_std.clamp(*LOG_STD_RANGE), self.head == "squashed")
+
+    def to_env(self, raw: Tensor) -> Tensor:
+        """Raw actions to the environment's units, differentiable where they are continuous."""
+        if isinstance(self.action_space, spaces.Discrete):
+            return raw + int(self.action_space.start)
+        unit = raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0)
+        return self.center + self.scale * unit  # type: ignore[operator]
+
+    def to_unit(self, actions: Tensor) -> Tensor:
+        """The environment's actions to [-1, 1]^D, or to indices from 0."""
+        if isinstance(self.action_space, spaces.Discrete):
+            return actions.long() - int(self.action_space.start)
+        return (actions - self.center) / self.scale  # type: ignore[operator]
+
+    @torch.inference_mode()
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+        """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape). Samples come from a
+        generator of the policy's own; `seed` sets it."""
+        distribution = self(self.encoder.prepare(torch.as_tensor(obs, device=self.output.weight.device)))
+        raw = distribution.mode() if deterministic else distribution.sample(self._generator)
+        actions: Array = self.to_env(raw).cpu().numpy()
+        return actions
+
+    def seed(self, seed: int) -> None:
+        """Seed the generator that `act` samples from."""
+        self._generator = torch.Generator(self.output.weight.device).manual_seed(seed)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data that `from_description` makes the same architecture of."""
+        spaces_json = {
+            "observation_space": space_to_json(self.observation_space),
+            "action_space": space_to_json(self.action_space),
+        }
+        return spaces_json | self.architecture
+
+    @staticmethod
+    def from_description(data: dict[str, Any]) -> ActorPolicy:
+        arguments = dict(data)
+        observation_space = space_from_json(arguments.pop("observation_space"))
+        return ActorPolicy(observation_space, space_from_json(arguments.pop("action_space")), **arguments)

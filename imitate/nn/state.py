@@ -1,0 +1,95 @@
+"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header. And JSON
+files that are whole or absent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from safetensors.torch import save_file
+from torch import Tensor
+
+from imitate.errors import InputError
+
+__all__ = ["as_tuples", "draw_seed", "load_parts", "load_state", "parts_state", "save_state", "write_json"]
+
+_TENSOR = "tensor:"
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write nested dicts, lists, tensors and plain values, atomically."""
+    tensors: dict[str, Tensor] = {}
+    skeleton = _take_out(state, "", tensors)
+    temporary = path.with_name(path.name + ".tmp")
+    save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
+    temporary.replace(path)
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """What `save_state` wrote. Raises InputError where the file is not one of its."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            skeleton = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not a state that imitate wrote ({error}); choose another run") from error
+    state: dict[str, Any] = _put_back(skeleton, tensors)
+    return state
+
+
+def parts_state(owner: object, *names: str) -> dict[str, Any]:
+    """What the state_dict of each attribute gives, by name; nothing for one that is None."""
+    parts = {name: getattr(owner, name) for name in names}
+    return {name: part.state_dict() for name, part in parts.items() if part is not None}
+
+
+def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
+    """Put what `parts_state` gave back into the attributes."""
+    for name in names:
+        part = getattr(owner, name)
+        if part is not None:
+            part.load_state_dict(state[name])
+
+
+def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A config's fields as they are read from TOML or JSON, which have lists for its tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Whole or not at all: a killed process leaves no half of a file that others take for a finished job."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(data, indent=2) + "\n")
+    partial.replace(path)
+
+
+def draw_seed(*entropy: int) -> int:
+    """A 63-bit seed that depends on all the numbers."""
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(node, Tensor):
+        tensors[path] = node.detach().cpu().contiguous().clone()
+        return _TENSOR + path
+    if isinstance(node, dict):
+        # JSON's keys are strings, but the keys of an optimiser's state are integers.
+        return {"keys": list(node), "values": [_take_out(v, f"{path}/{k}", tensors) for k, v in node.items()]}
+    if isinstance(node, list | tuple):
+        return [_take_out(child, f"{path}/{i}", tensors) for i, child in enumerate(node)]
+    return node
+
+
+def _put_back(node: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(node, str) and node.startswith(_TENSOR):
+        return tensors[node.removeprefix(_TENSOR)]
+    if isinstance(node, dict):
+        return {k: _put_back(v, tensors) for k, v in zip(node["keys"], node["values"], strict=True)}
+    if isinstance(node, list):
+        return [_put_back(child, tensors) for child in node]
+    return node

@@ -1,0 +1,257 @@
+"""Oracles of an expert's Q*, on tasks whose values can be worked out in the head."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from imitate.aggrevated.critic_check import check_oracle
+from imitate.aggrevated.fqe import FittedQ, FQEConfig
+from imitate.aggrevated.oracles import MonteCarlo, TemporalDifference, oracle_for
+from imitate.cli import main
+from imitate.datasets.trajectory import Transitions
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.experts import load_expert
+
+
+class Corridor(gym.Env[Any, Any]):
+    """Places 0 to 4. Action 1 goes on, action 0 stays; each step costs 1, place 4 ends the task. Six steps at most.
+
+    The expert goes on: from place s it returns -(4 - s); a step of staying returns one less. `restless` is an
+    environment that does not do the same again.
+    """
+
+    observation_space = spaces.Box(0, 4, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    resets = 0
+
+    def __init__(self, restless: bool = False) -> None:
+        self.restless = restless
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:  # noqa: ARG002
+        super().reset(seed=seed)
+        Corridor.resets += 1
+        self.place, self.steps = (Corridor.resets if self.restless else seed or 0) % 3, 0
+        return np.array([self.place], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        self.place += int(action)
+        self.steps += 1
+        return np.array([self.place], np.float32), -1.0, self.place == 4, self.steps == 6, {}
+
+
+gym.register("Corridor-v0", entry_point=Corridor)
+
+
+@dataclass
+class GoesOn:
+    """The expert of the corridor, and its Q*."""
+
+    gamma: float = 1.0
+    reward_scale: float = 2.0
+    worth: float = 1.0  # of going on against staying; below 0 the oracle is wrong
+
+    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        return np.ones(len(obs), np.int64)
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        going_on = obs - 4.0  # (B, 1)
+        return torch.cat([going_on - self.worth, going_on], 1) / self.reward_scale
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.heads(obs, actions)[0]
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.q_all(obs).gather(1, actions[:, None]).T
+
+
+def staying_first(_obs: Array, begun: Array) -> tuple[Array, Array]:
+    """Rolls in by staying once at the beginning, then going on."""
+    actions = np.where(begun, 0, 1)
+    return actions, actions
+
+
+def test_monte_carlo_is_the_exact_cost_to_go() -> None:
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 2))
+    steps = oracle.collect(staying_first, [0, 1, 2, 3, 4], np.random.default_rng(0))
+    assert len(steps) == 10
+    obs, actions = steps.obs.squeeze(1), steps.actions
+    # From place s the expert needs 4 - s steps; having stayed, one more.
+    assert_allclose(steps.rewards, -(4 - obs) - (actions == 0).float())
+    assert_allclose(oracle.advantages(steps), -(actions == 0).float())
+    assert_allclose(steps.actions[1::2], 1)
+    assert len(set(steps.actions[::2].tolist())) == 2  # the other of a pair is drawn
+    assert steps.terminated.all()
+
+
+def test_monte_carlo_discounts_from_the_visited_state_on() -> None:
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]), gamma=0.5)
+    steps = oracle.collect(staying_first, list(range(12)), np.random.default_rng(0))
+    remaining = 4 - steps.obs.squeeze(1) + (steps.actions == 0).float()
+    assert_allclose(steps.rewards, -(1 - 0.5**remaining) / 0.5)
+    assert len(set(steps.obs.squeeze(1).tolist())) == 4  # states of all times were visited
+
+
+def test_monte_carlo_counts_every_step_and_query() -> None:
+    def going_on(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        actions = np.ones(len(obs), np.int64)
+        return actions, actions
+
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 3))
+    steps = oracle.collect(going_on, [0], np.random.default_rng(0))
+    # The roll-in from place 0 takes 4 steps; then twice 4 again, and one more where the drawn action was to stay.
+    time, stayed = int(steps.obs[0]), int(steps.actions[0] == 0)
+    assert oracle.env_steps == 3 * 4 + stayed
+    # Asked for the label, and for every step after that in both.
+    assert oracle.expert_queries == 1 + 2 * (4 - time - 1) + stayed
+
+
+def test_monte_carlo_refuses_an_environment_that_is_not_repeatable() -> None:
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([lambda: Corridor(restless=True)]))
+    with pytest.raises(InputError, match="the same again"):
+        oracle.collect(staying_first, list(range(6)), np.random.default_rng(0))
+
+
+def td(gae_lambda: float = 0.0, **normalisation: Any) -> TemporalDifference:
+    """An expert whose V of a state is the state itself."""
+    normalised = SimpleNamespace(norm_reward=True, **normalisation) if normalisation else None
+    expert: Any = SimpleNamespace(value=lambda obs: obs.squeeze(1), normalisation=normalised)
+    return TemporalDifference(expert, gamma=0.5, gae_lambda=gae_lambda)
+
+
+STEPS = Transitions(
+    obs=torch.tensor([[1.0], [2.0], [4.0]]),
+    actions=torch.zeros(3, dtype=torch.int64),
+    rewards=torch.tensor([3.0, 1.0, -20.0]),
+    next_obs=torch.tensor([[2.0], [6.0], [8.0]]),
+    terminated=torch.tensor([False, False, True]),
+    truncated=torch.tensor([False, True, False]),
+)
+
+
+def test_differences_of_state_values() -> None:
+    # r + V(s') / 2 - V(s): 3 + 1 - 1, 1 + 3 - 2 (truncated: goes on), -20 - 4 (terminated: nothing follows).
+    assert_allclose(td().advantages(STEPS), [3.0, 2.0, -24.0])
+    # lambda = 0.5 adds a quarter of the next step's, but across no end: 3 + 0.25 * 2.
+    assert_allclose(td(0.5).advantages(STEPS), [3.5, 2.0, -24.0])
+    with pytest.raises(InputError, match="gae_lambda"):
+        td(1.5)
+
+
+def test_differences_are_in_the_rewards_that_v_learned_from() -> None:
+    # Divided by 2 and clipped to +-5: 1.5 + 1 - 1, 0.5 + 3 - 2, -5 - 4.
+    assert_allclose(td(reward_scale=2.0, clip_reward=5.0).advantages(STEPS), [1.5, 1.5, -9.0])
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "words"),
+    [
+        ("CartPole-v1", "critic", "critic that DQN brings, discount 0.99"),
+        ("CartPole-v1:ppo", "fqe", "since PPO brings no action values"),
+    ],
+)
+def test_takes_the_best_oracle_that_the_expert_allows(spec: str, kind: str, words: str) -> None:
+    choice = oracle_for(load_expert(spec))
+    assert choice.kind == kind
+    assert words in choice.describe()
+    assert spec in choice.describe()
+    obs = torch.zeros(2, 4)
+    assert choice.oracle.q_all(obs).shape == (2, 2)  # type: ignore[union-attr]
+
+
+def test_takes_the_oracle_asked_for_or_says_what_is_lacking() -> None:
+    dqn, ppo = load_expert("CartPole-v1"), load_expert("CartPole-v1:ppo")
+    fitted = oracle_for(dqn, kind="fqe", fqe=FQEConfig(gamma=0.9)).oracle
+    assert isinstance(fitted, FittedQ)
+    assert fitted.gamma == 0.9
+    assert isinstance(oracle_for(ppo, kind="td").oracle, TemporalDifference)
+    with pytest.raises(InputError, match=r"PPO.* brings no action values; take fqe, td, monte-carlo"):
+        oracle_for(ppo, kind="critic")
+    with pytest.raises(InputError, match=r"DQN.* brings no state values; take critic, fqe, monte-carlo"):
+        oracle_for(dqn, kind="td")
+    with pytest.raises(InputError, match="unknown"):
+        oracle_for(dqn, kind="tea leaves")  # type: ignore[arg-type]
+
+
+def test_monte_carlo_of_a_real_expert_repeats_its_episodes() -> None:
+    oracle = oracle_for(load_expert("CartPole-v1"), kind="monte-carlo", num_envs=4).oracle
+    assert isinstance(oracle, MonteCarlo)
+
+    def push_left(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        left = np.zeros(len(obs), np.int64)
+        return left, left
+
+    steps = oracle.collect(push_left, [1, 2, 3, 4], np.random.default_rng(0))
+    # Falling to the left takes some 10 steps; from early on the expert saves the pole, and any action returns much.
+    assert len(steps) == 8
+    assert float(steps.rewards.max()) > 50
+    assert (oracle.advantages(steps)[1::2] == 0).all()
+
+
+def test_the_check_of_a_right_oracle() -> None:
+    report = check_oracle(GoesOn(), GoesOn(), "Corridor-v0", episodes=4, probes=12)
+    # In the environment's rewards, whatever the scale of the oracle's own.
+    assert_allclose(report.mean_q, report.mean_return)
+    assert report.bias == pytest.approx(0, abs=1e-6)
+    assert report.rank_correlation == pytest.approx(1)
+    assert report.better_than_random == 1
+    assert report.agreement == 1
+    assert report.trustworthy
+    assert report.warning() is None
+    assert report.env_steps > report.steps
+
+
+def test_the_check_warns_of_a_wrong_oracle(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        report = check_oracle(GoesOn(worth=-1.0), GoesOn(), "Corridor-v0", episodes=2, source="zoo:sac/Other")
+    assert report.better_than_random == 0
+    assert not report.trustworthy
+    assert "zoo:sac/Other doesn't know this task" in caplog.text
+
+
+def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
+    class Stays(GoesOn):
+        def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+            return np.zeros(len(obs), np.int64)
+
+        def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3
+            return torch.full((len(obs), 2), -3.0)
+
+    report = check_oracle(Stays(gamma=0.5, reward_scale=1.0), Stays(), "Corridor-v0", episodes=1)
+    # Of six steps the last shows only half of what it costs: none is left out, for half is enough.
+    # The return with k steps shown is -2 (1 - 2^-k) - 3 * 2^-k = -2 - 2^-k, k = 6 .. 1: on average -2 - (1 - 2^-6)/6.
+    assert report.steps == 6
+    assert_allclose(report.mean_return, -2 - (1 - 2**-6) / 6)
+    assert np.isnan(report.rank_correlation)
+
+
+@pytest.mark.parametrize(("spec", "right"), [("zoo:sac/Pendulum-v1", True), ("zoo:dqn/CartPole-v1", True)])
+def test_critics_of_the_zoo(spec: str, right: bool, zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(zoo))
+    expert = load_expert(spec)
+    assert expert.oracle is not None
+    report = check_oracle(expert.oracle, expert, expert.env_id, episodes=4)
+    assert report.trustworthy is right
+
+
+def test_the_command_line_checks_an_expert(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["expert", "check", "CartPole-v1", "--episodes", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["oracle"], found["episodes"], found["trustworthy"]) == ("critic", 2, True)
+    assert found["agreement"] is None
+    assert main(["expert", "check", "CartPole-v1:ppo"]) == 0
+    assert "fitted Q evaluation" in capsys.readouterr().out

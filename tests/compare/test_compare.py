@@ -1,0 +1,285 @@
+"""Compare: who gets how many steps, and jobs in parallel that fail alone, stop cleanly and go on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imitate.compare import Comparison, compare, work
+from imitate.compare.execute import execute
+from imitate.compare.plan import Job, jobs, validation
+from imitate.compare.pool import Pool
+from imitate.datasets.evaluation import TEST_SEED, VALIDATION_SEED
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.vec import episode_seeds
+from imitate.errors import InputError
+
+EXPERT = "CartPole-v1:ppo"
+QUICK: dict[str, Any] = {"bc": {"max_epochs": 2}, "dagger": {"updates_per_iteration": 20}}
+
+
+def comparison(*algorithms: str, **fields: Any) -> Comparison:
+    hyperparameters = {name: QUICK[name] for name in algorithms if name in QUICK}
+    settings: dict[str, Any] = {"expert": EXPERT, "seeds": 1, "budget": 4_000, "episodes": 4}
+    return Comparison("CartPole-v1", algorithms, **(settings | {"hyperparameters": hyperparameters} | fields))
+
+
+# --- plan
+
+
+def test_everybody_gets_the_budget() -> None:
+    wanted = comparison("bc", "dagger", "ppo", seeds=2, budget=20_000)
+    planned = jobs(wanted, Path("out"), episode_steps=100)
+    assert [job.name for job in planned] == [
+        "demos-seed0", "demos-seed1",
+        "bc-seed0", "dagger-seed0", "ppo-seed0", "bc-seed1", "dagger-seed1", "ppo-seed1",
+    ]  # fmt: skip
+    assert {job.steps for job in planned} == {20_000}
+    bc, dagger = planned[2], planned[3]
+    assert bc.demos == planned[0].demos == Path("out/demos/seed0.h5")
+    assert (bc.eval_every, bc.parts) == (0, (8, 4, 2))
+    assert (dagger.demos, dagger.parts) == (None, ())
+    # 0.2 x 20,000 / 100 = 40 episodes: 5 each time, 8 times; the learner has 20,000 - 4,000 steps of its own.
+    assert (dagger.eval_every, dagger.eval_episodes) == (2_000, 5)
+
+
+def test_no_demonstrations_are_recorded_for_who_needs_none() -> None:
+    planned = jobs(comparison("ppo", expert=None), Path("out"), episode_steps=100)
+    assert [job.name for job in planned] == ["ppo-seed0"]
+
+
+@given(st.integers(100, 10**7), st.floats(1, 2_000))
+def test_validation_takes_half_of_the_budget_at_most(budget: int, episode_steps: float) -> None:
+    if episode_steps > budget / 2:
+        with pytest.raises(InputError, match="too small"):
+            validation(budget, episode_steps)
+        return
+    every, episodes = validation(budget, episode_steps)
+    times = round(budget / (every + episodes * episode_steps))
+    assert 1 <= times <= 10
+    assert times * episodes * episode_steps <= budget / 2 + 1
+    assert every * times <= budget
+    if budget >= 100 * episode_steps:  # enough for what is meant
+        assert times >= 5
+        assert times * episodes * episode_steps <= 0.2 * budget + 1
+
+
+def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
+    bases = [work.DEMO_SEED + seed for seed in range(10)] + [VALIDATION_SEED + seed for seed in range(10)]
+    drawn = [seed for base in [*bases, TEST_SEED] for seed in itertools.islice(episode_seeds(base), 200)]
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithms": ("bc", "dager")}, "unknown algorithm 'dager'; did you mean 'dagger'"),
+        ({"algorithms": ("bc", "bc")}, "'bc' is named twice"),
+        ({"algorithms": ()}, "no algorithm to compare; known: bc"),
+        ({"env_id": "CartPol-v1"}, "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        ({"expert": None}, "bc needs an expert: name one with --expert"),
+        ({"budget": 10}, "budget must be at least 100, got 10"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"hyperparameters": {"ppo": {}}}, "hyperparameters of 'ppo', which is not in this comparison"),
+    ],
+)
+def test_bad_comparisons_are_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        replace(comparison("bc"), **change)
+    assert "\n" not in str(error.value)
+
+
+def test_a_comparison_survives_json() -> None:
+    wanted = comparison("bc", "ppo", env_kwargs={"sutton_barto_reward": True})
+    assert Comparison.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted
+    assert wanted.command == (
+        "imitate compare --env CartPole-v1 --env-kwargs '{\"sutton_barto_reward\": true}' --expert "
+        "CartPole-v1:ppo --algorithms bc ppo --seeds 1 --budget 4000 --episodes 4 --out report"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"budget": 700}, "budget of 700 steps is too small .* takes 500 steps; give at least 1001"),
+        ({"expert": "CartPole-v1:pop"}, "no expert 'CartPole-v1:pop'"),
+        ({"expert": "Pendulum-v1"}, "Pendulum-v1"),
+        ({"hyperparameters": {"ppo": {"learning_rat": 1}}}, "no hyperparameter 'learning_rat'; did you mean"),
+    ],
+)
+def test_what_can_not_be_carried_out_is_refused_before_anything_is_written(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        execute(comparison("dagger", "ppo", **({"hyperparameters": {}} | fields)), tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_folder_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="exists and is no comparison; choose another --out"):
+        execute(comparison("ppo"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+# --- work
+
+
+def trajectory(seed: int, steps: int) -> Trajectory:
+    obs, rewards = np.zeros((steps + 1, 4), np.float32), np.ones(steps, np.float32)
+    return Trajectory(obs, np.zeros(steps, int), rewards, True, False, {"seed": seed})
+
+
+def test_demonstrations_are_the_first_in_the_order_of_their_seeds() -> None:
+    seeds = list(itertools.islice(episode_seeds(5), 4))
+    finished = [trajectory(seeds[n], 1 + n) for n in (1, 0, 3, 2)]  # as they end
+    in_order = itertools.islice(work._in_order(iter(finished), 5), 4)
+    assert [len(episode) for episode in in_order] == [1, 2, 3, 4]
+
+
+def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "demos" / "seed0.h5"
+    reports: list[int] = []
+    work.record(comparison("bc"), Job("demos", 0, path.parent, 1_300, path), reports.append)
+    with DemoReader(path) as demos:
+        assert demos.lengths.tolist() == [500, 500]  # a third one would be too much
+        assert demos.table["seed"].tolist() == list(itertools.islice(episode_seeds(work.DEMO_SEED), 2))
+    assert reports == [500, 1_000]
+    assert sorted(file.name for file in path.parent.iterdir()) == ["seed0.h5", "seed0.json"]
+
+
+# --- pool
+
+
+def double(folder: Path, value: int, *, progress: Any) -> None:
+    if value < 0:
+        raise InputError("a negative value")
+    if value == 99:
+        raise RuntimeError("two\nlines")
+    progress(value)
+    (folder / str(value)).write_text(str(2 * value))
+
+
+def die(*, progress: Any) -> None:  # noqa: ARG001
+    signal.raise_signal(signal.SIGKILL)
+
+
+def test_jobs_fail_alone(tmp_path: Path) -> None:
+    with Pool(1, tmp_path / "errors") as pool:
+        for value in (1, -1, 99, 3):
+            pool.submit(f"job {value}", double, tmp_path, value)
+        ended: list[str] = []
+        while pool.running:
+            ended += pool.ended()
+        names = ["job -1", "job 1", "job 3", "job 99"]
+        assert sorted(ended) == names
+        assert (tmp_path / "1").read_text() == "2"
+        assert (tmp_path / "3").read_text() == "6"
+        news: dict[str, int] = {}
+        deadline = (
+            time.monotonic() + 30
+        )  # a worker's queue is emptied by a thread: news may come after the end
+        while sorted(news) != names and time.monotonic() < deadline:
+            news |= dict(pool.news())
+        assert sorted(news) == names
+        assert pool.failed("job 1") is None
+        assert pool.failed("job -1") == "job -1: a negative value"
+        assert pool.failed("job 99") == "job 99: RuntimeError: two lines"
+        assert "Traceback" in json.loads((tmp_path / "errors" / "job-99.json").read_text())["traceback"]
+
+
+def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
+    with Pool(1, tmp_path) as pool:
+        pool.submit("job", die)
+        while pool.running:
+            list(pool.ended())
+        assert "its process died" in str(pool.failed("job"))
+
+
+# --- execute
+
+
+def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out = tmp_path / "report"
+    wanted = comparison("bc", "dagger", "ppo")
+    with caplog.at_level(logging.INFO):
+        page = compare(wanted, out, workers=2)
+    assert page == out / "report.html"
+    assert page.stat().st_size > 50_000
+    assert any("random actions: mean return" in message for message in caplog.messages)
+    assert any("measured 500.0" in message for message in caplog.messages)
+    assert not (out / "errors").exists()
+    summary = json.loads((out / "summary.json").read_text())
+    bc, dagger, ppo = (summary["algorithms"][name] for name in ("bc", "dagger", "ppo"))
+    for learner in (bc, dagger, ppo):
+        spent = learner["env_steps"] + learner["demo_steps"] + learner["validation_steps"]
+        assert 0.75 * 4_000 <= spent <= 4_000 + 600  # the last iteration is not cut
+        assert learner["wall_seconds"] > 0
+    assert (bc["demo_steps"], bc["env_steps"], bc["validation_steps"]) == (4_000, 0, 0)
+    assert bc["expert_queries"] == 4_000
+    assert dagger["expert_queries"] == dagger["env_steps"] > 0
+    assert (ppo["expert_queries"], ppo["demo_steps"]) == (0, 0)
+    assert bc["curve"]["budget_steps"] == [500, 1_000, 2_000, 4_000]  # an eighth, a quarter, a half, all
+    assert len(dagger["curve"]["budget_steps"]) >= 2
+    assert {path.stem for path in (out / "videos").glob("*.mp4")} == {"expert", "bc", "dagger", "ppo"}
+    assert page.read_text("utf-8").count("data:video/mp4") == 4
+
+    # Again: nothing is left to do. Another comparison in its place: refused.
+    times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
+    compare(wanted, out, workers=1)
+    assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")} == times
+    with pytest.raises(InputError, match="holds another comparison: its budget is 4000, not 5000"):
+        compare(replace(wanted, budget=5_000), out)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from imitate.compare import Comparison, execute
+if __name__ == "__main__":
+    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4)
+    execute(wanted, Path(sys.argv[1]), workers=1)
+"""
+
+
+def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    script, out = tmp_path / "script.py", tmp_path / "out"
+    script.write_text(textwrap.dedent(SCRIPT))
+    metrics, result = out / "runs" / "ppo-seed0" / "metrics.jsonl", out / "runs" / "ppo-seed0" / "result.json"
+    process = subprocess.Popen([sys.executable, str(script), str(out)], stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while not (metrics.exists() and metrics.stat().st_size):
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert said.strip().endswith("KeyboardInterrupt")  # the command line says it in its own words
+    assert said.count("Traceback") == 1  # no worker's
+    assert not result.exists()
+    assert not (out / "errors").exists()
+    done = metrics.read_bytes()
+    execute(Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4), out, workers=1)
+    assert metrics.read_bytes().startswith(done)
+    assert len(metrics.read_bytes()) > len(done)
+    assert result.exists()

@@ -1,0 +1,170 @@
+"""Collecting to a file: which episodes are in it, whatever interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from counting import Cycling, counting_envs, info_of
+from numpy.testing import assert_array_equal
+
+from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
+from imitate.datasets.play import RandomPolicy
+from imitate.envs.vec import SyncVecEnv
+
+
+def seeds_in(path: Path) -> list[int]:
+    with DemoReader(path) as reader:
+        return sorted(reader.table["seed"].tolist())
+
+
+def test_exactly_the_first_seeds(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(4)
+    collect(Cycling(), envs, path, info_of(envs, seed=3), episodes=10)
+    assert seeds_in(path) == sorted(islice(episode_seeds(3), 10))
+    assert validate(path) == []
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_steps_in_whole_episodes(tmp_path: Path, num_envs: int) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(num_envs, period=20)
+    collect(Cycling(), envs, path, info_of(envs, seed=0), steps=500)
+    with DemoReader(path) as reader:
+        # Nothing is begun once 500 are recorded or in flight; what is in flight adds less than 20 each.
+        assert 500 <= reader.num_steps < 500 + 20 * num_envs
+        assert sorted(reader.table["seed"]) == sorted(islice(episode_seeds(0), len(reader)))
+        assert (reader.lengths == 1 + reader.table["seed"] % 20).all()
+    assert validate(path) == []
+
+
+def test_noise_keeps_the_clean_actions(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    collect(Cycling(), envs, path, info_of(envs, seed=0, noise="random:0.5"), episodes=30)
+    with DemoReader(path) as reader:
+        assert reader.info.noise == "random:0.5"
+        for trajectory in reader:
+            assert_array_equal(trajectory.labels, Cycling().act(trajectory.obs[:-1]))
+        assert any((trajectory.labels != trajectory.actions).any() for trajectory in reader)
+
+
+class Slow(Cycling):
+    """Leaves time for the test to interrupt; says when it has begun."""
+
+    def act(self, obs: Any, **_: Any) -> Any:
+        time.sleep(0.0005)
+        return super().act(obs)
+
+
+COLLECT = """
+import sys
+from test_collect import *
+envs = counting_envs(4, period=60)
+try:
+    collect(Slow(), envs, sys.argv[1], info_of(envs, seed=7, noise="random:0.1"), episodes=200)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def interrupt(path: Path, how: signal.Signals) -> int:
+    """Collect in another process until some episodes are on disk, then send it a signal."""
+    here = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    process = subprocess.Popen([sys.executable, "-c", COLLECT, str(path)], env=environment)
+    for _ in range(2000):
+        time.sleep(0.02)
+        if path.exists() and path.stat().st_size > 100_000 and len(seeds_in(path)) > 20:
+            break
+    os.kill(process.pid, how)
+    return process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_interrupted_and_resumed_is_as_if_it_had_not_been(tmp_path: Path, how: signal.Signals) -> None:
+    path, whole = tmp_path / "demos.h5", tmp_path / "whole.h5"
+    assert interrupt(path, how) == (-9 if how == signal.SIGKILL else 130)
+    assert 20 < len(seeds_in(path)) < 200
+    assert validate(path) == []
+    envs = counting_envs(4, period=60)
+    info = info_of(envs, seed=7, noise="random:0.1")
+    collect(Cycling(), envs, path, info, episodes=200, resume=True)
+    collect(Cycling(), envs, whole, info, episodes=200)
+    with DemoReader(path) as resumed, DemoReader(whole) as expected:
+        assert len(resumed) == len(expected) == 200
+        for one, other in zip(
+            np.argsort(resumed.table["seed"]), np.argsort(expected.table["seed"]), strict=True
+        ):
+            for name in ("obs", "actions", "rewards", "labels"):
+                assert_array_equal(getattr(resumed[one], name), getattr(expected[other], name))
+
+
+def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5, resume=True)
+    before = path.read_bytes()
+    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5, resume=True)
+    assert path.read_bytes() == before
+    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=8, resume=True)
+    assert seeds_in(path) == sorted(islice(episode_seeds(1), 8))
+
+
+@pytest.mark.parametrize("changed", [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}])
+def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=next(iter(changed))):
+        collect(Cycling(), envs, path, info_of(envs, **{"seed": 1} | changed), episodes=9, resume=True)
+    with pytest.raises(InputError, match="exists already"):
+        collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=9)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("wanted", [{}, {"episodes": 3, "steps": 3}, {"episodes": 0}, {"steps": -1}])
+def test_how_much_has_to_be_said(tmp_path: Path, wanted: dict[str, int]) -> None:
+    envs = counting_envs(2)
+    with pytest.raises(InputError, match="number of episodes or of steps"):
+        collect(Cycling(), envs, tmp_path / "demos.h5", info_of(envs, seed=1), **wanted)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    class Broken:
+        def act(self, obs: Any, **_: Any) -> Any:
+            raise InputError(f"can't act on {obs.shape}")
+
+    envs = counting_envs(2)
+    with pytest.raises(InputError, match="can't act"):
+        collect(Broken(), envs, tmp_path / "demos.h5", info_of(envs, seed=1), episodes=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    envs = counting_envs(2)
+    collect(Cycling(), envs, tmp_path / "demos.h5", info_of(envs, seed=1), episodes=3, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "3/3" in captured.err
+
+
+def test_observations_that_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = SyncVecEnv([partial(make_env, "Identity-v0")] * 2)
+    policy = RandomPolicy(envs.single_action_space)
+    collect(policy, envs, path, info_of(envs, seed=0), episodes=3)
+    with DemoReader(path) as reader:
+        assert reader.transitions().obs.shape == (30,)

@@ -1,0 +1,104 @@
+"""Files of demonstrations that are damaged, or none at all: one line that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import h5py
+import numpy as np
+import pytest
+from test_writer import BOX, INFO, one_line, trajectory
+
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, episode_seeds, validate
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    absent, text, foreign, folder = (
+        tmp_path / name for name in ("absent.h5", "text.h5", "foreign.h5", "folder")
+    )
+    text.write_text("not HDF5")
+    folder.mkdir()
+    with h5py.File(foreign, "w") as file:
+        file["data"] = [1, 2]
+    for path in (absent, folder):
+        with pytest.raises(InputError) as error:
+            DemoReader(path)
+        assert "no file of demonstrations" in one_line(error)
+    with pytest.raises(InputError) as error:
+        DemoReader(text)
+    assert "not a whole HDF5 file" in one_line(error)
+    with pytest.raises(InputError) as error:
+        DemoReader(foreign)
+    assert "not a file of demonstrations" in one_line(error)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.9, 0.999])
+def test_truncated_files(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        for seed in range(100):
+            writer.append(trajectory(200, seed))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(InputError) as error:
+        DemoReader(path)
+    assert "not a whole HDF5 file" in one_line(error)
+
+
+def test_other_schema(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory())
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema_version"] = 99
+    with pytest.raises(InputError, match="has schema 99, this release reads 1: upgrade"):
+        DemoReader(path)
+
+
+def _set(file: h5py.File, column: str, row: int, value: Any) -> None:
+    file[column][row] = value
+
+
+def _set_table(file: h5py.File, field: str, row: int, value: Any) -> None:
+    table = file["episodes"][:]
+    table[field][row] = value
+    file["episodes"][:] = table
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: _set(f, "rewards", 0, 99), "episode 0: its rewards add up"),
+        (lambda f: _set(f, "obs", 7, np.nan), "episode 1: obs of"),
+        (lambda f: _set(f, "actions", 1, 4), "episode 0: 1 actions are outside"),
+        (lambda f: _set_table(f, "terminated", 0, False), "episode 0: it is neither"),
+        (lambda f: _set_table(f, "seed", 1, 7), "seed 7 is not one of collection 5"),
+    ],
+)
+def test_validate_names_what_is_wrong(tmp_path: Path, damage: Any, message: str) -> None:
+    path = tmp_path / "demos.h5"
+    seeds = episode_seeds(5)
+    with DemoWriter(path, DemoInfo("Made-v0", BOX, gym.spaces.Discrete(4), seed=5)) as writer:
+        for _ in range(2):
+            one = trajectory(5, 0, info={"seed": next(seeds)})
+            writer.append(one)
+    assert validate(path) == []
+    with h5py.File(path, "r+") as file:
+        damage(file)
+    (problem,) = validate(path)
+    assert problem.startswith(message)
+
+
+@pytest.mark.parametrize("field", ["start", "obs_start", "length"])
+def test_inconsistent_table(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(5, 0))
+        writer.append(trajectory(5, 1))
+    with h5py.File(path, "r+") as file:
+        _set_table(file, field, 1, 9)
+    with pytest.raises(InputError) as error:
+        validate(path)
+    one_line(error)

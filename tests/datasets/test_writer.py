@@ -1,0 +1,374 @@
+"""Files of demonstrations: round trips, crashes, full disks, what is refused, what is told of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import h5py
+import numpy as np
+import pytest
+from counting import Cycling, counting_envs, info_of, stacked_envs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+from numpy.testing import assert_array_equal
+
+from imitate.datasets import (
+    DemoInfo,
+    DemoReader,
+    DemoWriter,
+    InputError,
+    Trajectory,
+    describe,
+    episodes,
+    validate,
+)
+from imitate.datasets.play import stack_frames
+
+BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
+INFO = DemoInfo("Made-v0", BOX, gym.spaces.Discrete(4))
+
+
+def trajectory(steps: int = 5, seed: int = 0, **changes: Any) -> Trajectory:
+    rng = np.random.default_rng(seed)
+    parts: dict[str, Any] = {
+        "obs": rng.uniform(-1, 1, (steps + 1, 3)).astype(np.float32),
+        "actions": rng.integers(0, 4, steps),
+        "rewards": rng.normal(size=steps).astype(np.float32),
+        "terminated": seed % 2 == 0,
+        "truncated": seed % 2 == 1,
+        "info": {"seed": seed},
+    }
+    return Trajectory(**parts | changes)
+
+
+def assert_same(one: Trajectory, other: Trajectory) -> None:
+    for name in ("obs", "actions", "rewards", "labels"):
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+        assert_array_equal(getattr(one, name), getattr(other, name))
+    assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
+    assert one.info["seed"] == other.info["seed"]
+
+
+def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
+    here = Path(__file__).parent
+    paths = {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    return subprocess.run(
+        [sys.executable, "-c", script, *args],
+        env=os.environ | paths,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+FLOATS = st.floats(-(2.0**99), 2.0**99, width=32)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory], bool]:
+    """Spaces, trajectories in them, and whether they have labels."""
+    k = draw(st.sampled_from([1, 1, 3]))
+    frame = draw(nps.array_shapes(min_dims=int(k > 1), max_dims=2, max_side=3))
+    dtype: Any = np.dtype(draw(st.sampled_from(["f4", "f8", "u1"])))
+    bounds = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
+    shape = frame if k == 1 else (k, *frame)
+    actions: Any = draw(
+        st.sampled_from([gym.spaces.Discrete(3, start=-1), gym.spaces.Box(-2, 2, (2,), np.float32)])
+    )
+    labelled = draw(st.booleans())
+    elements = None if dtype == np.uint8 else st.floats(-(2.0**99), 2.0**99, width=8 * dtype.itemsize)
+    trajectories = []
+    for _ in range(draw(st.integers(1, 5))):
+        steps = draw(st.integers(1, 6))
+        row = st.integers(-1, 1) if isinstance(actions, gym.spaces.Discrete) else st.floats(-2, 2, width=32)
+        acted = nps.arrays(actions.dtype, (steps, *actions.shape), elements=row)
+        trajectories.append(
+            Trajectory(
+                obs=stack_frames(draw(nps.arrays(dtype, (steps + k, *frame), elements=elements)), k),
+                actions=draw(acted),
+                rewards=draw(nps.arrays(np.float32, steps, elements=FLOATS)),
+                terminated=draw(st.booleans()),
+                truncated=True,
+                info={"seed": draw(st.integers(0, 2**31 - 1))},
+                expert_actions=draw(acted) if labelled else None,
+            )
+        )
+    space = gym.spaces.Box(*bounds, shape, dtype.type)
+    return DemoInfo("Made-v0", space, actions, frame_stack=k), trajectories, labelled
+
+
+@settings(max_examples=40)
+@given(files(), st.booleans())
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, made: Any, resumed: bool) -> None:
+    info, trajectories, labelled = made
+    path = tmp_path_factory.mktemp("round") / "demos.h5"
+    with DemoWriter(path, info, expert_actions=labelled) as writer:
+        for one in trajectories:
+            writer.append(one)
+    if resumed:
+        DemoWriter.resume(path).close()
+    with DemoReader(path) as reader:
+        assert reader.info == info
+        assert len(reader) == len(trajectories)
+        assert reader.num_steps == sum(map(len, trajectories))
+        assert_array_equal(reader.returns, [one.episode_return for one in trajectories])
+        for one, read in zip(trajectories, reader, strict=True):
+            assert_same(one, read)
+    assert validate(path) == []
+
+
+def test_info_round_trip(tmp_path: Path) -> None:
+    info = DemoInfo(
+        env_id="Pendulum-v1",
+        observation_space=gym.spaces.Box(np.float32([-1, -1, -8]), np.float32([1, 1, 8])),
+        action_space=gym.spaces.Box(-2, 2, (1,), np.float32),
+        env_kwargs={"g": 9.81},
+        expert="zoo:sac/Pendulum-v1",
+        expert_sha256="ab" * 32,
+        expert_return=-150.5,
+        deterministic=False,
+        noise="gaussian:0.1",
+        seed=3,
+        versions={"gymnasium": "1.4.0"},
+    )
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, info) as writer:
+        assert writer.reader().info == info
+
+
+@pytest.mark.parametrize("flushed_each", [True, False])
+def test_frames_are_stored_once(tmp_path: Path, flushed_each: bool) -> None:
+    envs = stacked_envs(2, period=100)
+    path = tmp_path / "pixels.h5"
+    played = list(episodes(Cycling(), envs, [99, 50, 150], frame_stack=4))
+    with DemoWriter(path, info_of(envs, frame_stack=4)) as writer:
+        for one in played:
+            writer.append(one)
+            if flushed_each:
+                writer.flush()
+    with DemoReader(path) as reader:
+        assert len(reader.table) == 3
+        for one, read in zip(played, reader, strict=True):
+            assert_same(one, read)
+    with h5py.File(path) as file:
+        assert file["obs"].shape == (100 + 51 + 51 + 3 * 4, 6, 5)  # T + k rows an episode
+        assert_array_equal(file["obs"][:6, 0, 0], [0, 0, 0, 0, 1, 2])  # the wrapper repeats the first frame
+
+
+def test_writer_is_readable_while_open(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "store.h5", INFO, expert_actions=True) as writer:
+        writer.append(trajectory(4, 0))
+        assert len(writer.reader()) == 1
+        writer.append(trajectory(3, 1, expert_actions=np.array([3, 2, 1])))
+        reader = writer.reader()
+        assert reader is writer.reader()
+        assert (len(reader), reader.num_steps, len(writer), writer.num_steps) == (2, 7, 2, 7)
+        assert_array_equal(reader[1].labels, [3, 2, 1])
+        assert_array_equal(reader[0].labels, trajectory(4, 0).actions)  # labelled by its own actions
+        with reader:
+            pass  # which leaves the writer open
+        with DemoReader(writer.path) as other:  # as another process would, while it is being written
+            assert len(other) == 2
+
+
+KILLED = """
+import os, signal, sys, time
+from test_writer import INFO, DemoWriter, trajectory
+writer = DemoWriter(sys.argv[1], INFO)
+for seed in range(10**6):
+    writer.append(trajectory(50, seed))
+    if writer._written["episodes"] > 100 and len(writer._pending) > 2:  # something is not flushed yet
+        print(len(writer) - len(writer._pending), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("killed") / "demos.h5"
+    run(KILLED, str(path))
+    return path.read_bytes()
+
+
+def test_a_killed_writer_loses_only_what_was_not_flushed(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    killed = run(KILLED, str(path))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kept = int(killed.stdout)
+    with DemoReader(path) as reader:
+        assert len(reader) == kept > 0
+        for seed, read in enumerate(reader):
+            assert_same(read, trajectory(50, seed))
+    assert validate(path) == []
+    with DemoWriter.resume(path) as writer:
+        writer.append(trajectory(50, kept))
+    with DemoReader(path) as reader:
+        assert len(reader) == kept + 1
+        assert_same(reader[-1], trajectory(50, kept))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("share", [0.001, 0.02, 0.3, 0.7, 0.99])
+def test_what_a_killed_writer_left_and_then_was_truncated(
+    killed: bytes, tmp_path: Path, share: float
+) -> None:
+    path = tmp_path / "demos.h5"
+    path.write_bytes(killed[: int(share * len(killed))])
+    with pytest.raises(InputError) as error:
+        DemoReader(path)
+    assert "not a whole HDF5 file" in one_line(error)
+
+
+def test_rows_without_an_episode_do_not_exist(tmp_path: Path) -> None:
+    """What a kill between the rows and the table leaves: rows that nothing lists, a table row not on disk."""
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(5, 0))
+    with h5py.File(path, "r+") as file:
+        for name in ("obs", "actions", "rewards"):
+            file[name].resize(file[name].shape[0] + 7, axis=0)
+        file["episodes"].resize(2, axis=0)  # reads as zeros
+    with DemoReader(path) as reader:
+        assert len(reader) == 1
+    with DemoWriter.resume(path) as writer:
+        writer.append(trajectory(3, 1))
+    with DemoReader(path) as reader:
+        assert_same(reader[1], trajectory(3, 1))
+
+
+def test_interrupted_flush_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(5, 0))
+        writer.flush()
+        writer._next_flush = np.inf
+        writer.append(trajectory(4, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(type(writer._columns["actions"]), "flush", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                writer.flush()
+    with DemoReader(path) as reader:
+        assert_same(reader[0], trajectory(5, 0))
+        assert_same(reader[1], trajectory(4, 1))
+    assert validate(path) == []
+
+
+def _interrupt(_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_resume_after_a_number_of_episodes(tmp_path: Path) -> None:
+    path = tmp_path / "store.h5"
+    with DemoWriter(path, INFO) as writer:
+        for seed in range(5):
+            writer.append(trajectory(3, seed))
+    with DemoWriter.resume(path, episodes=2) as writer:
+        assert len(writer) == 2
+        writer.append(trajectory(3, 9))
+    with DemoReader(path) as reader:
+        assert reader.table["seed"].tolist() == [0, 1, 9]
+    with pytest.raises(InputError, match="holds 3 episodes of the 4"):
+        DemoWriter.resume(path, episodes=4)
+
+
+FULL = """
+import resource, sys
+from test_writer import INFO, DemoWriter, InputError, trajectory
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
+try:
+    with DemoWriter(sys.argv[1], INFO) as writer:
+        for seed in range(1000):
+            writer.append(trajectory(1000, seed))
+            writer.flush()
+except InputError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    full = run(FULL, str(path))
+    assert full.returncode == 2, full.stderr
+    assert full.stderr == ""
+    (line,) = full.stdout.splitlines()
+    kept = len(DemoReader(path))
+    assert "can't be written: File too large" in line
+    assert line.endswith(f"episodes kept: {kept}")
+    assert kept > 50
+    assert validate(path) == []
+
+
+def test_no_room_at_all(tmp_path: Path) -> None:
+    script = FULL.replace("3_000_000", "1000")
+    full = run(script, str(tmp_path / "demos.h5"))
+    assert (full.returncode, full.stderr, len(full.stdout.splitlines())) == (2, "", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    path.write_bytes(b"precious")
+    with pytest.raises(InputError, match="exists already"):
+        DemoWriter(path, INFO)
+    assert path.read_bytes() == b"precious"
+    with pytest.raises(InputError, match="No such file"):
+        DemoWriter(tmp_path / "absent" / "demos.h5", INFO)
+
+
+def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "demos.h5", INFO):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"obs": np.zeros((6, 4), np.float32)}, "obs are float32"),
+        ({"obs": np.zeros((6, 3))}, "obs are float64"),
+        ({"actions": np.array([0, 1, 2, 3, 4])}, "actions leave the space"),
+        ({"actions": np.zeros((5, 1), np.int64)}, "actions are int64"),
+        ({"expert_actions": np.array([0, 1, 2, 3, 0])}, "has no expert_actions"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
+        writer.append(trajectory(5, 1))
+        with pytest.raises(InputError, match=message):
+            writer.append(trajectory(5, **changes))
+        assert len(writer.reader()) == 1
+
+
+def test_nan_is_refused() -> None:
+    with pytest.raises(InputError, match="NaN"):
+        trajectory(5, rewards=np.float32([0, 0, np.nan, 0, 0]))
+
+
+def test_describe(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    with DemoWriter(path, info_of(envs, expert="mine", expert_return=3.5)) as writer:
+        for one in episodes(Cycling(), envs, [0, 2]):  # 1 and 3 steps; returns 0 and 3.9
+            writer.append(one)
+    told = json.loads(json.dumps(describe(path)))
+    assert (told["episodes"], told["steps"], told["terminated"], told["truncated"]) == (2, 4, 2, 0)
+    assert told["lengths"] == {"mean": 2, "std": 1, "min": 1, "max": 3}
+    assert told["returns"]["max"] == pytest.approx(3.9)
+    assert (told["expert"], told["expert_return"], told["env_id"]) == ("mine", 3.5, "Counting-v0")
+    assert told["bytes"] == path.stat().st_size
+    assert told["action_space"] == {"type": "Discrete", "n": 5, "start": 0}

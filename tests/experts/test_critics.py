@@ -1,0 +1,102 @@
+"""The critics that experts bring: the same values as SB3's, on raw observations and environment actions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import sb3_contrib
+import stable_baselines3 as sb3
+import torch
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.experts.critics import CriticOracle
+
+CONTINUOUS = {"sac": sb3.SAC, "td3": sb3.TD3, "ddpg": sb3.DDPG, "tqc": sb3_contrib.TQC}
+
+
+@pytest.fixture
+def raw_obs() -> torch.Tensor:
+    return torch.as_tensor(np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32))
+
+
+def _saved(model: Any, path: Path, venv: VecNormalize | None = None) -> Path:
+    model.save(path)
+    if venv is not None:
+        venv.save(str(path.parent / "vecnormalize.pkl"))
+    return path
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
+    venv.reset()
+    model = CONTINUOUS[name]("MlpPolicy", venv, buffer_size=10, device="cpu", seed=0)
+    expert = load_expert(_saved(model, tmp_path / "Pendulum-v1.zip", venv))
+    assert isinstance(expert.oracle, CriticOracle)
+    actions = torch.linspace(-2, 2, 50).reshape(50, 1).requires_grad_()
+    values = expert.oracle.q(raw_obs, actions)
+    with torch.no_grad():
+        seen = torch.as_tensor(venv.normalize_obs(raw_obs.numpy()))
+        theirs = model.critic(
+            seen, actions / 2
+        )  # Pendulum's torque goes from -2 to 2, the critic's from -1 to 1
+    expected = theirs.mean((1, 2)) if name == "tqc" else torch.cat(theirs, 1).min(1).values
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=0)
+    each = theirs.mean(2).T if name == "tqc" else torch.cat(theirs, 1).T  # (critics, B)
+    torch.testing.assert_close(expert.oracle.heads(raw_obs, actions), each, atol=1e-5, rtol=0)
+    shifted = torch.stack([actions.detach() * (1 - 0.1 * head) for head in range(len(each))])  # each its own
+    apart = torch.stack([expert.oracle.heads(raw_obs, own)[head] for head, own in enumerate(shifted)])
+    torch.testing.assert_close(expert.oracle.heads(raw_obs, shifted), apart, atol=1e-5, rtol=0)
+    values.sum().backward()
+    assert actions.grad is not None
+    assert (actions.grad != 0).any()
+    assert not any(parameter.requires_grad for parameter in expert.oracle.parameters())
+    with pytest.raises(InputError, match="discrete"):
+        expert.oracle.q_all(raw_obs)
+
+
+@pytest.mark.parametrize("algorithm", [sb3.DQN, sb3_contrib.QRDQN])
+def test_discrete_critics(algorithm: type, tmp_path: Path) -> None:
+    model = algorithm("MlpPolicy", "CartPole-v1", buffer_size=10, device="cpu", seed=0)
+    expert = load_expert(_saved(model, tmp_path / "CartPole-v1.zip"))
+    obs = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        theirs = model.q_net(obs) if algorithm is sb3.DQN else model.quantile_net(obs).mean(1)
+    assert expert.oracle is not None
+    torch.testing.assert_close(expert.oracle.q_all(obs), theirs, atol=1e-5, rtol=0)
+    taken = torch.arange(20) % 2
+    torch.testing.assert_close(
+        expert.oracle.q(obs, taken), theirs[torch.arange(20), taken], atol=1e-5, rtol=0
+    )
+    assert expert.oracle.heads(obs, taken).shape == (1, 20)
+    torch.testing.assert_close(expert.oracle.heads(obs, taken)[0], expert.oracle.q(obs, taken))
+    # The greedy action is the expert's own.
+    assert (expert.act(obs.numpy()) == theirs.argmax(1).numpy()).all()
+
+
+def test_values_come_with_their_discount_and_their_reward_scale(tmp_path: Path) -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
+    venv.ret_rms.var = np.float64(24.0)
+    model = sb3.TD3("MlpPolicy", venv, buffer_size=10, gamma=0.9, device="cpu", seed=0)
+    expert = load_expert(_saved(model, tmp_path / "Pendulum-v1.zip", venv))
+    assert expert.oracle is not None
+    assert (expert.gamma, expert.oracle.gamma) == (0.9, 0.9)
+    assert expert.oracle.reward_scale == pytest.approx(24.0**0.5)
+
+
+def test_actor_critics_bring_state_values(tmp_path: Path, raw_obs: torch.Tensor) -> None:
+    model = sb3.PPO("MlpPolicy", "Pendulum-v1", device="cpu", seed=0)
+    expert = load_expert(_saved(model, tmp_path / "Pendulum-v1.zip"))
+    assert expert.oracle is None
+    with torch.no_grad():
+        theirs = model.policy.predict_values(raw_obs).squeeze(1)
+    torch.testing.assert_close(expert.value(raw_obs), theirs, atol=1e-5, rtol=0)
+    sac = sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10)
+    with pytest.raises(InputError, match="no state values"):
+        load_expert(_saved(sac, tmp_path / "Pendulum-v1.zip")).value(raw_obs)

@@ -1,0 +1,99 @@
+"""Networks from tensors: layouts that today's SB3 no longer writes, and those that can't be rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from imitate.errors import InputError
+from imitate.experts.acting import Actor
+from imitate.experts.layers import compiled
+from imitate.experts.networks import PolicySpec, build_networks
+
+BOX = spaces.Box(-1, 1, (3,), np.float32)
+SPEC = PolicySpec("PPO", BOX, spaces.Box(-2, 2, (2,), np.float32), "Tanh", squash_output=False)
+
+
+def _random(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+HEADS = {
+    "action_net.weight": (2, 4),
+    "action_net.bias": (2,),
+    "value_net.weight": (1, 5),
+    "value_net.bias": (1,),
+}
+SHARED = {  # net_arch=[6, dict(pi=[4], vf=[5])] of SB3 before 2.0
+    **HEADS,
+    "log_std": (2,),
+    "mlp_extractor.shared_net.0.weight": (6, 3),
+    "mlp_extractor.shared_net.0.bias": (6,),
+    "mlp_extractor.policy_net.0.weight": (4, 6),
+    "mlp_extractor.policy_net.0.bias": (4,),
+    "mlp_extractor.value_net.0.weight": (5, 6),
+    "mlp_extractor.value_net.0.bias": (5,),
+}
+
+
+def test_shared_layers_of_old_archives() -> None:
+    t = _random(SHARED)
+    networks = build_networks(SPEC, t, None)
+    obs = torch.randn(7, 3)
+    shared = torch.tanh(obs @ t["mlp_extractor.shared_net.0.weight"].T + t["mlp_extractor.shared_net.0.bias"])
+    policy = torch.tanh(
+        shared @ t["mlp_extractor.policy_net.0.weight"].T + t["mlp_extractor.policy_net.0.bias"]
+    )
+    value = torch.tanh(shared @ t["mlp_extractor.value_net.0.weight"].T + t["mlp_extractor.value_net.0.bias"])
+    actions = (policy @ t["action_net.weight"].T + t["action_net.bias"]).clamp(-2, 2)
+    assert_allclose(Actor(SPEC, networks).act(obs.numpy()), actions.numpy(), atol=1e-5)
+    assert networks.value is not None
+    torch.testing.assert_close(networks.value(obs), value @ t["value_net.weight"].T + t["value_net.bias"])
+
+
+def test_gsde_on_the_observation_itself() -> None:
+    """`sde_net_arch=[]` of SB3 1.x: the noise is observation @ weights, weights ~ N(0, exp(log_std))."""
+    t = _random(SHARED) | {"log_std": torch.full((3, 2), np.log(0.1))}
+    actor = Actor(SPEC, build_networks(SPEC, t, None))
+    obs = np.zeros((20_000, 3), np.float32)
+    obs[:, 0] = 0.3
+    spread = actor.sample(obs, np.random.default_rng(0)).std(0)
+    clipped = np.abs(actor.act(obs[:1])[0]) == 2
+    assert_allclose(spread[~clipped], np.sqrt(0.3**2 * 0.1**2 + 1e-6), rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        ({"lstm_actor.weight_ih_l0": (4, 3)}, "can't be rebuilt without its code"),
+        ({"features_extractor.mine.weight": (3, 3)}, "can't be rebuilt without its code"),
+        ({"mlp_extractor.policy_net.1.weight": (4,)}, "no plain MLP"),
+        ({"mlp_extractor.shared_net.0.weight": (6, 9)}, "don't fit"),
+        ({"action_net.weight": (3, 4), "action_net.bias": (3,)}, "too many or too few"),
+        ({"value_net.weight": (1, 5, 1)}, "not a linear layer"),
+    ],
+)
+def test_what_does_not_fit_is_refused(shapes: dict[str, tuple[int, ...]], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        build_networks(SPEC, _random({**SHARED, **shapes}), None)
+
+
+def test_a_missing_tensor_is_named() -> None:
+    tensors = _random(SHARED)
+    del tensors["action_net.weight"]
+    with pytest.raises(InputError, match=r"lacks the tensor 'action_net\.weight'"):
+        build_networks(SPEC, tensors, None)
+
+
+def test_few_rows_in_numpy_and_many_in_torch_agree() -> None:
+    forward = compiled(build_networks(SPEC, _random(SHARED), None).trunk)
+    obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    parts = np.concatenate([forward(part) for part in np.split(obs, 100)])
+    assert_allclose(parts, forward(obs), atol=1e-6)

@@ -1,0 +1,287 @@
+"""Where experts come from: the zoo's folders, a hub on 127.0.0.1, zips, our own folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import stable_baselines3 as sb3
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from imitate.errors import InputError
+from imitate.experts import known_experts, load_expert, save_expert
+from imitate.experts.expert import Expert
+from imitate.experts.measure import Measured, verdict
+
+CARTPOLE = "CartPole-v1"
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return sb3.A2C("MlpPolicy", CARTPOLE, seed=0, device="cpu")
+
+
+def _zoo_entry(folder: Path, model: Any, run: str, env_id: str, config: str = "") -> Path:
+    """`folder`/`run`/ENV.zip with the YAML files that the zoo keeps below it."""
+    path = folder / run / f"{env_id}.zip"
+    (folder / run / env_id).mkdir(parents=True)
+    model.save(path)
+    tag = "!!python/object/apply:collections.OrderedDict\n"
+    arguments = f"{tag}- - - env\n    - {env_id}\n  - - env_kwargs\n    - null\n"
+    (folder / run / env_id / "args.yml").write_text(arguments)
+    (folder / run / env_id / "config.yml").write_text(f"{tag}- - - n_envs\n    - 8\n{config}")
+    return path
+
+
+def test_zoo_takes_the_highest_run_and_reads_its_folder_at_call_time(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("CartPole-v1_2", "CartPole-v1_10", "CartPole-v1_9"):
+        _zoo_entry(tmp_path / "a2c", model, run, CARTPOLE)
+    expected = hashlib.sha256((tmp_path / "a2c/CartPole-v1_10/CartPole-v1.zip").read_bytes()).hexdigest()
+    (tmp_path / "a2c/CartPole-v1_9/CartPole-v1.zip").write_bytes(b"damaged")
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
+    expert = load_expert("zoo:a2c/CartPole-v1")
+    assert (expert.env_id, expert.algorithm, expert.sha256) == (CARTPOLE, "A2C", expected)
+    assert expert.published_return == 500.0
+    assert "zoo:a2c/CartPole-v1" in known_experts()
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path / "elsewhere"))
+    with pytest.raises(InputError, match="IMITATE_ZOO_DIR"):
+        load_expert("zoo:a2c/CartPole-v1")
+
+
+def test_an_old_id_resolves_with_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lander = sb3.A2C("MlpPolicy", "LunarLander-v3", device="cpu")
+    _zoo_entry(tmp_path / "a2c", lander, "LunarLander-v2_1", "LunarLander-v2")
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
+    for name in ("LunarLander-v2", "LunarLander-v3"):
+        caplog.clear()
+        expert = load_expert(f"zoo:a2c/{name}")
+        assert expert.env_id == "LunarLander-v3"
+        assert expert.published_return == 155.751
+        assert "LunarLander-v2 is not in gymnasium" in caplog.text
+
+
+def test_unknown_experts_name_the_nearest(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _zoo_entry(tmp_path / "a2c", model, "CartPole-v1_1", CARTPOLE)
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
+    with pytest.raises(InputError, match="did you mean 'a2c/CartPole-v1'"):
+        load_expert("zoo:a2c/CartPoel-v1")
+    with pytest.raises(InputError, match="did you mean 'zoo:a2c/CartPole-v1'"):
+        load_expert("zoo-a2c/CartPole-v1")
+    with pytest.raises(InputError, match="no file"):
+        load_expert(tmp_path / "absent-v1.zip")
+    with pytest.raises(InputError, match="no expert's folder"):
+        load_expert(tmp_path)
+
+
+def test_a_zip_of_another_environment_is_refused(model: Any, tmp_path: Path) -> None:
+    model.save(tmp_path / "Acrobot-v1.zip")
+    with pytest.raises(InputError, match="not for Acrobot-v1"):
+        load_expert(tmp_path / "Acrobot-v1.zip")
+    model.save(tmp_path / "best_model.zip")
+    with pytest.raises(InputError, match="doesn't say which environment"):
+        load_expert(tmp_path / "best_model.zip")
+    assert load_expert(tmp_path / "best_model.zip", env_id=CARTPOLE).env_id == CARTPOLE
+
+
+def test_an_environment_that_is_not_here_still_opens(
+    model: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _zoo_entry(tmp_path, model, "NoSuchBulletEnv-v0_1", "NoSuchBulletEnv-v0")
+    expert = load_expert(path)
+    assert not expert.runnable
+    assert "can't be run here" in caplog.text
+    assert expert.act(np.zeros((3, 4), np.float32)).shape == (3,)
+    with pytest.raises(InputError, match="can't be run here"):
+        expert.measure()
+
+
+class _OneMore(gym.ObservationWrapper[Any, Any, Any]):
+    """The zoo's TimeFeatureWrapper, as far as spaces go: a last column with the time left."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.observation_space = gym.spaces.Box(-10, 10, (4,), np.float32)
+
+    def observation(self, observation: Any) -> Any:
+        return np.append(observation, np.float32(0))
+
+
+def test_the_time_feature_is_held_at_zero(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wrapped = sb3.TD3("MlpPolicy", _OneMore(gym.make("Pendulum-v1")), buffer_size=10, device="cpu", seed=0)
+    wrapper = "  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper\n"
+    expert = load_expert(_zoo_entry(tmp_path, wrapped, "Pendulum-v1_1", "Pendulum-v1", wrapper))
+    assert "held at 0" in caplog.text
+    assert expert.observation_space == gym.make("Pendulum-v1").observation_space
+    obs = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    theirs, _ = wrapped.predict(np.c_[obs, np.zeros(100, np.float32)], deterministic=True)
+    np.testing.assert_allclose(expert.act(obs), theirs, atol=1e-5)
+
+
+def test_missing_statistics_are_announced(
+    model: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = "  - - normalize\n    - '{''norm_obs'': True, ''norm_reward'': False}'\n"
+    load_expert(_zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE, config))
+    assert "no vecnormalize.pkl" in caplog.text
+
+
+def test_our_own_folder_round_trips(tmp_path: Path) -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1", g=9.0)]))
+    venv.reset()
+    trained = sb3.SAC("MlpPolicy", venv, buffer_size=10, device="cpu", seed=0)
+    meta = {
+        "env_id": "Pendulum-v1",
+        "env_kwargs": {"g": 9.0},
+        "measured": {"mean": -150.0, "std": 80.0, "episodes": 50},
+        "seed": 0,
+        "command": "imitate expert train",
+    }
+    save_expert(tmp_path / "expert", trained, venv, meta)
+    assert sorted(path.name for path in (tmp_path / "expert").iterdir()) == [
+        "expert.json",
+        "policy.safetensors",
+    ]
+    expert = load_expert(tmp_path / "expert")
+    assert (expert.env_id, expert.env_kwargs, expert.published_return) == ("Pendulum-v1", {"g": 9.0}, -150.0)
+    assert expert.training["command"] == "imitate expert train"
+    assert expert.normalisation is not None
+    assert expert.normalisation.mean is not None
+    assert (expert.normalisation.mean == venv.obs_rms.mean).all()
+    assert expert.oracle is not None
+
+    weights = tmp_path / "expert" / "policy.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-4] + b"1234")
+    with pytest.raises(InputError, match="not the one that its expert"):
+        load_expert(tmp_path / "expert")
+    weights.write_bytes(content[:500])
+    with pytest.raises(InputError, match="damaged"):
+        load_expert(tmp_path / "expert")
+
+
+def test_measuring_is_remembered_and_judged(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = _zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
+    caplog.set_level(logging.INFO)
+    measured = load_expert(path).measure(episodes=4, seed=1)
+    assert "no better than random" in caplog.text  # never trained
+    assert measured.episodes == 4
+    assert 8 <= measured.random_mean <= 60
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("played again")
+
+    monkeypatch.setattr("imitate.experts.measure._play", refuse)
+    assert load_expert(path).measure(episodes=4, seed=1) == measured
+    with pytest.raises(AssertionError, match="played again"):
+        load_expert(path).measure(episodes=4, seed=2)
+
+
+def test_verdicts() -> None:
+    # The standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3; 287.9 - 230 = 57.9 is more.
+    assert "far below" in str(verdict(Measured(230, 122, 20, -105), 287.9))
+    assert verdict(Measured(230, 400, 20, -1000), 287.9) is None
+    assert verdict(Measured(250, 122, 20, -105), 287.9) is None
+    assert verdict(Measured(475, 1, 20, 20), 500) is None  # within a tenth of the way from random
+    assert verdict(Measured(400, 100, 20, 20), None) is None
+    assert "no better than random" in str(verdict(Measured(25, 20, 20, 20), None))
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """As much of huggingface.co as `hub:` asks for."""
+
+    files: dict[str, bytes]
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/api/models/org/a2c-CartPole-v1"):
+            known = self.path.endswith(("/a2c-CartPole-v1", f"/revision/{SHA}"))
+            siblings = [{"rfilename": name} for name in self.files]
+            body = {"id": "org/a2c-CartPole-v1", "sha": SHA, "siblings": siblings, "tags": []}
+            self._answer(json.dumps(body).encode() if known else None)
+        else:
+            self._answer(self.files.get(self.path.removeprefix(f"/org/a2c-CartPole-v1/resolve/{SHA}/")))
+
+    def _answer(self, content: bytes | None) -> None:
+        self.send_response(404 if content is None else 200)
+        if content is None:
+            self.send_header(
+                "X-Error-Code", "RevisionNotFound" if "revision" in self.path else "RepoNotFound"
+            )
+        body = content or b""
+        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+        self.send_header("X-Repo-Commit", SHA)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    model.save(tmp_path / "agent.zip")
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
+    venv.reset()
+    venv.obs_rms.mean[:] = 3.0
+    venv.save(str(tmp_path / "vec_normalize.pkl"))
+    _Hub.files = {
+        "a2c-CartPole-v1.zip": (tmp_path / "agent.zip").read_bytes(),
+        "a2c-CartPole-v1/policy.pth": b"the unzipped copy that the hub keeps, never fetched",
+        "train_eval_metrics.zip": b"",
+        "vec_normalize.pkl": (tmp_path / "vec_normalize.pkl").read_bytes(),
+        "args.yml": b"!!python/object/apply:collections.OrderedDict\n- - - env\n    - CartPole-v1\n",
+        "results.json": b'{"mean_reward": 499.5, "std_reward": 1.5, "n_eval_episodes": 10}',
+    }
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    yield _Hub.files
+    server.shutdown()
+    server.server_close()
+
+
+def test_hub_experts_are_pinned_and_normalised(hub: dict[str, bytes]) -> None:
+    spec = "hub:org/a2c-CartPole-v1"
+    for expert in (load_expert(spec), load_expert(f"{spec}@{SHA}")):
+        assert isinstance(expert, Expert)
+        assert (expert.env_id, expert.algorithm, expert.revision) == (CARTPOLE, "A2C", SHA)
+        assert expert.sha256 == hashlib.sha256(hub["a2c-CartPole-v1.zip"]).hexdigest()
+        assert (expert.published_return, expert.published_std) == (499.5, 1.5)
+        assert expert.normalisation is not None
+        assert expert.normalisation.mean is not None
+        assert (expert.normalisation.mean == 3.0).all()
+
+
+@pytest.mark.parametrize("name", ["org/a2c-CartPole-v1@nosuch", "org/nothing", "not a name", "org/two"])
+def test_what_the_hub_lacks_is_refused_in_one_line(name: str, hub: dict[str, bytes]) -> None:
+    if name == "org/two":
+        del hub["a2c-CartPole-v1.zip"]
+        hub.update({"first.zip": b"", "second.zip": b""})
+        name = "org/a2c-CartPole-v1"
+    with pytest.raises(InputError, match="hub:") as refusal:
+        load_expert(f"hub:{name}")
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,58 @@
+"""Our Adam goes where torch's does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from imitate.nn.adam import Adam
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def loss_of(model: nn.Module, generator: torch.Generator) -> torch.Tensor:
+    return model(torch.randn(7, 3, generator=generator)).square().sum()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("weight_decay", "max_grad_norm"), [(0.0, float("inf")), (0.1, float("inf")), (0.0, 0.5)]
+)
+def test_the_steps_are_those_of_torch(weight_decay: float, max_grad_norm: float) -> None:
+    ours, reference = network(), network()
+    adam = Adam(ours.parameters(), 0.01, eps=1e-5, weight_decay=weight_decay, max_grad_norm=max_grad_norm)
+    adamw = torch.optim.AdamW(reference.parameters(), lr=0.01, eps=1e-5, weight_decay=weight_decay)
+    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+    for _ in range(50):
+        adam.step(loss_of(ours, generators[0]))
+        adamw.zero_grad()
+        loss_of(reference, generators[1]).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(reference.parameters(), max_grad_norm)
+        adamw.step()
+    for a, b in zip(ours.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_the_state_goes_on_where_it_was_left() -> None:
+    first, second = network(), network()
+    a, b = Adam(first.parameters(), 0.01), Adam(second.parameters(), 0.01)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        a.step(loss_of(first, generator))
+    second.load_state_dict(first.state_dict())
+    b.load_state_dict(a.state_dict())
+    state = generator.get_state()
+    a.step(loss_of(first, generator))
+    b.step(loss_of(second, generator.set_state(state)))
+    for left, right in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_parameters_that_the_loss_does_not_depend_on_stay() -> None:
+    model, other = network(), nn.Parameter(torch.ones(2))
+    adam = Adam([*model.parameters(), other], 0.01)
+    adam.step(loss_of(model, torch.Generator().manual_seed(1)))
+    assert other.tolist() == [1, 1]

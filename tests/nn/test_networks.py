@@ -1,0 +1,136 @@
+"""Policy heads against torch.distributions, statistics against NumPy, and what is stored against what is read."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributions import Independent, Normal, TransformedDistribution
+from torch.distributions import transforms as T
+
+from imitate.errors import InputError
+from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.networks import MLP, seeded
+from imitate.nn.normalize import ReturnScaler, RunningMoments
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy, save_policy
+
+BOX = spaces.Box(np.float32([-2, 0]), np.float32([2, 10]))
+OBS = spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+
+def test_log_probability_of_a_squashed_action_has_the_tanh_correction() -> None:
+    mean, log_std = torch.tensor([[0.3, -1.0]]), torch.tensor([-0.5, 0.2])
+    base = Independent(Normal(mean, log_std.exp()), 1)
+    reference = TransformedDistribution(base, [T.TanhTransform(cache_size=1)])
+    raw = torch.tensor([[0.7, -2.0]])
+    expected = base.log_prob(raw) - T.TanhTransform().log_abs_det_jacobian(raw, raw.tanh()).sum(-1)
+    torch.testing.assert_close(Gaussian(mean, log_std, True).log_prob(raw), expected)
+    torch.testing.assert_close(reference.log_prob(raw.tanh()), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_gaussian_and_categorical_agree_with_torch() -> None:
+    mean, log_std, raw = torch.randn(5, 2), torch.randn(2), torch.randn(5, 2)
+    ours, reference = Gaussian(mean, log_std, False), Independent(Normal(mean, log_std.exp()), 1)
+    torch.testing.assert_close(ours.log_prob(raw), reference.log_prob(raw))
+    torch.testing.assert_close(ours.entropy(), reference.entropy())
+    logits, actions = torch.randn(5, 4), torch.tensor([0, 1, 2, 3, 0])
+    reference_categorical = torch.distributions.Categorical(logits=logits)
+    torch.testing.assert_close(Categorical(logits).log_prob(actions), reference_categorical.log_prob(actions))
+    torch.testing.assert_close(Categorical(logits).entropy(), reference_categorical.entropy())
+
+
+def test_categorical_samples_have_the_softmax_frequencies() -> None:
+    logits = torch.tensor([0.5, 0.25, 0.25]).log().expand(20_000, 3)
+    draws = Categorical(logits).sample(torch.Generator().manual_seed(0))
+    frequencies = torch.bincount(draws, minlength=3) / len(draws)
+    torch.testing.assert_close(frequencies, torch.tensor([0.5, 0.25, 0.25]), atol=0.015, rtol=0)
+
+
+@pytest.mark.parametrize("head", ["squashed", "clipped"])
+def test_actions_are_within_bounds_and_units_convert_back(head: str) -> None:
+    policy = ActorPolicy(OBS, BOX, head=head)  # type: ignore[arg-type]
+    raw = torch.randn(100, 2) * 5
+    actions = policy.to_env(raw)
+    assert all(BOX.contains(action) for action in actions.detach().numpy())
+    expected = raw.tanh() if head == "squashed" else raw.clamp(-1, 1)
+    torch.testing.assert_close(policy.to_unit(actions), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_actions_of_a_discrete_space_that_starts_elsewhere() -> None:
+    policy = ActorPolicy(OBS, spaces.Discrete(3, start=-1))
+    assert set(policy.act(np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32))) <= {-1, 0, 1}
+
+
+def test_a_policy_comes_back_from_its_folder_as_it_was(tmp_path: Path) -> None:
+    policy = ActorPolicy(OBS, BOX, hidden=(7, 5), activation="relu", head="squashed", normalize_obs=True)
+    policy.encoder.observe(torch.randn(50, 3) * 3 + 1)
+    save_policy(tmp_path / "policy", policy)
+    again = load_policy(tmp_path)
+    obs = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    np.testing.assert_array_equal(policy.act(obs, deterministic=True), again.act(obs, deterministic=True))
+    (tmp_path / "policy" / "policy.safetensors").write_bytes(b"not a policy")
+    with pytest.raises(InputError, match=r"policy\.safetensors"):
+        load_policy(tmp_path)
+    with pytest.raises(InputError, match="has no policy"):
+        load_policy(tmp_path / "elsewhere")
+
+
+def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with seeded(5):
+        first = ActorPolicy(OBS, BOX).output.weight
+    with seeded(5):
+        second = ActorPolicy(OBS, BOX).output.weight
+    assert torch.equal(first, second)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(0, 2**31))
+def test_running_moments_are_those_of_everything_seen(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    batches = [rng.normal(3, 2, (size, 2)) for size in sizes]
+    moments = RunningMoments((2,))
+    for batch in batches:
+        moments.update(torch.from_numpy(batch))
+    together = np.concatenate(batches)
+    np.testing.assert_allclose(moments.mean, together.mean(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(moments.var, together.var(0), rtol=1e-4, atol=1e-4)
+
+
+def test_rewards_are_divided_by_the_deviation_of_the_discounted_return() -> None:
+    scaler = ReturnScaler(1, gamma=0.5)
+    scaled = scaler(np.float32([[1], [1], [1]]), np.array([[False], [True], [False]]))
+    # discounted sums 1, 1.5, then 1 again after the end: variance of (1, 1.5, 1)
+    np.testing.assert_allclose(scaled, 1 / np.std([1, 1.5, 1]), rtol=1e-5)
+
+
+def test_state_survives_the_disk(tmp_path: Path) -> None:
+    state = {"a": [torch.arange(3), {1: 2.5, "x": None}], "t": torch.tensor(True), "empty": {}}
+    save_state(tmp_path / "s", state)
+    again = load_state(tmp_path / "s")
+    assert torch.equal(again["a"][0], torch.arange(3))
+    assert again["a"][1] == {1: 2.5, "x": None}
+    assert again["empty"] == {}
+    (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:20])
+    with pytest.raises(InputError, match="not a state"):
+        load_state(tmp_path / "s")
+
+
+def test_an_mlp_is_its_layers_in_turn_and_its_copy_has_weights_of_its_own() -> None:
+    net, x = MLP([4, 8, 3], "tanh"), torch.randn(5, 4)
+    copied = copy.deepcopy(net)
+    by_layers = torch.nn.Sequential(*net)(x)
+    assert torch.equal(net(x), by_layers)
+    assert torch.equal(copied(x), by_layers)
+    torch.nn.init.zeros_(copied[0].weight)
+    assert torch.equal(net(x), by_layers)
+    assert not torch.equal(copied(x), by_layers)

@@ -1,0 +1,85 @@
+"""A2C solves what it must, the same way every time."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.distributions import Categorical
+from imitate.nn.state import load_state, save_state
+from imitate.rl.a2c import A2C, A2CConfig, a2c_loss
+
+
+def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> A2C:
+    config = A2CConfig(**{"learning_rate": 3e-3} | options)  # type: ignore[arg-type]
+    return A2C(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 8), seed=seed)
+
+
+def weights(a2c: A2C) -> torch.Tensor:
+    networks = [*a2c.policy.parameters(), *a2c.value_net.parameters()]
+    return torch.cat([parameter.detach().flatten() for parameter in networks])
+
+
+def test_the_loss_by_hand() -> None:
+    # Both actions have probability 1/2; values 1 and 2, advantages 3 and -1: targets 4 and 1.
+    loss, parts = a2c_loss(
+        Categorical(torch.zeros(2, 2)),
+        torch.tensor([1.0, 2.0]),
+        torch.tensor([0, 1]),
+        torch.tensor([3.0, -1.0]),
+        A2CConfig(ent_coef=0.1, vf_coef=0.5),
+    )
+    log_two = math.log(2)
+    assert float(parts["policy_loss"]) == pytest.approx(log_two * (3 - 1) / 2)
+    assert float(parts["value_loss"]) == pytest.approx((3**2 + 1**2) / 2)
+    assert float(loss) == pytest.approx(log_two + 0.5 * 5 - 0.1 * log_two)
+
+
+def test_identity_discrete() -> None:
+    a2c = learner(total_steps=10_000)
+    while a2c.env_steps < 10_000:
+        metrics = a2c.step()
+    assert evaluate(a2c.policy, "Identity-v0", episodes=20).mean == 10
+    assert metrics["learning_rate"] == 0  # the schedule has arrived
+
+
+@pytest.mark.parametrize("options", [{}, {"head": "squashed"}, {"normalize_rewards": True}])
+def test_identity_continuous(options: dict[str, object]) -> None:
+    a2c = learner("ContinuousIdentity-v0", total_steps=30_000, gae_lambda=0.9, log_std_init=-0.5, **options)
+    while a2c.env_steps < 30_000:
+        a2c.step()
+    assert evaluate(a2c.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
+
+
+def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
+    runs = [learner("CartPole-v1", seed) for seed in (0, 0, 1)]
+    for run in runs:
+        run.step()
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path) -> None:
+    first = learner("CartPole-v1", normalize_obs=True, normalize_rewards=True)
+    first.step()
+    save_state(tmp_path / "state", first.state_dict())
+    second = learner("CartPole-v1", normalize_obs=True, normalize_rewards=True)
+    for run in (first, second):  # a checkpoint is a reset point for the run that goes on, too
+        run.load_state_dict(load_state(tmp_path / "state"))
+        run.step()
+    assert torch.equal(weights(first), weights(second))
+    assert first.env_steps == second.env_steps == 2 * 16 * 8 * 8
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="num_steps must be at least 1, got 0"):
+        A2CConfig(num_steps=0)
+    with pytest.raises(InputError, match="gamma and gae_lambda must be in"):
+        A2CConfig(gamma=1.5)

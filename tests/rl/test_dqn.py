@@ -1,0 +1,223 @@
+"""DQN solves what it must, the same way every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from imitate.datasets.evaluation import evaluate
+from imitate.envs import make_vec
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy, save_policy
+from imitate.rl.dqn import DQN, DQNConfig, QNet, dqn_targets
+
+ALL = {"dueling": True, "n_step": 2, "prioritized": True}
+
+
+class Shades(gym.Env[Any, Any]):
+    """Ten steps of grey frames, dark or bright; the reward is 1 for saying which. Cut by its time limit."""
+
+    observation_space = spaces.Box(0, 255, (36, 36), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def _frame(self) -> Any:
+        self._bright = int(self.np_random.integers(2))
+        return np.full((36, 36), 50 + 150 * self._bright, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._frame(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(action == self._bright)
+        self._steps += 1
+        return self._frame(), reward, False, self._steps == 10, {}
+
+
+gym.register("Shades-v0", entry_point=lambda: gym.wrappers.FrameStackObservation(Shades(), 2))
+
+
+def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> DQN:
+    config = DQNConfig(**{"rounds_per_iteration": 50, "learning_starts": 200, "hidden": (32,)} | options)  # type: ignore[arg-type]
+    return DQN(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 8), seed=seed)
+
+
+def weights(dqn: DQN) -> torch.Tensor:
+    networks = [*dqn.q_net.parameters(), *dqn.target_net.parameters()]
+    return torch.cat([parameter.detach().flatten() for parameter in networks])
+
+
+@pytest.mark.parametrize(("double", "wanted"), [(False, [1 + 0.9 * 7, 2]), (True, [1 + 0.9 * 3, 2])])
+def test_targets_by_hand(double: bool, wanted: list[float]) -> None:
+    def q_net(_obs: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([[5.0, 4.0], [0.0, 1.0]])
+
+    def target_net(_obs: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([[3.0, 7.0], [8.0, 9.0]])
+
+    batch = {
+        "next_obs": torch.zeros(2, 1),
+        "returns": torch.tensor([1.0, 2.0]),
+        "discounts": torch.tensor([0.9, 0.0]),  # the second one was terminated
+    }
+    targets = dqn_targets(q_net, target_net, batch, double=double)  # type: ignore[arg-type]
+    torch.testing.assert_close(targets, torch.tensor(wanted))
+
+
+def test_dueling_streams_fold_into_the_policy(tmp_path: Path) -> None:
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    q_net = QNet(ActorPolicy(space, spaces.Discrete(4), hidden=(8, 7)), dueling=True)
+    obs = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    q_net.fold()
+    save_policy(tmp_path, q_net.policy)
+    torch.testing.assert_close(load_policy(tmp_path)(obs).logits, q_net(obs))
+    # Q = V + A - mean A: the mean over actions is V, of the first 7 // 2 features
+    value = q_net.value(q_net.policy.encoder(obs)[:, :3])
+    torch.testing.assert_close(q_net(obs).mean(-1, keepdim=True), value)
+
+
+@pytest.mark.parametrize("options", [{}, {"double": False, "tau": 0.01, "target_every": 1}, ALL])
+def test_identity(options: dict[str, object]) -> None:
+    dqn = learner(**{"total_steps": 6_000, "gamma": 0.9, "target_every": 50} | options)  # type: ignore[arg-type]
+    while dqn.env_steps < 6_000:
+        dqn.step()
+    assert evaluate(dqn.policy, "Identity-v0", episodes=20).mean == 10
+
+
+@pytest.mark.parametrize("options", [{}, {"bfloat16": True}])
+def test_pixels(options: dict[str, object]) -> None:
+    options |= {"total_steps": 1_600, "replay_size": 800, "gamma": 0.5, "target_every": 20, "batch_size": 32}
+    dqn = learner("Shades-v0", **options)  # type: ignore[arg-type]
+    assert dqn.replay.frames.shape == (800, 36, 36)
+    while dqn.env_steps < 1_600:
+        dqn.step()
+    assert evaluate(dqn.policy, "Shades-v0", episodes=10).mean == 10
+
+
+def test_bfloat16_changes_values_by_its_rounding_alone() -> None:
+    exact, rounded = learner("Shades-v0"), learner("Shades-v0", bfloat16=True)
+    obs = torch.randint(256, (64, 2, 36, 36), dtype=torch.uint8)
+    values, wanted = rounded.q_net(obs), exact.q_net(obs)
+    assert values.dtype == torch.float32
+    assert 0 < (values - wanted).abs().max() < 0.02 * wanted.abs().max()
+    values.sum().backward()
+    assert {parameter.grad.dtype for parameter in rounded.q_net.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("huber", "wanted"), [(1.0, (0.5 * 0.5**2 + (9 - 0.5)) / 2), (100.0, 0.005 * 40.625)]
+)
+def test_errors_up_to_huber_count_squared(huber: float, wanted: float) -> None:
+    """Errors of 0.5 and 9: their squares are 0.25 and 81, 40.625 on average."""
+    dqn = learner("CartPole-v1", huber=huber)
+    obs = torch.zeros(2, 4)
+    values = dqn.q_net(obs)[:, 0].detach()
+    batch = {
+        "obs": obs,
+        "actions": torch.zeros(2, dtype=torch.long),
+        "returns": values + torch.tensor([0.5, 9.0]),
+        "discounts": torch.zeros(2),
+        "next_obs": obs,
+    }
+    loss, _ = dqn._update(None, batch)
+    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_epsilon_goes_down_linearly() -> None:
+    dqn = learner(total_steps=1_000, exploration_fraction=0.5, epsilon_final=0.1)
+    seen = []
+    for dqn.sampler.env_steps in (0, 250, 500, 900):
+        seen.append(round(dqn.epsilon, 6))
+    assert seen == [1.0, 0.55, 0.1, 0.1]
+
+
+def test_the_target_network_follows() -> None:
+    dqn = learner(target_every=2, tau=0.25, num_updates=1, rounds_per_iteration=26)
+    before = dqn.target_net.policy.output.bias.clone()
+    dqn.step()  # 26 rounds of 8 steps: the 25th and 26th learn
+    assert dqn.updates == 2
+    wanted = before.lerp(dqn.q_net.policy.output.bias, 0.25)
+    torch.testing.assert_close(dqn.target_net.policy.output.bias, wanted)
+
+
+@pytest.mark.parametrize("options", [{}, ALL])
+def test_same_seed_same_bytes_and_another_seed_other_ones(options: dict[str, object]) -> None:
+    runs = [learner("CartPole-v1", seed, **options) for seed in (0, 0, 1)]
+    for run in runs:
+        run.step()
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [("CartPole-v1", {}), ("CartPole-v1", ALL), ("Shades-v0", {"learning_starts": 350})],
+)
+def test_a_state_that_was_saved_goes_on_in_the_same_bytes(
+    tmp_path: Path, env_id: str, options: dict[str, object]
+) -> None:
+    first = learner(env_id, replay_size=1_000, **options)
+    first.step()
+    save_state(tmp_path / "state", first.state_dict())
+    state = load_state(tmp_path / "state")
+    assert bool(state["replay"]) == (env_id == "CartPole-v1")
+    second = learner(env_id, replay_size=1_000, **options)
+    for run in (first, second):  # a checkpoint is a reset point for the run that goes on, too
+        run.load_state_dict(state)
+        run.step()
+    assert torch.equal(weights(first), weights(second))
+    assert first.env_steps == second.env_steps == 800
+    # A replay of pixels is collected anew: of both iterations the rounds with fewer than 350 steps do not learn.
+    assert second.updates == 2 * (2 * (50 - 43) if env_id == "Shades-v0" else 2 * 50 - 24)
+
+
+def test_atari_learns_from_lives_and_goes_on_with_an_empty_replay() -> None:
+    def game() -> DQN:
+        envs = make_vec("ALE/Breakout-v5", 2, episodic_life=True, clip_rewards=True)
+        config = DQNConfig(
+            rounds_per_iteration=60, num_updates=1, batch_size=4, replay_size=1_000, learning_starts=110
+        )
+        return DQN(config, envs=envs, seed=0)
+
+    first, second = game(), game()
+    first.step()
+    assert first.updates == 60 - 54
+    replay = first.replay
+    assert replay.frames.shape == (1_000, 84, 84)
+    # 60 steps of 2 games are some lives: each brought the three older frames of its first stack along.
+    lives = int(replay.terminated.sum())
+    assert lives > 0
+    assert replay.written.sum() == 2 * 4 + 120 + 4 * lives
+    state = first.state_dict()
+    assert state["replay"] == {}
+    for run in (second, first):
+        run.load_state_dict(state)
+        assert len(run.replay) == 0
+        run.step()
+    assert torch.equal(weights(first), weights(second))
+    for run in (first, second):
+        run.sampler.envs.close()
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    with pytest.raises(InputError, match=r"dqn wants discrete actions, got Box.*use ppo"):
+        learner("ContinuousIdentity-v0")
+    with pytest.raises(
+        InputError, match="learning_starts must be at most half of replay_size, got 600 of 1000"
+    ):
+        DQNConfig(learning_starts=600, replay_size=1_000)
+    with pytest.raises(InputError, match="bfloat16 is for pixels, got Discrete"):
+        learner(bfloat16=True)
+    with pytest.raises(InputError, match="tau must be in"):
+        DQNConfig(tau=2)

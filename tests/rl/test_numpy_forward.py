@@ -1,0 +1,87 @@
+"""Short cuts give what the long way gives: networks without modules, a body that two networks share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.nn.adam import Adam
+from imitate.nn.networks import ValueNet, numpy_forward, torch_forward
+from imitate.nn.policy import ActorPolicy
+from imitate.rl.a2c import A2C, A2CConfig
+from imitate.rl.actor import evaluate_actor_critic, make_actor_critic
+from imitate.rl.ppo import PPO, PPOConfig
+
+PIXELS = "imitate/PixelCartPole-v0"
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+def test_networks_without_modules_follow_the_parameters(activation: type[nn.Module]) -> None:
+    layers = nn.Sequential(nn.Linear(3, 5), activation(), nn.Linear(5, 4), activation(), nn.Linear(4, 2))
+    adam = Adam(layers.parameters(), 0.1)
+    quick, in_numpy = torch_forward(layers), numpy_forward(layers)
+    assert quick is not None
+    assert in_numpy is not None
+    obs = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
+    before = quick(obs).detach()
+    for _ in range(2):
+        wanted = layers(obs)
+        torch.testing.assert_close(quick(obs), wanted, atol=0, rtol=0)
+        np.testing.assert_allclose(in_numpy(obs.numpy()), wanted.detach().numpy(), atol=1e-6)
+        adam.step(quick(obs).square().sum())
+    assert not torch.equal(before, quick(obs))
+
+
+def test_other_networks_are_left_to_torch() -> None:
+    assert torch_forward(nn.Sequential(nn.Conv2d(1, 1, 1))) is None
+    assert numpy_forward(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())) is None
+
+
+@pytest.mark.parametrize("env_id", [PIXELS, "CartPole-v1"])
+def test_a_body_that_is_shared_is_evaluated_once(env_id: str) -> None:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 2)
+    policy, value_net = make_actor_critic(
+        PPOConfig(), envs, seed=0, device=torch.device("cpu"), share_pixels=True
+    )
+    assert (value_net.encoder is policy.encoder) == (env_id == PIXELS)
+    calls: list[None] = []
+    policy.encoder.register_forward_hook(lambda *_: calls.append(None))
+    obs = policy.encoder.prepare(torch.from_numpy(envs.reset([0, 1])))
+    distribution, values = evaluate_actor_critic(policy, value_net, obs)
+    assert len(calls) == 1
+    torch.testing.assert_close(distribution.mode(), policy(obs).mode())
+    torch.testing.assert_close(values, value_net(obs))
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C])
+def test_ppo_and_a2c_learn_from_pixels_and_go_on_in_the_same_bytes(algorithm: type[PPO] | type[A2C]) -> None:
+    def learner() -> PPO | A2C:
+        envs = SyncVecEnv([lambda: make_env(PIXELS)] * 2)
+        if algorithm is A2C:
+            return A2C(A2CConfig(num_steps=4, rounds_per_iteration=2), envs=envs, seed=0)
+        return PPO(PPOConfig(num_steps=8, num_epochs=2, batch_size=8), envs=envs, seed=0)
+
+    first, second = learner(), learner()
+    before = first.policy.encoder.net[0].weight.clone()
+    first.step()
+    assert not torch.equal(before, first.policy.encoder.net[0].weight)
+    state = first.state_dict()
+    for run in (second, first):
+        run.load_state_dict(state)
+        run.step()
+    for a, b in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert first.value_net.encoder is first.policy.encoder
+
+
+def test_a_policy_that_is_handed_in_keeps_its_body_to_itself() -> None:
+    envs = SyncVecEnv([lambda: make_env(PIXELS)])
+    policy = ActorPolicy(envs.single_observation_space, spaces.Discrete(2))
+    learner = PPO(PPOConfig(), envs=envs, seed=0, policy=policy)
+    assert isinstance(learner.value_net, ValueNet)
+    assert learner.value_net.encoder is not policy.encoder

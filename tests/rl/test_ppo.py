@@ -1,0 +1,184 @@
+"""PPO solves what it must, the same way every time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+from imitate.rl import ppo
+from imitate.rl.ppo import PPO, PPOConfig, ppo_loss
+from imitate.rl.rollout import Rollout
+
+
+def envs(env_id: str, count: int = 8) -> SyncVecEnv:
+    return SyncVecEnv([lambda: make_env(env_id)] * count)
+
+
+def trained(env_id: str, steps: int, seed: int = 0, **options: object) -> PPO:
+    config = PPOConfig(**{"total_steps": steps} | options)  # type: ignore[arg-type]
+    learner = PPO(config, envs=envs(env_id), seed=seed)
+    while learner.env_steps < steps:
+        learner.step()
+    return learner
+
+
+def loss_parts(
+    config: PPOConfig, clip_coef: float = 0.2, **batch: list[float]
+) -> tuple[float, dict[str, list[float]]]:
+    """The loss where the policy is N(0, 1) everywhere, the action 0 and V(s) = s; `ratios` are of new to old policy."""
+    env = make_env("ContinuousIdentity-v0")
+    policy = ActorPolicy(env.observation_space, env.action_space, hidden=())
+    for weight in (policy.output.weight, policy.output.bias):
+        torch.nn.init.zeros_(weight)
+    size = len(batch["advantages"])
+    at_zero = -0.5 * math.log(2 * math.pi)
+    tensors = {"obs": [0.0] * size, "returns": [0.0] * size, "values": [0.0] * size} | batch
+    data = {name: torch.tensor(values) for name, values in tensors.items()}
+    data["obs"] = data["obs"][:, None]
+    data["raw_actions"] = torch.zeros(size, 1)
+    data["log_probs"] = at_zero - data.pop("ratios").log()
+    loss, parts = ppo_loss(policy, torch.nn.Flatten(0), data, config, clip_coef)
+    return float(loss.detach()), {name: part.tolist() for name, part in parts.items()}
+
+
+PLAIN = {"standardize_advantages": False, "vf_coef": 0.0}
+
+
+def test_the_clipped_surrogate_by_hand() -> None:
+    loss, parts = loss_parts(
+        PPOConfig(**PLAIN),  # type: ignore[arg-type]
+        ratios=[1.5, 1.5, 0.5, 0.5],
+        advantages=[1.0, -1.0, 1.0, -1.0],
+    )
+    # Clipped where the ratio has gone the way that the advantage wants, and only there.
+    assert parts["surrogate"] == pytest.approx([1.2, -1.5, 0.5, -0.8])
+    assert loss == pytest.approx(0.6 / 4)
+
+
+@pytest.mark.parametrize(("clip_value", "wanted"), [(False, [4.0, 0.0]), (True, [5.29, 1.69])])
+def test_value_clipping_by_hand(clip_value: bool, wanted: list[float]) -> None:
+    # Values went from 0.5 to 1 and from 1.5 to 3; clipped to changes of 0.2 they are 0.7 and 1.7; the return is 3.
+    options = {"ratios": [1.0, 1.0], "advantages": [0.0, 0.0], "returns": [3.0, 3.0]}
+    config = PPOConfig(clip_value=clip_value, standardize_advantages=False, vf_coef=0.5)
+    loss, parts = loss_parts(config, obs=[1.0, 3.0], values=[0.5, 1.5], **options)
+    assert parts["value_error"] == pytest.approx(wanted)
+    assert loss == pytest.approx(0.5 * sum(wanted) / 2)
+
+
+def test_standardised_advantages_and_the_entropy_bonus_by_hand() -> None:
+    given = {"ratios": [1.0, 1.0], "advantages": [3.0, 5.0]}
+    _, parts = loss_parts(PPOConfig(), **given)
+    assert parts["surrogate"] == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])  # mean 4, deviation sqrt 2
+    with_bonus, without = (loss_parts(PPOConfig(**PLAIN, ent_coef=c), **given)[0] for c in (0.1, 0.0))  # type: ignore[arg-type]
+    assert without - with_bonus == pytest.approx(0.1 * 0.5 * math.log(2 * math.pi * math.e))
+
+
+def test_schedules_run_over_total_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip_coefs = []
+
+    def spy(*arguments: object) -> object:
+        clip_coefs.append(arguments[-1])
+        return ppo_loss(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ppo, "ppo_loss", spy)
+    options = {"num_steps": 16, "num_epochs": 1, "batch_size": 128, "learning_rate": 1e-3, "total_steps": 512}
+    for schedule, shares in (("linear", [0.75, 0.5, 0.25, 0, 0]), ("constant", [1] * 5)):
+        clip_coefs.clear()
+        config = PPOConfig(lr_schedule=schedule, clip_schedule=schedule, **options)  # type: ignore[arg-type]
+        learner = PPO(config, envs=envs("Identity-v0"), seed=0)
+        rates = [learner.step()["learning_rate"] for _ in range(5)]  # 128 steps each, one minibatch
+        assert rates == pytest.approx([1e-3 * share for share in shares])
+        assert clip_coefs == pytest.approx([0.2 * share for share in shares])
+
+
+def test_target_kl_ends_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_steps": 32, "num_epochs": 5, "batch_size": 64, "learning_rate": 1e-2}
+    steps = {}
+    for target_kl in (None, 1e6, 1e-6):
+        learner = PPO(PPOConfig(target_kl=target_kl, **options), envs=envs("Identity-v0"), seed=0)  # type: ignore[arg-type]
+        taken: list[None] = []
+        optimize = learner.optimizer.step
+        monkeypatch.setattr(learner.optimizer, "step", lambda loss: (taken.append(None), optimize(loss)))  # noqa: B023
+        learner.step()
+        steps[target_kl] = len(taken)
+    assert steps == {None: 5 * 4, 1e6: 5 * 4, 1e-6: 4}  # an epoch is four minibatches
+
+
+def test_identity_discrete() -> None:
+    learner = trained("Identity-v0", 5_000, num_steps=32, learning_rate=3e-3)
+    assert evaluate(learner.policy, "Identity-v0", episodes=20).mean == 10
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"head": "squashed"}, {"clip_value": True, "normalize_rewards": True}]
+)
+def test_identity_continuous(options: dict[str, object]) -> None:
+    learner = trained(
+        "ContinuousIdentity-v0", 12_000, num_steps=64, learning_rate=3e-3, log_std_init=-0.5, **options
+    )
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
+
+
+def test_cartpole_within_40_000_steps() -> None:
+    preset = {"num_steps": 32, "num_epochs": 20, "gamma": 0.98, "gae_lambda": 0.8, "learning_rate": 1e-3}
+    learner = trained("CartPole-v1", 40_000, total_steps=100_000, **preset)
+    assert evaluate(learner.policy, "CartPole-v1", episodes=20).mean > 400
+
+
+def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
+    weights = [
+        torch.cat([p.flatten() for p in trained("CartPole-v1", 2_000, seed).policy.parameters()])
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_truncation_is_valued_by_the_true_final_observation() -> None:
+    learner = PPO(PPOConfig(gamma=0.5, gae_lambda=1.0), envs=envs("ContinuousIdentity-v0", 1), seed=0)
+    learner.value_net = torch.nn.Flatten(0)  # type: ignore[assignment]  # V(s) = s
+    rollout = Rollout(
+        obs=np.float32([[[0.1]], [[0.2]]]),
+        actions=np.zeros((2, 1, 1), np.float32),
+        rewards=np.float32([[1], [1]]),
+        terminated=np.array([[False], [False]]),
+        truncated=np.array([[True], [False]]),
+        ends=np.array([[0, 0]]),
+        end_obs=np.float32([[0.8]]),
+        last_obs=np.float32([[0.4]]),
+    )
+    data = learner._prepare(rollout)
+    # 1 + .5 * .8 (the final observation, not the next episode's .2) and 1 + .5 * .4
+    np.testing.assert_allclose(data["returns"], [1.4, 1.2], rtol=1e-6)
+
+
+def test_an_environment_that_gives_nan_is_named() -> None:
+    ok = np.zeros((1, 1, 1), np.float32)
+    flags = np.zeros((1, 1), bool)
+    with pytest.raises(InputError, match="rewards of the environment hold NaN"):
+        Rollout(ok, ok, np.float32([[np.nan]]), flags, flags, np.zeros((0, 2), int), ok[:0, 0], ok[0])
+
+
+def test_a_policy_that_is_handed_in_is_kept_while_the_value_function_warms_up() -> None:
+    policy = ActorPolicy(
+        envs("CartPole-v1").single_observation_space, envs("CartPole-v1").single_action_space
+    )
+    before = [parameter.clone() for parameter in policy.parameters()]
+    learner = PPO(PPOConfig(value_warmup=1, num_steps=16), envs=envs("CartPole-v1"), seed=0, policy=policy)
+    learner.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
+    learner.step()
+    assert not all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="batch_size must be at least 2 to standardise advantages, got 1"):
+        PPOConfig(batch_size=1)

@@ -1,0 +1,138 @@
+"""REINFORCE solves what it must, the same way every time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.errors import InputError
+from imitate.nn.distributions import Categorical
+from imitate.nn.state import load_state, save_state
+from imitate.rl.reinforce import REINFORCE, REINFORCEConfig, reinforce_loss
+from imitate.rl.rollout import Rollout, whole_episodes
+
+
+def envs(env_id: str, count: int = 8) -> SyncVecEnv:
+    return SyncVecEnv([lambda: make_env(env_id)] * count)
+
+
+def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> REINFORCE:
+    return REINFORCE(REINFORCEConfig(**options), envs=envs(env_id), seed=seed)  # type: ignore[arg-type]
+
+
+def weights(reinforce: REINFORCE) -> torch.Tensor:
+    networks = [*reinforce.policy.parameters(), *reinforce.value_net.parameters()]
+    return torch.cat([parameter.detach().flatten() for parameter in networks])
+
+
+def test_the_loss_by_hand() -> None:
+    # Both actions have probability 1/2, log -log 2; weights 3 and -1; entropy log 2.
+    loss = reinforce_loss(
+        Categorical(torch.zeros(2, 2)), torch.tensor([0, 1]), torch.tensor([3.0, -1.0]), ent_coef=0.1
+    )
+    assert float(loss) == pytest.approx(math.log(2) * (3 - 1) / 2 - 0.1 * math.log(2))
+
+
+def test_one_whole_episode_for_each_seed() -> None:
+    def left(obs: Array, _begun: Array) -> tuple[Array, Array]:
+        return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.int64)
+
+    rollout = whole_episodes(envs("CartPole-v1", 3), left, itertools.islice(episode_seeds(0), 5))
+    wanted = []
+    for seed in itertools.islice(episode_seeds(0), 5):  # the same episodes, by hand
+        env = make_env("CartPole-v1")
+        env.reset(seed=seed)
+        wanted.append(next(t for t in itertools.count(1) if env.step(0)[2]))
+    running = rollout.steps
+    assert running.sum() == sum(wanted) == rollout.rewards.sum()
+    assert len(rollout.ends) == len(rollout.end_obs) == 5
+    assert not rollout.done[~running].any()
+    assert (np.abs(rollout.end_obs[:, 2]) > 0.2095).all()  # the pole has fallen in all of them
+
+
+def two_steps(*, truncated: bool) -> Rollout:
+    end = np.array([[False], [True]])
+    return Rollout(
+        obs=np.float32([[[0.1]], [[0.2]]]),
+        actions=np.zeros((2, 1, 1), np.float32),
+        rewards=np.float32([[1], [1]]),
+        terminated=end & (not truncated),
+        truncated=end & truncated,
+        ends=np.array([[1, 0]]),
+        end_obs=np.float32([[0.8]]),
+        last_obs=np.float32([[0.8]]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("truncated", "baseline", "wanted"),
+    [
+        (False, True, [1.5, 1]),  # g = .5: 1 + .5, 1
+        (True, True, [1.7, 1.4]),  # the baseline, V(s) = s, knows what the time limit cut off
+        (True, False, [1.5, 1]),
+    ],
+)
+def test_returns_by_hand(truncated: bool, baseline: bool, wanted: list[float]) -> None:
+    reinforce = learner("ContinuousIdentity-v0", gamma=0.5, baseline=baseline)
+    reinforce.value_net = torch.nn.Flatten(0)  # type: ignore[assignment]
+    np.testing.assert_allclose(reinforce._returns(two_steps(truncated=truncated))[:, 0], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"baseline": False}, {"batch_size": 40, "ent_coef": 0.001}])
+def test_identity_discrete(options: dict[str, object]) -> None:
+    reinforce = learner(total_steps=16_000, gamma=0.5, learning_rate=1e-2, **options)
+    while reinforce.env_steps < 16_000:
+        reinforce.step()
+    assert evaluate(reinforce.policy, "Identity-v0", episodes=20).mean == 10
+
+
+@pytest.mark.parametrize("options", [{}, {"head": "squashed"}])
+def test_identity_continuous(options: dict[str, object]) -> None:
+    reinforce = learner(
+        "ContinuousIdentity-v0",
+        total_steps=30_000,
+        gamma=0.0,
+        learning_rate=1e-2,
+        log_std_init=-0.5,
+        **options,
+    )
+    while reinforce.env_steps < 30_000:
+        reinforce.step()
+    assert evaluate(reinforce.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
+
+
+def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
+    runs = [learner("CartPole-v1", seed) for seed in (0, 0, 1)]
+    for run in runs:
+        run.step()
+        run.step()
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path) -> None:
+    first = learner("CartPole-v1", normalize_obs=True)
+    first.step()
+    save_state(tmp_path / "state", first.state_dict())
+    second = learner("CartPole-v1", normalize_obs=True)
+    second.load_state_dict(load_state(tmp_path / "state"))
+    for run in (first, second):  # every iteration is a reset point: the first need not load its state
+        run.step()
+    assert torch.equal(weights(first), weights(second))
+    assert first.env_steps == second.env_steps
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="num_episodes must be at least 1, got 0"):
+        REINFORCEConfig(num_episodes=0)
+    with pytest.raises(InputError, match="batch_size must be at least 1, or absent, got 0"):
+        REINFORCEConfig(batch_size=0)

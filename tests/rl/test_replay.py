@@ -1,0 +1,225 @@
+"""Replay: every sample is what happened, whatever the ring's state, the stack and the episodes' ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.rl.replay import Replay, SumTree
+from imitate.rl.rollout import Rollout
+
+GAMMA = 0.5
+VECTORS = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+PIXELS = spaces.Box(0, 255, (3, 2, 2), np.uint8)  # stacks of 3 frames
+
+
+class World:
+    """Environment n at its step t shows frame number t (modulo 200) and pays t; episodes end at random."""
+
+    def __init__(self, seed: int, num_envs: int, *, pixels: bool) -> None:
+        self.rng, self.num_envs, self.pixels = np.random.default_rng(seed), num_envs, pixels
+        self.time = np.zeros(num_envs, int)  # a clock that episodes do not set back
+        self.episodes: list[list[dict[str, Array | float | bool]]] = [[] for _ in range(num_envs)]
+        self.stacks: list[list[Array]] = [self._begin(n) for n in range(num_envs)]
+
+    def _show(self, n: int) -> Array:
+        self.time[n] += 1
+        value = self.time[n] % 200
+        return np.full((2, 2), value, np.uint8) if self.pixels else np.float32([n, self.time[n]])
+
+    def _begin(self, n: int) -> list[Array]:
+        return [self._show(n)] * 3
+
+    def _obs(self, n: int) -> Array:
+        return np.stack(self.stacks[n]) if self.pixels else self.stacks[n][-1]
+
+    def rollout(self, steps: int) -> Rollout:
+        """Also remembers, for each environment, what happened: obs, action, reward, terminated, next_obs, end."""
+        shape = (steps, self.num_envs)
+        all_obs, actions = [], self.rng.integers(5, size=shape)
+        rewards = np.zeros(shape, np.float32)
+        terminated = self.rng.random(shape) < 0.15
+        truncated = (self.rng.random(shape) < 0.15) & ~terminated
+        end_obs, last_obs = [], []
+        for t in range(steps):
+            all_obs.append(np.stack([self._obs(n) for n in range(self.num_envs)]))
+            for n in range(self.num_envs):
+                rewards[t, n] = self.time[n]
+                before = self._obs(n)
+                self.stacks[n] = [*self.stacks[n][1:], self._show(n)]
+                after, end = self._obs(n), bool(terminated[t, n] | truncated[t, n])
+                self.episodes[n].append(
+                    {
+                        "obs": before,
+                        "action": actions[t, n],
+                        "reward": float(rewards[t, n]),
+                        "terminated": bool(terminated[t, n]),
+                        "next_obs": after,
+                        "end": end,
+                    }
+                )
+                if t == steps - 1:
+                    last_obs.append(after)
+                if end:
+                    end_obs.append(after)
+                    self.stacks[n] = self._begin(n)
+        ends = np.argwhere(terminated | truncated)
+        return Rollout(
+            np.stack(all_obs),
+            actions,
+            rewards,
+            terminated,
+            truncated,
+            ends=ends,
+            end_obs=np.stack(end_obs) if end_obs else np.stack(last_obs)[:0],
+            last_obs=np.stack(last_obs),
+        )
+
+    def transitions(self, n_step: int) -> Iterator[tuple[Array, int, float, float, Array]]:
+        """Every n-step transition that ever happened, by the definition."""
+        for steps in self.episodes:
+            for t in range(len(steps)):
+                returns, discount, step = 0.0, 1.0, steps[t]
+                for step in steps[t : t + n_step]:
+                    returns += discount * step["reward"]  # type: ignore[operator]
+                    discount *= GAMMA
+                    if step["end"]:
+                        break
+                discount *= not step["terminated"]
+                yield steps[t]["obs"], steps[t]["action"], returns, discount, step["next_obs"]  # type: ignore[misc]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    num_envs=st.integers(1, 3),
+    pixels=st.booleans(),
+    n_step=st.integers(1, 4),
+    rollouts=st.integers(1, 12),
+    prioritized=st.booleans(),
+)
+def test_samples_are_transitions_that_happened(
+    seed: int, num_envs: int, pixels: bool, n_step: int, rollouts: int, prioritized: bool
+) -> None:
+    world = World(seed, num_envs, pixels=pixels)
+    space = PIXELS if pixels else VECTORS
+    replay = Replay(25 * num_envs, num_envs, space, gamma=GAMMA, n_step=n_step, prioritized=prioritized)
+    rng = np.random.default_rng(seed)
+    for length in rng.integers(1, 7, size=rollouts):
+        replay.add(world.rollout(int(length)))
+    if not len(replay):
+        return
+    happened = {
+        (
+            obs.tobytes(),
+            int(action),
+            round(returns, 4),
+            round(discount, 6),
+            next_obs.tobytes() if discount else b"",
+        )
+        for obs, action, returns, discount, next_obs in world.transitions(n_step)
+    }
+    samples = replay.sample(64, rng)
+    for obs, action, returns, discount, next_obs in zip(*samples[:5], strict=True):
+        sample = (obs.tobytes(), int(action), round(float(returns), 4), round(float(discount), 6))
+        assert (*sample, next_obs.tobytes() if discount else b"") in happened
+
+
+def steps(rewards: list[float], *, terminated: int = -1, truncated: int = -1) -> Rollout:
+    """One environment that counts its steps: obs 0, 1, 2 ...; the final observation is 9."""
+    count = len(rewards)
+    at = np.arange(count)[:, None]
+    ends = np.argwhere((at == terminated) | (at == truncated))
+    return Rollout(
+        np.arange(count, dtype=np.float32)[:, None, None],
+        np.arange(count)[:, None],
+        np.float32(rewards)[:, None],
+        at == terminated,
+        at == truncated,
+        ends=ends,
+        end_obs=np.full((len(ends), 1), 9, np.float32),
+        last_obs=np.float32([[9 if len(ends) and ends[-1, 0] == count - 1 else count]]),
+    )
+
+
+def drawn(replay: Replay) -> dict[int, tuple[float, float, float]]:
+    """action -> returns, discount, next_obs, of everything that can be drawn"""
+    samples = replay.sample(500, np.random.default_rng(0))
+    columns = (samples.actions, samples.returns, samples.discounts, samples.next_obs[:, 0])
+    return {int(a): (float(r), float(d), float(s)) for a, r, d, s in zip(*columns, strict=True)}
+
+
+def make(**options: object) -> Replay:
+    return Replay(20, 1, spaces.Box(-9, 9, (1,), np.float32), **{"gamma": 0.5, "n_step": 2} | options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_by_hand(prioritized: bool) -> None:
+    running = make(prioritized=prioritized)
+    running.add(steps([1, 2, 4]))
+    # 1 + .5 * 2 and .25 V(2), 2 + .5 * 4 and .25 V(3); the newest has one reward only: 4 and .5 V(3)
+    assert drawn(running) == {0: (2, 0.25, 2), 1: (4, 0.25, 3), 2: (4, 0.5, 3)}
+
+    ended = make(prioritized=prioritized)
+    ended.add(steps([1, 2, 4], terminated=1))
+    assert drawn(ended) == {0: (2, 0, 9), 1: (2, 0, 9), 2: (4, 0.5, 3)}
+
+    cut = make(prioritized=prioritized)
+    cut.add(steps([1, 2, 4], truncated=1))
+    assert drawn(cut) == {0: (2, 0.25, 9), 1: (2, 0.5, 9), 2: (4, 0.5, 3)}
+
+
+def test_the_oldest_steps_give_way_and_a_restart_cuts() -> None:
+    replay = make(n_step=1)
+    for _ in range(3):
+        replay.add(steps([1] * 10))
+        replay.begin()  # fresh episodes: 10 steps and the observation after them fill 11 rows
+    assert len(replay) == 18  # of 20 rows two hold a last observation
+    assert drawn(replay)[9] == (1, 0.5, 10)
+
+
+def test_each_frame_is_stored_once() -> None:
+    replay = Replay(1_000_000, 8, spaces.Box(0, 255, (4, 84, 84), np.uint8), gamma=0.99, prioritized=True)
+    arrays = [value for value in vars(replay).values() if isinstance(value, np.ndarray)]
+    assert replay.tree is not None
+    assert sum(array.nbytes for array in [*arrays, replay.tree.sums]) < 7.5e9
+
+
+def test_observations_that_are_not_stacks_are_refused() -> None:
+    world = World(0, 1, pixels=True)
+    rollout = world.rollout(1)
+    while rollout.done[0, 0]:
+        rollout = world.rollout(1)
+    rollout.last_obs[:] = 77
+    with pytest.raises(InputError, match=r"\(3, 2, 2\) are not stacks of the last frames"):
+        Replay(100, 1, PIXELS, gamma=0.9).add(rollout)
+    with pytest.raises(InputError, match="replay_size 10 is too small for 4 environments"):
+        Replay(10, 4, PIXELS, gamma=0.9)
+
+
+def test_the_sum_tree_draws_in_proportion() -> None:
+    tree = SumTree(5)
+    tree.set(np.arange(5), np.array([1.0, 0.0, 2.0, 0.0, 1.0]))
+    assert tree.sums[1] == 4
+    indices, probabilities = tree.draw(4_000, np.random.default_rng(0))
+    # One from each of 4,000 equal shares of the sum, so the counts are the shares.
+    assert np.bincount(indices, minlength=5).tolist() == [1000, 0, 2000, 0, 1000]
+    assert_allclose(probabilities, np.array([0.25, 0, 0.5, 0, 0.25])[indices])
+    tree.set(np.array([2, 4]), np.array([0.0, 3.0]))
+    assert tree.sums[1] == 4
+    assert np.bincount(tree.draw(4_000, np.random.default_rng(0))[0], minlength=5).tolist() == [
+        1000,
+        0,
+        0,
+        0,
+        3000,
+    ]
+    assert tree.highest == 3

@@ -1,0 +1,85 @@
+"""RPO is PPO with a perturbed mean, in the update only."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.networks import ValueNet
+from imitate.nn.policy import ActorPolicy
+from imitate.rl.ppo import PPO, PPOConfig, ppo_loss
+from imitate.training.experiment import Experiment
+
+
+def learner(env_id: str = "ContinuousIdentity-v0", seed: int = 0, **options: object) -> PPO:
+    config = PPOConfig(**{"num_steps": 64, "learning_rate": 3e-3, "log_std_init": -0.5} | options)  # type: ignore[arg-type]
+    return PPO(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 8), seed=seed)
+
+
+def weights(ppo: PPO) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in ppo.policy.parameters()])
+
+
+def test_the_mean_is_moved_in_the_log_probability_of_the_update() -> None:
+    env = make_env("ContinuousIdentity-v0")
+    policy = ActorPolicy(env.observation_space, env.action_space, hidden=())
+    torch.nn.init.zeros_(policy.output.weight)
+    torch.nn.init.zeros_(policy.output.bias)  # N(0, 1) everywhere
+    value_net = ValueNet(env.observation_space, (4,), "tanh")
+    batch = {
+        "obs": torch.zeros(2, 1),
+        "raw_actions": torch.tensor([[1.0], [1.0]]),
+        "log_probs": torch.full((2,), -0.5 - 0.5 * math.log(2 * math.pi)),
+        "advantages": torch.tensor([1.0, 2.0]),
+        "returns": torch.zeros(2),
+        "values": torch.zeros(2),
+        "perturbation": torch.tensor([[0.0], [0.5]]),
+    }
+    _, parts = ppo_loss(policy, value_net, batch, PPOConfig(standardize_advantages=False), 0.2)
+    # log N(1; .5, 1) - log N(1; 0, 1) = -.125 + .5
+    torch.testing.assert_close(parts["log_ratio"], torch.tensor([0.0, 0.375]))
+
+
+def test_the_perturbation_is_uniform() -> None:
+    draws = learner()._perturbation(torch.zeros(20_000, 2), 0.7)
+    assert draws.abs().max() <= 0.7
+    assert abs(draws.mean()) < 0.01
+    assert abs(draws.std() - 0.7 / math.sqrt(3)) < 0.01
+    assert abs(torch.corrcoef(draws.T)[0, 1]) < 0.03
+
+
+def test_the_schedule_is_linear() -> None:
+    config = PPOConfig(rpo_alpha=0.7, rpo_alpha_final=0.05)
+    assert [round(config.rpo_alpha_at(remaining), 3) for remaining in (1.0, 0.5, 0.0)] == [0.7, 0.375, 0.05]
+    assert PPOConfig(rpo_alpha=0.7).rpo_alpha_at(0.0) == 0.7
+
+
+def test_alpha_zero_is_ppo_and_alpha_is_felt() -> None:
+    runs = [learner(**options) for options in ({}, {"rpo_alpha_final": 0.0}, {"rpo_alpha": 0.5})]
+    for run in runs:
+        run.step()
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+@pytest.mark.parametrize("head", ["clipped", "squashed"])
+def test_identity(head: str) -> None:
+    rpo = learner(rpo_alpha=0.3, rpo_alpha_final=0.05, total_steps=12_000, head=head)
+    while rpo.env_steps < 12_000:
+        rpo.step()
+    assert evaluate(rpo.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
+
+
+def test_it_is_an_algorithm_of_its_own_name_and_refuses_what_it_cannot_do() -> None:
+    settings = Experiment.create("rpo", "Pendulum-v1").hyperparameters
+    assert settings["rpo_alpha"] == 0.3
+    with pytest.raises(InputError, match="rpo_alpha moves the mean of a Gaussian, but actions are Discrete"):
+        learner("Identity-v0", rpo_alpha=0.5)
+    with pytest.raises(InputError, match="rpo_alpha must be at least 0, got -1"):
+        PPOConfig(rpo_alpha=-1)
