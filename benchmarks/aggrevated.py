@@ -17,7 +17,7 @@ import numpy as np
 
 from imitate.compare import Comparison, compare
 from imitate.compare.results import read_outcome
-from imitate.training.experiment import versions
+from imitate.files import versions
 
 RECORD = Path(__file__).parent / "results" / "aggrevated-suite.json"
 FORMS = ("aggrevated", "aggrevated:aggrevate", "aggrevated:notebook-a", "aggrevated:notebook-b")

@@ -45,7 +45,7 @@ def measure(env_id: str, backend: str, num_envs: int, count: int) -> dict[str, f
     from imitate.envs.backends.envpool import EnvPool
     from imitate.envs.backends.pool import PoolVecEnv
     from imitate.envs.make import make_env
-    from imitate.envs.vec import episode_seeds
+    from imitate.envs.seeds import episode_seeds
 
     envs: Any
     if backend == "gymnasium.vector.SyncVectorEnv":

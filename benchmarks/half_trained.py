@@ -17,14 +17,16 @@ from typing import Any
 
 from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.algorithms import find
-from imitate.datasets.evaluation import VALIDATION_SEED, evaluate
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs import make_vec
+from imitate.envs.seeds import Stream, draw_seed
+from imitate.files import versions
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples
 from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, versions
+from imitate.training.experiment import Experiment
 from imitate.training.run import train
 
 RESULTS = Path(__file__).parent / "results" / "half-trained.json"
@@ -41,7 +43,7 @@ def half_trained(seed: int, folder: Path) -> ActorPolicy:
         )
         subprocess.run(command.split(), check=True, stderr=subprocess.DEVNULL)
         teacher = load_policy(out)
-        if evaluate(teacher, WALKER, episodes=20, seed=VALIDATION_SEED).mean >= HALF:
+        if evaluate(teacher, WALKER, episodes=20, seed=draw_seed(Stream.VALIDATION)).mean >= HALF:
             break
     return teacher
 

@@ -70,7 +70,8 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
     from torch import nn
 
     from imitate.envs.make import make_env
-    from imitate.envs.vec import SyncVecEnv, episode_seeds
+    from imitate.envs.seeds import episode_seeds
+    from imitate.envs.vec import SyncVecEnv
 
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
     envs.reset(episode_seeds(0))

@@ -92,7 +92,8 @@ def dqn_bare(
     import torch.nn.functional as F
 
     from imitate.envs.make import make_env
-    from imitate.envs.vec import SyncVecEnv, episode_seeds
+    from imitate.envs.seeds import episode_seeds
+    from imitate.envs.vec import SyncVecEnv
     from imitate.nn.policy import ActorPolicy
 
     envs = SyncVecEnv([lambda: make_env(*_environment(pixels))])

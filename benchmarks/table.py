@@ -26,7 +26,7 @@ from imitate.datasets import make_env
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
-from imitate.training.experiment import versions
+from imitate.files import versions
 
 RESULTS = Path(__file__).parent / "results"
 EPISODES = 50

@@ -29,8 +29,9 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.trajectory import Policy
 from imitate.envs import make_vec
 from imitate.envs.spaces import Array
+from imitate.files import versions
 from imitate.nn.state import as_tuples
-from imitate.training.experiment import Experiment, versions
+from imitate.training.experiment import Experiment
 
 RESULTS = Path(__file__).parent / "results" / "walker.json"
 WALKER, GOAL, EVERY, EPISODES = "BipedalWalker-v3", 250.0, 50_000, 20

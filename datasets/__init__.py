@@ -10,8 +10,9 @@ from imitate.datasets.trajectory import Policy, Trajectory, Transitions
 from imitate.datasets.validate import describe, validate
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array, check_supported
-from imitate.envs.vec import Step, SyncVecEnv, VecEnv, episode_seeds
+from imitate.envs.vec import Step, SyncVecEnv, VecEnv
 from imitate.errors import InputError
 
 __all__ = [

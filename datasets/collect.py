@@ -16,8 +16,9 @@ from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
 __all__ = ["collect"]

@@ -14,16 +14,12 @@ from scipy import stats
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
+from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv, VecEnv, episode_seeds
+from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
 
-__all__ = ["TEST_SEED", "VALIDATION_SEED", "Evaluation", "RandomPolicy", "evaluate", "play"]
-
-VALIDATION_SEED = 10_000
-"""Seeds the episodes that choose a policy."""
-TEST_SEED = 20_000
-"""Seeds the episodes that measure the chosen one; never the ones it was chosen on."""
+__all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 
 
 @dataclass(frozen=True)

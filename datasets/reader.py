@@ -16,8 +16,8 @@ from imitate.datasets.batches import Field, Shuffler, load_transitions, read_row
 from imitate.datasets.play import stack_frames
 from imitate.datasets.schema import COLUMNS, open_demos, read_info, read_table
 from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import episode_seeds
 from imitate.errors import InputError
 
 __all__ = ["DemoReader"]

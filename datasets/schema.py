@@ -4,7 +4,6 @@ care."""
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from gymnasium import spaces
 
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
 from imitate.errors import InputError
+from imitate.files import versions
 
 __all__ = [
     "COLUMNS",
@@ -75,7 +75,7 @@ class DemoInfo:
     noise: str = ""
     seed: int | None = None
     frame_stack: int = 1
-    versions: Mapping[str, str] = field(default_factory=lambda: library_versions())
+    versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
         check_supported(self.observation_space, self.action_space)
@@ -92,16 +92,6 @@ class DemoInfo:
         """Of a row of `obs` in the file."""
         shape = self.observation_space.shape or ()
         return shape[1:] if self.frame_stack > 1 else shape
-
-
-def library_versions() -> dict[str, str]:
-    """Of what can change the recorded numbers."""
-    return {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "gymnasium": gym.__version__,
-        "h5py": h5py.__version__,
-    }
 
 
 def write_info(file: h5py.File, info: DemoInfo) -> None:

@@ -14,8 +14,8 @@ from gymnasium import spaces
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import outside
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array, space_to_json
-from imitate.envs.vec import episode_seeds
 from imitate.errors import InputError
 
 __all__ = ["describe", "validate"]

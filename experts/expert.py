@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts.acting import Actor
@@ -87,7 +88,7 @@ class Expert:
         values: Tensor = self.networks.value(obs)
         return values.squeeze(-1)
 
-    def measure(self, episodes: int = 20, seed: int = 20_000) -> Measured:
+    def measure(self, episodes: int = 20, seed: int = TEST_SEED) -> Measured:
         """Play whole deterministic episodes (or recall having done so), note the result in `measured`, log it
         beside the published return, and warn where it is far below that or no better than random.
 

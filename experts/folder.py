@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
-import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -23,6 +19,7 @@ from imitate.errors import InputError
 from imitate.experts.networks import PolicySpec, build_networks
 from imitate.experts.sb3 import make_spec
 from imitate.experts.vecnormalize import Normalisation
+from imitate.files import atomic, versions, write_json
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -79,11 +76,12 @@ def save_expert(
         "training": {
             key: value for key, value in meta.items() if key not in ("env_id", "env_kwargs", "measured")
         },
-        "versions": _versions(),
+        "versions": versions(),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "policy.safetensors", weights)
-    _write(folder / "expert.json", (json.dumps(description, indent=1) + "\n").encode())
+    with atomic(folder / "policy.safetensors") as temporary:
+        temporary.write_bytes(weights)
+    write_json(folder / "expert.json", description)
 
 
 @dataclass(frozen=True)
@@ -140,23 +138,3 @@ def read_folder(folder: Path) -> Stored:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"expert.json in {folder} is incomplete: {type(error).__name__} {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _versions() -> dict[str, str]:
-    import stable_baselines3
-
-    return {
-        "stable_baselines3": stable_baselines3.__version__,
-        "torch": str(torch.__version__),
-        "gymnasium": gym.__version__,
-        "numpy": np.__version__,
-    }

@@ -19,7 +19,9 @@ from imitate.datasets.play import RandomPolicy
 from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
-from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.envs.seeds import episode_seeds
+from imitate.envs.vec import SyncVecEnv
+from imitate.files import write_json
 
 __all__ = ["Measured", "measure", "verdict"]
 
@@ -96,10 +98,7 @@ def _cached(key: str, compute: Callable[[], tuple[float, float]]) -> tuple[float
         pass  # not measured yet, or half-written by something else: measure
     mean, std = compute()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"key": key, "mean": mean, "std": std}), "utf-8")
-        temporary.replace(path)
+        write_json(path, {"key": key, "mean": mean, "std": std})
     except OSError as error:
         logger.info("the measured return is not kept: %s", error)
     return mean, std

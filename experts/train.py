@@ -30,8 +30,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from tqdm import tqdm
 
 from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.folder import save_expert
+from imitate.files import atomic
 
 __all__ = ["ALGORITHMS", "preset", "train_expert"]
 
@@ -51,7 +53,7 @@ ALGORITHMS = {
 }
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
 NEVER = 10**9
-_VALIDATION_SEED, _TEST_SEED = 10_000, 20_000
+_VALIDATION_SEED = 10_000  # SB3 adds the number of the environment to it
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def train_expert(
         )
         raise
     keeper.restore_best(model)
-    test_env = keeper.normalized(make_venv(min(test_episodes, 10), _TEST_SEED), model)
+    test_env = keeper.normalized(make_venv(min(test_episodes, 10), TEST_SEED), model)
     returns, _ = evaluate_policy(model, test_env, n_eval_episodes=test_episodes, return_episode_rewards=True)
     meta = {
         "env_id": env_id,
@@ -283,11 +285,11 @@ class _KeepBest(BaseCallback):
             arrays = {
                 k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows
             }
-            np.savez(folder / "replay.tmp.npz", allow_pickle=False, **arrays)
-            (folder / "replay.tmp.npz").replace(folder / "replay.npz")
+            with atomic(folder / "replay.npz") as temporary, temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
             state |= {"buffer_position": buffer.pos, "buffer_full": buffer.full}
-        torch.save(state, folder / f"{name}.tmp")
-        (folder / f"{name}.tmp").replace(folder / f"{name}.pt")
+        with atomic(folder / f"{name}.pt") as temporary:
+            torch.save(state, temporary)
 
     def _read(self, name: str, model: BaseAlgorithm) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(self._folder / "checkpoint" / f"{name}.pt", weights_only=True)

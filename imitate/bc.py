@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.datasets.reader import DemoReader
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import draw_seed
 
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement"]
 

@@ -19,13 +19,13 @@ import torch
 from imitate.bc import bc_loss, mean_agreement
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import draw_seed
 from imitate.rl.rollout import Sampler
 
 __all__ = ["DAgger", "DAggerConfig", "Schedule", "mixing_coefficient"]

@@ -38,13 +38,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.datasets.reader import DemoReader
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import as_tuples, draw_seed, load_parts, parts_state
+from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.a2c import A2C, A2CConfig
 from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.reinforce import REINFORCE, REINFORCEConfig

@@ -19,9 +19,10 @@ import numpy as np
 
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import episode_seeds
 from imitate.errors import InputError
+from imitate.files import atomic
 
 __all__ = ["record_video"]
 
@@ -67,12 +68,8 @@ def record_video(
         returns: list[float] = []
         frames = _frames(policy, env, itertools.islice(episode_seeds(seed), episodes), limit, returns)
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(out.name + ".partial")
-        try:
-            _encode(frames, partial, fps, width, crf)
-            partial.rename(out)
-        finally:
-            partial.unlink(missing_ok=True)
+        with atomic(out) as temporary:
+            _encode(frames, temporary, fps, width, crf)
     return returns
 
 

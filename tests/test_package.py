@@ -50,6 +50,7 @@ def test_help_imports_no_torch() -> None:
 
 FLOORS = (
     ("errors",),
+    ("files",),
     ("envs",),
     ("datasets",),
     ("experts",),

@@ -15,8 +15,8 @@ import pytest
 from gymnasium import spaces
 
 from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import episode_seeds
 from imitate.errors import InputError
 from imitate.video import record_video
 

@@ -20,8 +20,9 @@ from imitate.aggrevated.oracles import MonteCarlo
 from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import make_env
+from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
 
@@ -117,7 +118,7 @@ def check_oracle(
     env_kwargs: Mapping[str, Any] | None = None,
     episodes: int = 8,
     probes: int = 0,
-    seed: int = 30_000,
+    seed: int = 0,
     source: str = "the expert",
 ) -> OracleReport:
     """Play whole episodes of the expert and compare what it got with what the oracle said; logged, with a warning
@@ -132,10 +133,16 @@ def check_oracle(
         raise InputError(f"episodes must be at least 1 to check an oracle, got {episodes}")
     make = partial(make_env, env_id, env_kwargs)
     with closing(SyncVecEnv([make] * min(episodes, 8))) as envs:
-        played = list(play(expert, envs, islice(episode_seeds(seed), episodes)))
+        played = list(
+            play(expert, envs, islice(episode_seeds(draw_seed(Stream.CRITIC_CHECK, seed)), episodes))
+        )
         action_space = envs.single_action_space
     monte_carlo = MonteCarlo(expert, lambda: SyncVecEnv([make] * min(probes, 8)), gamma=oracle.gamma)
-    agreement = _agreement(oracle, monte_carlo, probes, seed + 1) if probes else float("nan")
+    agreement = (
+        _agreement(oracle, monte_carlo, probes, draw_seed(Stream.CRITIC_CHECK, seed, 1))
+        if probes
+        else float("nan")
+    )
     obs = torch.from_numpy(np.concatenate([episode.obs[:-1] for episode in played]))
     actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
     with torch.no_grad():

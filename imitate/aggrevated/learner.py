@@ -41,15 +41,16 @@ from imitate.bc import mean_agreement
 from imitate.dagger import mixing_coefficient
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.datasets.writer import DemoWriter
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.critics import AdvantageOracle, QOracle
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import draw_seed, load_parts, parts_state
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]

@@ -10,13 +10,14 @@ from typing import Any
 import tyro
 
 from imitate.commands.options import JsonObject, print_json, run
-from imitate.datasets.evaluation import TEST_SEED, Evaluation
+from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.evaluation import evaluate as measure
 from imitate.envs.make import resolve_env_id
+from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
+from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import write_json
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment, check_expert
 

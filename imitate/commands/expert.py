@@ -44,7 +44,7 @@ def expert(argv: list[str]) -> int:
         /,
         episodes: int = 8,
         probes: int = 0,
-        seed: int = 30_000,
+        seed: int = 0,
         json: bool = False,
     ) -> int:
         """Whether an expert's own critic knows the task: what AggreVaTeD learns from.

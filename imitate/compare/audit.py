@@ -8,6 +8,7 @@ A reward that is learned from demonstrations may carry more than they do. With o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -18,15 +19,16 @@ from gymnasium import spaces
 
 from imitate.algorithms import ALGORITHMS
 from imitate.datasets.collect import collect
-from imitate.datasets.evaluation import TEST_SEED, evaluate
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
+from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
-from imitate.nn.state import write_json
+from imitate.files import atomic, write_json
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment, variant_settings
 
@@ -107,16 +109,11 @@ def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
 
 def _record(policy: Policy, path: Path, name: str, expert: DemoInfo, steps: int, seed: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial_path = path.with_name(path.name + ".partial")
-    partial_path.unlink(missing_ok=True)  # of a process that was killed
     # One environment: of several side by side every episode begun is recorded, which is more than was asked for.
     envs = SyncVecEnv([partial(make_env, expert.env_id, expert.env_kwargs)])
     info = replace(expert, expert=name, expert_sha256="", expert_return=None, noise="", seed=seed)
-    try:
-        collect(policy, envs, partial_path, info, steps=steps)
-    finally:
-        envs.close()
-    partial_path.replace(path)
+    with closing(envs), atomic(path) as temporary:
+        collect(policy, envs, temporary, info, steps=steps)
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -18,12 +18,12 @@ from imitate.compare import work
 from imitate.compare.plan import Comparison, Job, jobs
 from imitate.compare.pool import Pool
 from imitate.compare.results import Learner, Result
-from imitate.datasets.evaluation import TEST_SEED
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env
+from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.nn.state import write_json
+from imitate.files import write_json
 from imitate.training.experiment import check_expert
 
 __all__ = ["execute"]

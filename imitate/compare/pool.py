@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 
 from imitate.errors import InputError
-from imitate.nn.state import write_json
+from imitate.files import write_json
 
 __all__ = ["Pool"]
 

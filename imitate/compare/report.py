@@ -26,7 +26,7 @@ from imitate.compare.sentences import (
     summary,
 )
 from imitate.errors import InputError
-from imitate.nn.state import write_json
+from imitate.files import write_json
 
 __all__ = ["write_report"]
 

@@ -15,7 +15,7 @@ from imitate.algorithms import find
 from imitate.compare.plan import Comparison
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.nn.state import write_json
+from imitate.files import write_json
 
 __all__ = ["Learner", "Outcome", "Result", "interval", "read_outcome"]
 

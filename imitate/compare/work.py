@@ -17,24 +17,24 @@ from imitate.algorithms import find
 from imitate.compare.audit import demonstrator
 from imitate.compare.plan import Comparison, Job
 from imitate.compare.results import Result
-from imitate.datasets.evaluation import TEST_SEED, Evaluation, evaluate
+from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.play import episodes
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
-from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.nn.state import write_json
+from imitate.files import atomic, versions, write_json
 from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, execute, variant_settings, versions
+from imitate.training.experiment import Experiment, execute, variant_settings
 from imitate.video import record_video
 
 __all__ = ["experiment", "film", "is_done", "record", "run", "test", "train"]
 
-DEMO_SEED = 30_000
 """Seeds the demonstrated episodes: none of those that learners are validated or tested on."""
 NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
 CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
@@ -62,12 +62,10 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     assert comparison.expert is not None
     begin = time.monotonic()
     job.folder.mkdir(parents=True, exist_ok=True)
-    partial_path = job.demos.with_name(job.demos.name + ".partial")
-    partial_path.unlink(missing_ok=True)  # of a process that was killed
     control = job.algorithm.partition(":")[2]
     makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * NUM_ENVS
     steps = count = 0
-    with closing(SyncVecEnv(makers)) as envs:
+    with closing(SyncVecEnv(makers)) as envs, atomic(job.demos) as temporary:
         expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(comparison.expert)
         info = DemoInfo(
             comparison.env_id,
@@ -75,23 +73,24 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
             envs.single_action_space,
             env_kwargs=comparison.env_kwargs,
             expert=control or comparison.expert,
-            seed=DEMO_SEED + job.seed,
+            seed=draw_seed(Stream.DEMONSTRATIONS, job.seed),
         )
-        seeds = episode_seeds(DEMO_SEED + job.seed)
-        with DemoWriter(partial_path, info) as writer:
+        seeds = episode_seeds(draw_seed(Stream.DEMONSTRATIONS, job.seed))
+        with DemoWriter(temporary, info) as writer:
             for trajectory in islice(
-                _in_order(episodes(expert, envs, seeds), DEMO_SEED + job.seed), job.demo_episodes
+                _in_order(episodes(expert, envs, seeds), draw_seed(Stream.DEMONSTRATIONS, job.seed)),
+                job.demo_episodes,
             ):
                 if steps + len(trajectory) > job.steps:
                     break
                 writer.append(trajectory)
                 steps, count = steps + len(trajectory), count + 1
                 progress(steps)
-    if not count:
-        raise InputError(
-            f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; give more"
-        )
-    partial_path.replace(job.demos)
+        if not count:
+            raise InputError(
+                f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
+                "give more"
+            )
     write_json(_note(job), {"episodes": count, "steps": steps, "wall_seconds": time.monotonic() - begin})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -12,7 +11,11 @@ from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.errors import InputError
 
-__all__ = ["Step", "SyncVecEnv", "VecEnv", "episode_seeds"]
+__all__ = [
+    "Step",
+    "SyncVecEnv",
+    "VecEnv",
+]
 
 
 class Step(NamedTuple):
@@ -101,12 +104,3 @@ class SyncVecEnv:
         if seed is not None:
             self.seeds[index] = seed
             obs[index] = self._envs[index].reset(seed=seed)[0]
-
-
-def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
-    """Endless 31-bit seeds, one an episode; the n-th depends on `seed` and n alone, so any episode of a
-    collection can be played again by itself. `start` skips the first ones."""
-    if seed < 0:
-        raise InputError(f"a seed must be at least 0, got {seed}")
-    for n in itertools.count(start):
-        yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)

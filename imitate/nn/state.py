@@ -1,5 +1,5 @@
-"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header. And JSON
-files that are whole or absent."""
+"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the
+header."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
 from imitate.errors import InputError
+from imitate.files import atomic
 
-__all__ = ["as_tuples", "draw_seed", "load_parts", "load_state", "parts_state", "save_state", "write_json"]
+__all__ = ["as_tuples", "load_parts", "load_state", "parts_state", "save_state"]
 
 _TENSOR = "tensor:"
 
@@ -24,9 +24,8 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write nested dicts, lists, tensors and plain values, atomically."""
     tensors: dict[str, Tensor] = {}
     skeleton = _take_out(state, "", tensors)
-    temporary = path.with_name(path.name + ".tmp")
-    save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
-    temporary.replace(path)
+    with atomic(path) as temporary:
+        save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
 
 
 def load_state(path: Path) -> dict[str, Any]:
@@ -58,19 +57,6 @@ def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
 def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A config's fields as they are read from TOML or JSON, which have lists for its tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Whole or not at all: a killed process leaves no half of a file that others take for a finished job."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(data, indent=2) + "\n")
-    partial.replace(path)
-
-
-def draw_seed(*entropy: int) -> int:
-    """A 63-bit seed that depends on all the numbers."""
-    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from imitate.errors import InputError
+from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import load_state, save_state, write_json
+from imitate.nn.state import load_state, save_state
 
 __all__ = ["load_policy", "save_policy"]
 

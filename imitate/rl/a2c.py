@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
@@ -21,7 +22,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import Head
-from imitate.nn.state import draw_seed, load_parts, parts_state
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler

@@ -20,13 +20,13 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.networks import numpy_forward, seeded, torch_forward
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import draw_seed
 from imitate.rl.actor import encode
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Sampler

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
@@ -25,7 +26,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy, Head
-from imitate.nn.state import draw_seed, load_parts, parts_state
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler

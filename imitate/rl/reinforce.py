@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
 from imitate.nn.policy import Head
-from imitate.nn.state import draw_seed, load_parts, parts_state
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, make_actor_critic, sample_actions
 from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout, whole_episodes

@@ -9,8 +9,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import VecEnv, episode_seeds
+from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
 __all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]

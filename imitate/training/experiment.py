@@ -6,11 +6,10 @@ import dataclasses
 import json
 import logging
 import math
-import platform
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,19 @@ from gymnasium.spaces import Discrete
 
 from imitate.aggrevated.oracles import oracle_for
 from imitate.algorithms import ALGORITHMS, find
-from imitate.datasets.evaluation import VALIDATION_SEED, evaluate
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs import BACKENDS, make_vec, resolve_backend
-from imitate.envs.backends import envpool
 from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range, did_you_mean
 from imitate.experts import Expert, load_expert
+from imitate.files import versions, write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import as_tuples, load_state, write_json
+from imitate.nn.state import as_tuples, load_state
 from imitate.nn.stored_policy import load_policy
 from imitate.training.run import CHECKPOINT, Progress, train
 
@@ -42,7 +42,6 @@ __all__ = [
     "execute",
     "preset",
     "variant_settings",
-    "versions",
 ]
 
 logger = logging.getLogger(__name__)
@@ -219,7 +218,7 @@ def execute(
                 policy,
                 experiment.env_id,
                 episodes=experiment.eval_episodes,
-                seed=VALIDATION_SEED + experiment.seed,
+                seed=draw_seed(Stream.VALIDATION, experiment.seed),
                 env_kwargs=experiment.env_kwargs,
                 num_envs=experiment.eval_episodes,
             )
@@ -309,13 +308,6 @@ def _shape(space: Any) -> str:
     return (
         str(space) if isinstance(space, Discrete) else f"{type(space).__name__}{space.shape} of {space.dtype}"
     )
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that results depend on."""
-    packages = ["imitate-rl", "torch", "gymnasium", "numpy", "stable-baselines3", "ale-py"]
-    packages += ["envpool"] if envpool.installed() else []
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
 
 
 def _initial_policy(experiment: Experiment) -> ActorPolicy:

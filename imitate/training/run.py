@@ -22,8 +22,9 @@ from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
+from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import load_state, save_state, write_json
+from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
 
 __all__ = ["CHECKPOINT", "Progress", "Validate", "keep_freed_memory", "train"]

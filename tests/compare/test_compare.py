@@ -23,10 +23,9 @@ from imitate.compare import Comparison, compare, work
 from imitate.compare.execute import execute
 from imitate.compare.plan import Job, jobs, validation
 from imitate.compare.pool import Pool
-from imitate.datasets.evaluation import TEST_SEED, VALIDATION_SEED
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.vec import episode_seeds
+from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 
 EXPERT = "CartPole-v1:ppo"
@@ -80,7 +79,7 @@ def test_validation_takes_half_of_the_budget_at_most(budget: int, episode_steps:
 
 
 def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
-    bases = [work.DEMO_SEED + seed for seed in range(10)] + [VALIDATION_SEED + seed for seed in range(10)]
+    bases = [draw_seed(stream, seed) for stream in Stream for seed in [*range(10), 10_000, 20_000]]
     drawn = [seed for base in [*bases, TEST_SEED] for seed in itertools.islice(episode_seeds(base), 200)]
     assert len(set(drawn)) == len(drawn)
 
@@ -159,7 +158,9 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
     work.record(comparison("bc"), Job("demos", 0, path.parent, 1_300, path), reports.append)
     with DemoReader(path) as demos:
         assert demos.lengths.tolist() == [500, 500]  # a third one would be too much
-        assert demos.table["seed"].tolist() == list(itertools.islice(episode_seeds(work.DEMO_SEED), 2))
+        assert demos.table["seed"].tolist() == list(
+            itertools.islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, 0)), 2)
+        )
     assert reports == [500, 1_000]
     assert sorted(file.name for file in path.parent.iterdir()) == ["seed0.h5", "seed0.json"]
 

@@ -21,7 +21,7 @@ from imitate.compare.report import write_report
 from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome
 from imitate.compare.sentences import duration, listed, number, percent, summary
 from imitate.errors import InputError
-from imitate.nn.state import write_json
+from imitate.files import write_json
 from imitate.video import record_video
 
 

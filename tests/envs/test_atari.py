@@ -12,8 +12,8 @@ from stable_baselines3.common import atari_wrappers as sb3
 
 from imitate.envs import make_vec
 from imitate.envs.make import FIRE, fires, make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import episode_seeds
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout, Sampler
 

@@ -22,8 +22,9 @@ from imitate.envs import make_vec, resolve_backend
 from imitate.envs.backends.envpool import EnvPool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import Step, VecEnv, episode_seeds
+from imitate.envs.vec import Step, VecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.rl.ppo import PPO, PPOConfig

@@ -12,8 +12,9 @@ import torch
 
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv, episode_seeds
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.distributions import Categorical
 from imitate.nn.state import load_state, save_state

@@ -1,0 +1,39 @@
+"""Seeds: one goes in, and named streams that never share an episode come out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from enum import IntEnum
+
+import numpy as np
+
+from imitate.errors import InputError
+
+__all__ = ["TEST_SEED", "Stream", "draw_seed", "episode_seeds"]
+
+TEST_SEED = 20_000
+"""Seeds the test episodes, the same for everyone who is measured. `draw_seed` gives no number as small as this."""
+
+
+class Stream(IntEnum):
+    """What the seeds of a run are for. The values are such that nobody gives them as a seed."""
+
+    VALIDATION = 0x9E3779B1
+    CURVES = 0x85EBCA77
+    DEMONSTRATIONS = 0xC2B2AE3D
+    CRITIC_CHECK = 0x27D4EB2F
+
+
+def draw_seed(*entropy: int) -> int:
+    """A 63-bit seed that depends on all the numbers, such as `draw_seed(Stream.VALIDATION, seed)`."""
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
+    """Endless 31-bit seeds, one an episode; the n-th depends on `seed` and n alone, so any episode of a
+    collection can be played again by itself. `start` skips the first ones."""
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
+    for n in itertools.count(start):
+        yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)
