@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from pathlib import Path
 
+from imitate.algorithms import ALGORITHMS
+
 __all__ = ["main"]
 
 COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
     "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
-    "train": "`train ALGO --env ENV ...` trains bc, dagger, gail, aggrevated, ppo, rpo, a2c, reinforce, dqn",
+    "train": f"`train ALGO --env ENV ...` trains {', '.join(ALGORITHMS)}",
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
     "envs": "list the environments that can be run here, and what an extra would add",
