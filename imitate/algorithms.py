@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
 
-Need = Literal["envs", "demos", "expert", "oracle", "store"]
+Need = Literal["envs", "demos", "expert", "store"]
 
 
 class Learner(Protocol):
@@ -42,7 +42,7 @@ class Learner(Protocol):
 @dataclass(frozen=True)
 class Algorithm:
     """Where an algorithm lives and what its learner is handed, by keyword: `envs` (VecEnv), `demos`
-    (DemoReader), `expert` (Policy), `oracle` (its action values), `store` (DemoWriter); optionally `policy`, to
+    (DemoReader), `expert` (Policy), `store` (DemoWriter); optionally `policy`, to
     start from.
 
     controls    variants that compare runs beside it, and what each is: they can know nothing of the expert
@@ -82,7 +82,7 @@ ALGORITHMS = {
         "AggreVaTeD",
         "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
         "imitate.aggrevated.learner",
-        ("envs", "expert", "oracle", "store"),
+        ("envs", "expert", "store"),
     ),
     "gail": Algorithm(
         "GAIL",

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from gymnasium.spaces import Discrete
 
-from imitate.aggrevated.oracles import oracle_for
 from imitate.algorithms import ALGORITHMS, find
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
@@ -193,17 +192,6 @@ def execute(
             assert experiment.expert is not None
             handed["expert"] = load_expert(experiment.expert)
             check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
-        if "oracle" in algorithm.needs:
-            choice = oracle_for(
-                handed["expert"],
-                kind=config.oracle,
-                fqe=config.fqe,
-                num_envs=experiment.num_envs,
-                seed=experiment.seed,
-                device=experiment.device,
-            )
-            logger.info("%s", choice.describe())
-            handed["oracle"] = choice.oracle
         if experiment.init is not None:
             handed["policy"] = _initial_policy(experiment)
         if "store" in algorithm.needs:
