@@ -110,7 +110,6 @@ ALGORITHMS = {
         "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
         "imitate.aggrevated.learner",
         ("envs", "expert", "store"),
-        check="imitate.aggrevated.critic_check:check_critic",
     ),
     "gail": Algorithm(
         "GAIL",

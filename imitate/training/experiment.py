@@ -22,6 +22,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs import BACKENDS, make_vec, resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import Stream, draw_seed
+from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range, did_you_mean
 from imitate.experts import known_experts, load_expert
@@ -241,7 +242,7 @@ def _prepare(
             max_steps=max_steps,
         )
 
-    limit = gym.spec(experiment.env_id.rpartition(":")[2]).max_episode_steps
+    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
     run = Run(
         learner,
         out,

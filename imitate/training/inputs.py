@@ -10,6 +10,7 @@ from gymnasium.spaces import Discrete
 
 from imitate.datasets.reader import DemoReader
 from imitate.envs.make import make_env
+from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 from imitate.experts import Expert
 from imitate.nn.policy import ActorPolicy
@@ -20,7 +21,7 @@ __all__ = ["check_demos", "check_expert", "check_widths", "initial_policy"]
 
 def check_demos(demos: DemoReader, env_id: str) -> None:
     """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
-    if demos.info.env_id != env_id:
+    if bare_id(demos.info.env_id) != bare_id(env_id):
         raise InputError(
             f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
         )
