@@ -27,6 +27,13 @@ __all__ = ["train"]
 logger = logging.getLogger(__name__)
 
 
+_CHECKPOINTS = (
+    "training steps between checkpoints; 0: only when interrupted. Each drops the episodes in flight and begins new "
+    "ones, so that a resumed run repeats to the byte; it waits until some episodes of each environment have ended. "
+    "A replay of pixels is not saved: a resumed run fills it anew"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
     """Train a learner. What is not given is the preset's of (algorithm, environment)."""
@@ -61,10 +68,7 @@ class TrainArguments:
     """validate after so many training steps; 0: never, the last policy is kept"""
     eval_episodes: int
     """episodes of a validation"""
-    checkpoint_every: int
-    """training steps between checkpoints; 0: only when interrupted. Each drops the episodes in flight and begins new
-    ones, so that a resumed run repeats to the byte; it waits until some episodes of each environment have ended. A
-    replay of pixels is not saved: a resumed run fills it anew"""
+    checkpoint_every: Annotated[int, tyro.conf.arg(help=_CHECKPOINTS)]
     device: Literal["auto", "cpu", "cuda"]
     """where the networks are"""
     audit: bool = False

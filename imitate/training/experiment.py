@@ -116,6 +116,7 @@ class Experiment:
 
         Raises InputError as `create` does.
         """
+        new = dataclasses.replace(self, **run)
         given, fields = dict(hyperparameters or {}), _fields(self.algorithm)
         for name in given:
             if name not in fields:
@@ -123,14 +124,14 @@ class Experiment:
                     f"{self.algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}"
                 )
         if self.hyperparameters.get("total_steps") == self.budget:
-            given.setdefault("total_steps", run.get("budget", self.budget))
+            given.setdefault("total_steps", new.budget)
         config = make_config(self.algorithm, over(self.hyperparameters, given))
-        new = dataclasses.replace(self, hyperparameters=_plain(config), **run)
-        env_id = resolve_env_id(new.env_id)
-        backend = new.backend
+        env_id, backend = resolve_env_id(new.env_id), new.backend
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
-        new = dataclasses.replace(new, env_id=env_id, backend=backend, device=_device(new.device))
+        new = dataclasses.replace(
+            new, hyperparameters=_plain(config), env_id=env_id, backend=backend, device=_device(new.device)
+        )
         new.check_inputs()
         if new.init is not None:
             check_widths(new.init, given)
