@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 Env = gym.Env[Any, Any]
 
+MAX_EPISODE_STEPS = 100_000
+"""Of an episode in an environment without a time limit."""
 FIRE = 1  # the place of it in the actions of those Atari games that have it
 
 
@@ -30,6 +32,9 @@ def make_env(
 
     Atari ids get the standard preprocessing (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames),
     observations (4, 84, 84) uint8, and FIRE as the first action of every life.
+
+    An environment without a time limit is truncated after MAX_EPISODE_STEPS, with a notice; `max_episode_steps` among
+    its keywords gives it another limit.
 
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
@@ -51,11 +56,33 @@ def make_env(
             env = gym.wrappers.FrameStackObservation(env, stack_size=4)
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
-    except TypeError as error:
+        if env.spec is None or env.spec.max_episode_steps is None:
+            env = Cut(env, MAX_EPISODE_STEPS)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
     return env
+
+
+class Cut(gym.wrappers.TimeLimit):
+    """The time limit of an environment that has none of its own: without one a good policy is never done."""
+
+    _said: ClassVar[set[str]] = set()  # about which environments; once for each is enough
+
+    def step(self, action: Any) -> Any:
+        answer = super().step(action)
+        if self._elapsed_steps == MAX_EPISODE_STEPS:
+            name = str(self.unwrapped)
+            if name not in self._said:
+                logger.warning(
+                    "%s has no time limit: an episode was cut after %d steps; --env-kwargs "
+                    "'{\"max_episode_steps\": N}' gives it another",
+                    name,
+                    MAX_EPISODE_STEPS,
+                )
+            self._said.add(name)
+        return answer
 
 
 class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
