@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import torch
 
-from imitate.algorithms import ALGORITHMS, Algorithm, find
+from imitate.algorithms import ALGORITHMS, find
 from imitate.datasets.evaluation import Evaluation, evaluate
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
-from imitate.envs import BACKENDS, make_vec, resolve_backend
+from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.trust import bare_id
-from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range, did_you_mean
-from imitate.experts import known_experts, load_expert
-from imitate.files import lock, read_json, sweep, versions, write_json
+from imitate.experts import known_experts
+from imitate.files import read_json, versions, write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.training.inputs import check_demos, check_expert, check_widths, initial_policy
-from imitate.training.run import Checkpoint, Progress, Run, Snapshot
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.inputs import check_demos, check_expert, check_widths, handed_to, held, opened_store
+from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
 
 __all__ = ["Experiment", "check_demos", "check_expert", "execute", "variant_settings"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +204,7 @@ def execute(
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
     experiment.check_inputs()
-    with _folder(out):
+    with held(out):
         with ExitStack() as stack:
             run = _prepare(experiment, out, stack, progress, snapshot)
             finished = run.finish()
@@ -226,9 +220,9 @@ def _prepare(
     config = make_config(experiment.algorithm, experiment.hyperparameters)
     checkpoint = Checkpoint.read(out)
     device = _device(experiment.device)
-    handed = _handed(algorithm, config, experiment, stack, new=checkpoint is None)
+    handed = handed_to(experiment, config, stack, new=checkpoint is None)
     if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(_store(out, experiment, handed["envs"], checkpoint))
+        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
     # Before anything is written: demonstrations that can't be used show here.
     learner = algorithm.learner(config, seed=experiment.seed, device=device, **handed)
 
@@ -262,70 +256,6 @@ def _prepare(
     )
     experiment.write(out / "config.json")
     return run
-
-
-def _handed(
-    algorithm: Algorithm, config: Any, experiment: Experiment, stack: ExitStack, *, new: bool
-) -> dict[str, Any]:
-    """What the algorithm needs, made and checked; the expert's critic too, in a new run."""
-    handed: dict[str, Any] = {}
-    env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
-    if "demos" in algorithm.needs:
-        demos = stack.enter_context(DemoReader(str(experiment.demos)))
-        check_demos(demos, env_id)
-        handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
-    if "envs" in algorithm.needs:
-        handed["envs"] = make_vec(
-            env_id,
-            experiment.num_envs,
-            backend=experiment.backend,
-            env_kwargs=env_kwargs,
-            episodic_life=experiment.episodic_life,
-            clip_rewards=experiment.clip_rewards,
-        )
-        stack.callback(handed["envs"].close)
-    if "expert" in algorithm.needs:
-        spec = str(experiment.expert)
-        expert = handed["expert"] = load_expert(spec)
-        check_expert(expert, spec, env_id, env_kwargs)
-        if new and algorithm.checker is not None:
-            algorithm.checker(config, expert, env_id, env_kwargs)
-    if experiment.init is not None:
-        handed["policy"] = initial_policy(experiment.init, env_id, env_kwargs)
-    return handed
-
-
-@contextmanager
-def _folder(out: Path) -> Iterator[None]:
-    """Hold the run's folder; it is removed where nothing came into it."""
-    try:
-        with lock(out, "a training run"):
-            sweep(out)
-            yield
-    finally:
-        if out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
-
-
-@contextmanager
-def _store(
-    out: Path, experiment: Experiment, envs: VecEnv, checkpoint: Checkpoint | None
-) -> Iterator[DemoWriter]:
-    path = out / "aggregated.h5"
-    if checkpoint is not None:
-        store = DemoWriter.resume(path, episodes=checkpoint.store_episodes)
-    else:
-        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
-        info = DemoInfo(
-            experiment.env_id,
-            envs.single_observation_space,
-            envs.single_action_space,
-            env_kwargs=experiment.env_kwargs,
-            expert=experiment.expert or "",
-        )
-        store = DemoWriter(path, info, expert_actions=True)
-    with store:
-        yield store
 
 
 def _fields(algorithm: str) -> set[str]:

@@ -8,19 +8,15 @@ exception: it is not saved, so an uninterrupted run keeps its own and a resumed 
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
 
-import msgspec
-import torch
 from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
@@ -31,13 +27,13 @@ from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
+from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
 
-__all__ = ["Checkpoint", "Progress", "Run", "Snapshot", "Validate"]
+__all__ = ["Progress", "Run", "Snapshot", "Validate"]
 
 logger = logging.getLogger(__name__)
 
-_CHECKPOINT = "checkpoint.safetensors"
 _FEW_EPISODES = 5
 """A checkpoint drops the episodes in flight. Where it came more often than this many of them end, long ones would
 hardly ever be finished: what is learned and logged would be of short ones."""
@@ -50,51 +46,6 @@ Progress = Callable[[int, dict[str, float]], None]
 """(steps of the budget spent, metrics), after each iteration."""
 Snapshot = Callable[[int, ActorPolicy], None]
 """(steps of the budget spent, the policy as it is), before the first iteration and after each."""
-
-
-@dataclass
-class _Account:
-    """Where a run stands; all of it is in the checkpoint. Steps are the environment's."""
-
-    iterations: int = 0
-    validation_steps: int = 0
-    last_validation: int = 0
-    """Steps that the last validation took."""
-    validated: int = 0
-    """Iterations before the last validation."""
-    closing: bool = False
-    """The budget has paid for the last validation; what that left over is being spent."""
-    next_validation: int = 0
-    last_checkpoint: int = 0
-    episode_steps: float = 0.0
-    """Mean length of the training episodes that ended last."""
-    best_mean: float | None = None
-    metrics_bytes: int = 0
-    evaluations_bytes: int = 0
-    wall_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What a run goes on from."""
-
-    account: _Account
-    learner: Mapping[str, Any]
-    store_episodes: int
-
-    @classmethod
-    def read(cls, folder: Path) -> Checkpoint | None:
-        """Of a run's folder; None where it has none. Raises InputError where it is damaged."""
-        path = folder / _CHECKPOINT
-        if not path.exists():
-            return None
-        try:
-            return msgspec.convert(load_state(path), cls)
-        except msgspec.ValidationError as error:
-            raise InputError(
-                f"{path} is damaged: {one_line(error)}; begin anew with another --out"
-            ) from error
 
 
 class Run:
@@ -135,7 +86,7 @@ class Run:
         self.eval_every, self.eval_episodes, self.most_validation = eval_every, eval_episodes, most_validation
         self.checkpoint_every, self.num_envs, self.store = checkpoint_every, num_envs, store
         self.progress, self.snapshot = progress, snapshot
-        self.account = _Account(next_validation=eval_every)
+        self.account = Account(next_validation=eval_every)
         if checkpoint is not None:
             self._go_on(checkpoint)
         elif budget < (least := demo_steps + learner.least_steps):
@@ -222,7 +173,7 @@ class Run:
             "env_steps": self.learner.env_steps,
             "expert_queries": self.learner.expert_queries,
         }
-        account.metrics_bytes += _append(self._metrics, counts | metrics)
+        account.metrics_bytes += append(self._metrics, counts | metrics)
         for name, value in metrics.items():
             if name.endswith("loss") and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} in iteration {account.iterations}")
@@ -265,7 +216,7 @@ class Run:
             "returns": evaluation.returns.tolist(),
             "best": best,
         }
-        account.evaluations_bytes += _append(self._evaluations, row)
+        account.evaluations_bytes += append(self._evaluations, row)
         self._board.add_scalar("validation/mean_return", evaluation.mean, self.spent)
 
     def _checkpoint_is_due(self) -> bool:
@@ -278,7 +229,7 @@ class Run:
         return since >= 10 * self.checkpoint_every
 
     def _save_checkpoint(self) -> None:
-        _require_finite(self.learner.policy)
+        require_finite(self.learner.policy)
         if self.store is not None:
             self.store.flush()
         self._stop_watch()
@@ -287,8 +238,8 @@ class Run:
             "learner": self.learner.state_dict(),
             "store_episodes": 0 if self.store is None else len(self.store),
         }
-        save_state(self.out / _CHECKPOINT, state)
-        self.learner.load_state_dict(load_state(self.out / _CHECKPOINT)["learner"])
+        save_state(self.out / CHECKPOINT, state)
+        self.learner.load_state_dict(load_state(self.out / CHECKPOINT)["learner"])
 
     def _go_on(self, checkpoint: Checkpoint) -> None:
         self.account = checkpoint.account
@@ -301,7 +252,7 @@ class Run:
             ) from error
 
     def _kept(self) -> str:
-        if not (self.out / _CHECKPOINT).exists():
+        if not (self.out / CHECKPOINT).exists():
             return f"there was no checkpoint yet, so nothing can be resumed in {self.out}"
         return f"the last checkpoint is kept: go on from it with `imitate train --resume {self.out}`"
 
@@ -317,12 +268,12 @@ class Run:
         }
         self.write_timing()
         write_json(self.out / "finished.json", totals)
-        (self.out / _CHECKPOINT).unlink(missing_ok=True)
+        (self.out / CHECKPOINT).unlink(missing_ok=True)
         if self.progress is not None:
             self.progress(self.spent, {})
 
     def _save_policy(self, name: str) -> None:
-        _require_finite(self.learner.policy)
+        require_finite(self.learner.policy)
         save_policy(self.out / name, self.learner.policy)
 
     def _stop_watch(self) -> None:
@@ -333,38 +284,10 @@ class Run:
     def _files(self) -> Iterator[None]:
         account = self.account
         with ExitStack() as stack:
-            self._metrics = stack.enter_context(_continued(self.out / "metrics.jsonl", account.metrics_bytes))
+            self._metrics = stack.enter_context(continued(self.out / "metrics.jsonl", account.metrics_bytes))
             self._evaluations = stack.enter_context(
-                _continued(self.out / "evaluations.jsonl", account.evaluations_bytes)
+                continued(self.out / "evaluations.jsonl", account.evaluations_bytes)
             )
             self._board = stack.enter_context(SummaryWriter(str(self.out), purge_step=self.spent or None))
             account.metrics_bytes, account.evaluations_bytes = self._metrics.tell(), self._evaluations.tell()
             yield
-
-
-def _require_finite(policy: ActorPolicy) -> None:
-    for name, tensor in policy.state_dict().items():
-        if not torch.isfinite(tensor).all():
-            raise FloatingPointError(f"the policy's {name} is not finite any more")
-
-
-@contextmanager
-def _continued(path: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open for appending, without what was written after the checkpoint. Where the file is shorter than it was then,
-    its whole lines are kept."""
-    path.touch()
-    with path.open("r+b") as file:
-        text = file.read(size)
-        if len(text) < size:
-            logger.warning("%s is shorter than at the checkpoint: rows of it are missing", path)
-        whole = text.rfind(b"\n") + 1
-        file.truncate(whole)
-        file.seek(whole)
-        yield file
-
-
-def _append(file: IO[bytes], row: dict[str, Any]) -> int:
-    line = (json.dumps(row) + "\n").encode()
-    file.write(line)
-    file.flush()
-    return len(line)

@@ -22,8 +22,9 @@ from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state
 from imitate.nn.stored_policy import load_policy
+from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, execute
-from imitate.training.run import Checkpoint, Run
+from imitate.training.run import Run
 from imitate.training.settings import tuned
 
 VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
