@@ -113,7 +113,7 @@ class DAgger:
         self.iteration = 0
         self.expert_queries = 0
         self._experts_turn = np.zeros(envs.num_envs, bool)
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self._reseed()
 
     @property

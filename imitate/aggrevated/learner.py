@@ -136,7 +136,7 @@ class AggreVaTeD:
         )
         self.iteration = 0
         self.expert_queries = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self.mixture = Mixture(
             self._ask, self.actor.act, envs.num_envs, config.alpha_per, config.switch_probability
         )
