@@ -344,14 +344,16 @@ class DQN:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
 
-        A replay of pixels is empty after it, and learning goes on when `learning_starts` steps are in it again.
+        A replay of pixels is not in a state. Its own state, which a running learner takes over at each checkpoint,
+        leaves it as it is; another's empties it, and learning goes on when `learning_starts` steps are in it again.
         """
+        own = state["env_steps"] == self.env_steps
         self.iteration, self.updates = state["iteration"], state["updates"]
         for name in ("q_net", "target_net", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
-        if self.policy.encoder.is_image:
-            self.replay.clear()
-        else:
+        if not self.policy.encoder.is_image:
             self.replay.load_state_dict(state["replay"])
+        elif not own:
+            self.replay.clear()
         self.sampler.env_steps = state["env_steps"]
         self._reseed()

@@ -211,6 +211,7 @@ class Run:
         row = {
             "budget_steps": self.spent,
             "env_steps": self.learner.env_steps,
+            "steps": evaluation.steps,
             "mean_return": evaluation.mean,
             "std_return": evaluation.std,
             "returns": evaluation.returns.tolist(),
