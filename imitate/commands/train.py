@@ -44,13 +44,13 @@ class TrainArguments:
     """a Gymnasium id; `module:Env-v0` imports the module first"""
     env_kwargs: JsonObject
     """keywords of the environment, as a JSON object"""
-    demos: Path | None
+    demos: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
     """demonstrations to learn from"""
     demo_episodes: int | None
     """use the first so many episodes only"""
-    expert: str | None
+    expert: Annotated[str | None, tyro.conf.arg(metavar="SPEC")]
     """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
-    init: Path | None
+    init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
     """a run whose policy to start from (pretrain, then fine-tune)"""
     seed: int
     """everything random follows from it"""
