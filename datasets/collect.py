@@ -115,7 +115,7 @@ class _Watched:
         self._writer = writer
         self._steps = writer.num_steps  # recorded and in flight
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         self._steps += int(np.count_nonzero(self._envs.running))
         self._writer.flush_due()
         return self._policy.act(obs, deterministic=deterministic)

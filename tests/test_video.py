@@ -27,7 +27,7 @@ class Constant:
     def __init__(self, action: Any) -> None:
         self.action = np.asarray(action)
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return np.stack([self.action] * len(obs))
 
 

@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+from imitate.nn.networks import channels_last
 from imitate.rl.rollout import Rollout
 
 __all__ = ["PrioritizedReplay", "Replay", "Samples", "SumTree"]
@@ -51,7 +52,8 @@ class Replay:
         n_step: int = 1,
     ) -> None:
         shape = space.shape or ()
-        self.stack = shape[0] if len(shape) == 3 and space.dtype == np.uint8 else 1
+        stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
+        self.stack = shape[0] if stacked else 1
         self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
         self.rows = capacity // num_envs
         if self.rows < 2 * self.stack + n_step:

@@ -65,7 +65,7 @@ class GoesOn:
     reward_scale: float = 2.0
     worth: float = 1.0  # of going on against staying; below 0 the oracle is wrong
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return np.ones(len(obs), np.int64)
 
     def q_all(self, obs: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ def test_the_check_warns_of_a_wrong_oracle(caplog: pytest.LogCaptureFixture) -> 
 
 def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
     class Stays(GoesOn):
-        def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
             return np.zeros(len(obs), np.int64)
 
         def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3

@@ -253,5 +253,7 @@ def test_what_it_cannot_do_is_refused() -> None:
         DQNConfig(learning_starts=600, replay_size=1_000)
     with pytest.raises(InputError, match="bfloat16 is for pixels, got Discrete"):
         learner(bfloat16=True)
+    with pytest.raises(InputError, match="max_grad_norm must be at least 1e-06, got 0"):
+        DQNConfig(max_grad_norm=0)
     with pytest.raises(InputError, match="tau must be in"):
         DQNConfig(tau=2)
