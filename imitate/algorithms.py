@@ -107,8 +107,15 @@ ALGORITHMS = {
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
-        "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
+        "learning from an expert's action values on the learner's own states",
         "imitate.aggrevated.learner",
+        ("envs", "expert", "store"),
+        check="imitate.aggrevated.critic_check:check_critic",
+    ),
+    "aggrevate": Algorithm(
+        "AggreVaTe",
+        "AggreVaTeD whose values are returns of playing on with the expert: for any expert, at many steps a state",
+        "imitate.aggrevated.aggrevate",
         ("envs", "expert", "store"),
     ),
     "gail": Algorithm(
