@@ -175,7 +175,7 @@ def unstack_frames(obs: Array, k: int) -> Array:
 
 
 class RandomPolicy:
-    """Uniform actions: what nothing learned gives."""
+    """Uniformly random actions: the level that anything learned should exceed."""
 
     def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
         self._space = action_space

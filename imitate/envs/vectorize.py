@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
+from imitate.envs.atari import is_atari
 from imitate.envs.backends import ale, envpool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
-from imitate.envs.make import Env, is_atari, make_env, resolve_env_id
+from imitate.envs.make import Env, make_env, resolve_env_id
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError, did_you_mean
