@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.datasets.reader import DemoReader
@@ -20,7 +19,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
-from imitate.nn.distributions import Categorical
+from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 
@@ -63,15 +62,15 @@ class BCConfig:
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
 
 
-def bc_loss(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) cross-entropy of discrete actions; of continuous ones the squared error of the policy's mode, in units of
-    half the action range. (The likelihood of a squashed Gaussian is infinite at the bounds, where experts often act.)
+def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: Tensor) -> Tensor:
+    """(B,) loss of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
+
+    Cross-entropy of discrete actions; of continuous ones the mean squared error of the policy's mode. (The likelihood
+    of a squashed Gaussian is infinite at the bounds, where experts often act.)
     """
-    distribution = policy(prepared)
     if isinstance(distribution, Categorical):
-        return F.cross_entropy(distribution.logits, policy.to_unit(labels), reduction="none")
-    predicted = policy.to_unit(policy.to_env(distribution.mode()))
-    return (predicted - policy.to_unit(labels)).square().sum(-1)
+        return -distribution.log_prob(actions)
+    return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
@@ -94,7 +93,7 @@ def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
 class BC:
     """Behavioural cloning from a demonstrations file, which is streamed where it is larger than memory allows."""
 
-    env_steps = 0
+    env_steps = least_steps = 0
     expert_queries = 0
 
     def __init__(
@@ -138,13 +137,16 @@ class BC:
         stalled = len(self._heldout) > 0 and self.epoch - self._best_epoch >= self.config.patience
         return stalled or self.epoch >= self.config.max_epochs or self.updates >= self.config.max_updates
 
-    def step(self) -> dict[str, float]:
-        """One epoch, and the held-out loss after it. When training is done the best policy is put back."""
+    def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
+        """One epoch, and the held-out loss after it; it takes no environment steps, so `limit` bounds nothing.
+
+        When training is done the best policy is put back.
+        """
         # Seeded by the epoch, so that a resumed run shuffles as an uninterrupted one does.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, count = torch.zeros((), device=self.device), 0
         for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):
-            loss = bc_loss(self.policy, *self._inputs(obs, labels)).mean()
+            loss = self._loss(*self._inputs(obs, labels)).mean()
             self.optimizer.step(loss)
             total += loss.detach()
             count += 1
@@ -162,12 +164,15 @@ class BC:
         losses, agreements = [], []
         for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
             inputs = self._inputs(*batch)
-            losses.append(bc_loss(self.policy, *inputs))
+            losses.append(self._loss(*inputs))
             agreements.append(agreement(self.policy, *inputs))
         loss = float(torch.cat(losses).mean())
         if loss < self._best_loss:
             self._best_loss, self._best_epoch, self._best_policy = loss, self.epoch, self._snapshot()
         return {"heldout_loss": loss, "heldout_agreement": float(torch.cat(agreements).mean())}
+
+    def _loss(self, prepared: Tensor, labels: Tensor) -> Tensor:
+        return bc_loss(self.policy, self.policy(prepared), self.policy.to_unit(labels))
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return self.policy.encoder.prepare(obs.to(self.device)), labels.to(self.device)

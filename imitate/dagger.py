@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from imitate.aggrevated.mixture import Mixture, Schedule, mixing_coefficient
 from imitate.bc import bc_loss, mean_agreement
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
@@ -24,13 +25,12 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
+from imitate.nn.following import first_layer, follow
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Sampler
 
-__all__ = ["DAgger", "DAggerConfig", "Schedule", "mixing_coefficient"]
-
-Schedule = Literal["linear", "exponential", "inverse", "constant"]
+__all__ = ["DAgger", "DAggerConfig"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DAggerConfig:
     beta_schedule: Schedule = "inverse"
     """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
     beta_rate: float = 0.9
-    """What the schedule's name says; `inverse` has none."""
+    """Rate of the schedule; ignored by `inverse`."""
     beta_per: Literal["step", "episode"] = "step"
     """Who acts is drawn anew at every step, or for whole episodes."""
     batch_size: int = 256
@@ -68,24 +68,9 @@ class DAggerConfig:
         check_range(self, 0, 1, "beta_rate")
 
 
-def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:
-    """The expert's share in the roll-in of iteration n = 0, 1, ...: in [0, 1]."""
-    match schedule:
-        case "linear":
-            return max(0.0, 1.0 - rate * iteration)
-        case "exponential":
-            return float(rate**iteration)
-        case "inverse":
-            return 1.0 / (iteration + 1)
-        case "constant":
-            return rate
-
-
 class DAgger:
     """DAgger. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape); the
     aggregated data stay on disk, in `store`."""
-
-    done = False
 
     def __init__(
         self,
@@ -98,7 +83,6 @@ class DAgger:
         device: torch.device | str = "cpu",
     ) -> None:
         self.config, self.store = config, store
-        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
         self.seed, self.device = seed, torch.device(device)
         with seeded(seed):
             self.policy = ActorPolicy(
@@ -113,81 +97,88 @@ class DAgger:
         parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate)
         self.iteration = 0
-        self.expert_queries = 0
-        self._experts_turn = np.zeros(envs.num_envs, bool)
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
+        learner = partial(self.policy.act, deterministic=True)
+        self.mixture = Mixture(expert, learner, envs.num_envs, config.beta_per)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: roll in, label, aggregate, train."""
+    @property
+    def expert_queries(self) -> int:
+        return self.mixture.queries
+
+    @property
+    def least_steps(self) -> int:
+        return self.sampler.envs.num_envs
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps + self.least_steps > self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: roll in, label, aggregate, train."""
         config, num_envs = self.config, self.sampler.envs.num_envs
-        self._beta = mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration)
-        rollout = self.sampler.collect(self._choose, max(config.steps_per_iteration // num_envs, 1))
-        labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
-        self.expert_queries += len(labels)
-        on_new_states = mean_agreement(self.policy, rollout.flat_obs, labels)
-        for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        progress = self.env_steps / max(self.env_steps + room, 1)
+        self.mixture.begin(mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration))
+        rollout = self.sampler.collect(
+            self.mixture, max(min(config.steps_per_iteration, room) // num_envs, 1)
+        )
+        labels = self.mixture.labels(rollout)  # (T, N, ...)
+        flat = labels.reshape(-1, *labels.shape[2:])
+        on_new_states = mean_agreement(self.policy, rollout.flat_obs, flat)
+        for segment in rollout.segments(labels):
             self.store.append(segment)
-        if (
-            self.iteration == 0
-        ):  # statistics of the expert's states; fixed from here, so that labels keep their inputs
-            self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        loss = self._train()
+        if self.policy.encoder.moments is not None:
+            new = torch.from_numpy(rollout.flat_obs).to(self.device)
+            follow(self.policy.encoder.moments, new, *first_layer(self.policy.encoder))
+        loss = self._train(progress)
         self.iteration += 1
         metrics = {
-            "beta": self._beta,
+            "beta": self.mixture.alpha,
             "loss": loss,
             "agreement": on_new_states,
             "states": float(self.store.num_steps),
         }
         return metrics | self.sampler.pop_episodes()
 
-    def _train(self) -> float:
-        remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.1)
-        self.optimizer.learning_rate = self.config.learning_rate * remaining
+    def _train(self, progress: float) -> float:
+        self.optimizer.learning_rate = self.config.learning_rate * max(1.0 - progress, 0.1)
         total = torch.zeros((), device=self.device)
         epochs = (self.store.reader().batches(self.config.batch_size, self.rng) for _ in itertools.count())
         batches = itertools.islice(itertools.chain.from_iterable(epochs), self.config.updates_per_iteration)
         for obs, labels in batches:
             prepared = self.policy.encoder.prepare(obs.to(self.device))
-            loss = bc_loss(self.policy, prepared, labels.to(self.device)).mean()
+            loss = bc_loss(
+                self.policy, self.policy(prepared), self.policy.to_unit(labels.to(self.device))
+            ).mean()
             self.optimizer.step(loss)
             total += loss.detach()
         return float(total) / self.config.updates_per_iteration
 
-    def _choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
-        redrawn = begun if self.config.beta_per == "episode" else np.ones_like(begun)
-        self._experts_turn = np.where(redrawn, self.rng.random(len(begun)) < self._beta, self._experts_turn)
-        actions = self.policy.act(obs, deterministic=True)
-        if self._experts_turn.any():
-            actions[self._experts_turn] = self._ask(obs[self._experts_turn])
-        return actions, actions
-
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
+        self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:
-        self.store.flush()
         return {
             "iteration": self.iteration,
             "env_steps": self.env_steps,
             "expert_queries": self.expert_queries,
-            "store_episodes": len(self.store),
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
-        self.store.require(state["store_episodes"])
+        """Take over a state and begin new episodes; the store must be as it was then."""
         self.iteration = state["iteration"]
-        self.expert_queries = state["expert_queries"]
+        self.mixture.queries = state["expert_queries"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.sampler.env_steps = state["env_steps"]

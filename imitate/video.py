@@ -24,7 +24,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["record_video"]
+__all__ = ["record_video", "renderable_env"]
 
 DEFAULT_FPS = 30  # of environments whose metadata name none
 
@@ -61,7 +61,7 @@ def record_video(
         raise InputError(f"{out} exists already; choose another name or remove it")
     if episodes < 1:
         raise InputError(f"episodes of a video must be at least 1, got {episodes}")
-    with closing(_renderable_env(env_id, env_kwargs)) as env:
+    with closing(renderable_env(env_id, env_kwargs)) as env:
         fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
         limit = min((limit for limit in limits if limit is not None), default=sys.maxsize)
@@ -73,14 +73,21 @@ def record_video(
     return returns
 
 
-def _renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
-    """An environment whose render() gives pictures. SDL is told to use no display where there is none: it
-    reads that when pygame starts, and an environment imports pygame at its first picture."""
+def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
+    """An environment whose render() gives pictures. Raises InputError where there is none.
+
+    SDL is told to use no display where there is none: it reads that when pygame starts, and an environment imports
+    pygame at its first picture.
+    """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+    try:
+        env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+    except InputError:
+        make_env(env_id, env_kwargs).close()  # says what is wrong where it is not the render mode
+        raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
         env.close()

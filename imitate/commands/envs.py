@@ -12,6 +12,7 @@ import gymnasium as gym
 
 import imitate.envs
 from imitate.commands.options import print_json, run
+from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_supported
@@ -107,6 +108,9 @@ def _text(facts: dict[str, Any]) -> str:
         for backends, ids in by_backends.items():
             lines.append(f"{title} (backends {', '.join(backends)})")
             lines.append(textwrap.fill(" ".join(ids), 110, initial_indent="  ", subsequent_indent="  "))
+        if title == "Atari":
+            lines.append(f"  measured by: {protocol(next(iter(environments)))}")
+            lines.append("  names such as PongNoFrameskip-v4 are the same games without sticky actions")
     for extra in facts["extras"]:
         lines.append(f"Not here: {extra['command']}")
         lines.append(textwrap.fill(extra["adds"], 110, initial_indent="  ", subsequent_indent="  "))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,9 +28,9 @@ from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
+from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler
+from imitate.rl.rollout import Rollout, Sampler, progress_of
 
 __all__ = ["PPO", "PPOConfig", "ppo_loss"]
 
@@ -41,7 +42,7 @@ class PPOConfig:
     """Hyperparameters of PPO."""
 
     total_steps: int = 100_000
-    """Environment steps over which the schedules run; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_steps: int = 128
     """Steps of each environment in an iteration."""
     num_epochs: int = 10
@@ -51,7 +52,7 @@ class PPOConfig:
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 0.95
@@ -59,7 +60,7 @@ class PPOConfig:
     clip_coef: float = 0.2
     """Range of the probability ratio within which the objective is not clipped."""
     clip_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     clip_value: bool = False
     """Clip the change of the value function to clip_coef too."""
     standardize_advantages: bool = True
@@ -75,7 +76,7 @@ class PPOConfig:
     rpo_alpha: float = 0.0
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
-    """What rpo_alpha goes to, linearly, at total_steps; it is constant unless given."""
+    """What rpo_alpha goes to, linearly, at the end of the run; it is constant unless given."""
     normalize_obs: bool = False
     """Standardise observations by running statistics."""
     normalize_rewards: bool = False
@@ -93,7 +94,10 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
-        check_range(self, 0, math.inf, "learning_rate", "clip_coef")
+        check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
+        check_range(self, 1e-6, math.inf, "max_grad_norm")
+        if self.target_kl is not None:
+            check_range(self, 0, math.inf, "target_kl")
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
@@ -108,7 +112,7 @@ class PPOConfig:
             )
 
     def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha where this share of total_steps remains."""
+        """rpo_alpha where this share of the run remains."""
         final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
         return final + (self.rpo_alpha - final) * remaining
 
@@ -116,17 +120,19 @@ class PPOConfig:
 def ppo_loss(
     policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
+    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,);
+    of these `log_ratio` is the policy's own, without RPO's perturbation.
 
     batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
     a perturbation (B, D) of the mean.
     """
     distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
+    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
+    ratio = log_ratio.exp()
     if "perturbation" in batch:
         assert isinstance(distribution, Gaussian)
         distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
-    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
-    ratio = log_ratio.exp()
+        ratio = (distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]).exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
         std, mean = torch.std_mean(advantages)
@@ -142,7 +148,8 @@ def ppo_loss(
     loss = (config.vf_coef * value_error - surrogate).mean()
     if config.ent_coef:
         loss = loss - config.ent_coef * distribution.entropy().mean()
-    return loss, {"surrogate": surrogate, "value_error": value_error, "log_ratio": log_ratio}
+    parts = {"surrogate": surrogate, "value_error": value_error, "ratio": ratio, "log_ratio": log_ratio}
+    return loss, parts
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
@@ -153,7 +160,6 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 class PPO:
     """PPO on vector environments; `policy` may be handed in, to fine-tune it."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
@@ -166,6 +172,12 @@ class PPO:
         policy: ActorPolicy | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
+        # Of one sample the standard deviation is NaN.
+        self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
+        if config.num_steps * envs.num_envs < self.least_steps:
+            raise InputError(
+                "num_steps must be at least 2 to standardise advantages with one environment, got 1"
+            )
         policy, value_net = make_actor_critic(
             config, envs, seed=seed, device=self.device, policy=policy, share_pixels=True
         )
@@ -180,32 +192,40 @@ class PPO:
             eps=1e-5,
             max_grad_norm=config.max_grad_norm,
         )
+        self.actor = Actor(self.policy)
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.iteration = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: rollout, advantages, update."""
-        rollout = self.collect()
-        return self.update(rollout) | self.pop_episodes()
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
 
-    def collect(self) -> Rollout:
-        """A rollout of the policy as it is."""
-        return self.sampler.collect(self._choose, self.config.num_steps)
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: rollout, advantages, update."""
+        progress = progress_of(self, limit)
+        return self.update(self.collect(limit), progress) | self.pop_episodes()
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """A rollout of the policy as it is, of at most `limit` steps."""
+        return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL).
+
+        progress    of the schedules, in [0, 1]
+        """
         config = self.config
-        remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+        remaining = 1.0 - progress
         learning_rate = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
         clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
         rpo_alpha = config.rpo_alpha_at(remaining)
@@ -222,6 +242,7 @@ class PPO:
                 if self.iteration < config.value_warmup:
                     loss = config.vf_coef * parts["value_error"].mean()
                 self.optimizer.step(loss)
+                self.policy.project_()
                 history.append({name: part.detach() for name, part in parts.items()})
             last_log_ratio = history[-1]["log_ratio"]
             if config.target_kl is not None and approximate_kl(last_log_ratio) > 1.5 * config.target_kl:
@@ -229,7 +250,7 @@ class PPO:
         self.iteration += 1
         # Only now: statistics change between iterations, so that the policy that acted is the one updated.
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        surrogate, value_error, log_ratio = (
+        surrogate, value_error, ratio, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
         explained = 1 - (data["returns"] - data["values"]).var() / (data["returns"].var() + 1e-8)
@@ -238,7 +259,7 @@ class PPO:
             "value_loss": value_error.mean(),
             "entropy": -data["log_probs"].mean(),  # of the policy that acted, estimated from what it did
             "approx_kl": approximate_kl(log_ratio),
-            "clip_fraction": ((log_ratio.exp() - 1).abs() > clip_coef).float().mean(),
+            "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
         return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
@@ -298,7 +319,7 @@ class PPO:
         return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return sample_actions(self.policy, obs, self.generator)
+        return self.actor.sample(obs, self.rng)
 
     def _encode(self, obs: Array) -> Tensor:
         return encode(self.policy, obs)
@@ -310,6 +331,7 @@ class PPO:
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
         self.sampler.restart(seed)
         if self.scaler is not None:
             self.scaler.restart()

@@ -25,9 +25,9 @@ from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
 from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.actor import Actor, encode, make_actor_critic
 from imitate.rl.returns import discounted_returns
-from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.rl.rollout import Rollout, progress_of, whole_episodes
 
 __all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
 
@@ -39,7 +39,7 @@ class REINFORCEConfig:
     """Hyperparameters of REINFORCE."""
 
     total_steps: int = 100_000
-    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_episodes: int = 16
     """Episodes of an iteration, over all environments."""
     batch_size: int | None = None
@@ -48,7 +48,7 @@ class REINFORCEConfig:
     learning_rate: float = 5e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     baseline: bool = True
@@ -80,7 +80,8 @@ class REINFORCEConfig:
         check_range(
             self, 1, math.inf, "total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"
         )
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, math.inf, "learning_rate", "baseline_learning_rate", "ent_coef")
+        check_range(self, 1e-6, math.inf, "max_grad_norm")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be at least 1, or absent, got {self.batch_size}")
         if not 0 <= self.gamma <= 1:
@@ -98,7 +99,6 @@ def reinforce_loss(
 class REINFORCE:
     """REINFORCE on vector environments. Every iteration begins new episodes, seeded by its number."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
@@ -109,28 +109,40 @@ class REINFORCE:
         self.optimizer = Adam(
             self.policy.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
         )
+        self.actor = Actor(self.policy)
         self.value_optimizer = Adam(self.value_net.parameters(), config.baseline_learning_rate)
         # The baseline is learned in units of the returns' standard deviation, around their mean.
         self.return_moments = RunningMoments().to(self.device)
         self.iteration = 0
         self.env_steps = 0
 
-    def step(self) -> dict[str, float]:
-        """One iteration: episodes, returns, updates of the policy and of the baseline."""
-        rollout = self.collect()
-        return self.update(rollout) | self.pop_episodes()
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
 
-    def collect(self) -> Rollout:
-        """Whole episodes of the policy as it is."""
+    @property
+    def least_steps(self) -> int:
+        """One step of each environment, and two at least: of one sample there is no variance."""
+        return max(min(self.envs.num_envs, self.config.num_episodes), 2)
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: episodes, returns, updates of policy and baseline."""
+        progress = progress_of(self, limit)
+        return self.update(self.collect(limit), progress) | self.pop_episodes()
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """Whole episodes of the policy as it is; those in flight when `limit` steps are taken are cut there, as by a
+        time limit."""
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
         seeds = itertools.islice(episode_seeds(seed), self.config.num_episodes)
-        rollout = whole_episodes(self.envs, self._choose, seeds)
-        steps = int(rollout.steps.sum())
+        rollout = whole_episodes(self.envs, self._choose, seeds, limit)
+        steps, episodes = int(rollout.steps.sum()), len(rollout.ends)
         self.env_steps += steps
         self._episodes = {
-            "train_return": float(rollout.rewards.sum() / self.config.num_episodes),
-            "train_length": float(steps / self.config.num_episodes),
+            "train_return": float(rollout.rewards.sum() / episodes),
+            "train_length": steps / episodes,
         }
         return rollout
 
@@ -138,13 +150,15 @@ class REINFORCE:
         """Mean return and length of the episodes that were collected last, in the environment's own rewards."""
         return self._episodes
 
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL)."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL).
+
+        progress    of the schedules, in [0, 1]
+        """
         running = rollout.steps
         config = self.config
         if config.lr_schedule == "linear":
-            remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-            self.optimizer.learning_rate = config.learning_rate * remaining
+            self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
         obs = encode(self.policy, rollout.obs[running])  # (B, ...)
         raw_actions = torch.from_numpy(rollout.actions[running]).to(self.device)
         returns = torch.from_numpy(self._returns(rollout)[running]).to(self.device)  # (B,)
@@ -161,6 +175,7 @@ class REINFORCE:
             distribution = self.policy(obs[index])
             loss = reinforce_loss(distribution, raw_actions[index], weights[index], config.ent_coef)
             self.optimizer.step(loss)
+            self.policy.project_()
             losses.append(loss.detach())
             entropies.append(distribution.entropy().detach().mean())
         metrics["policy_loss"] = float(torch.stack(losses).mean())
@@ -182,7 +197,7 @@ class REINFORCE:
 
     @torch.no_grad()
     def _values(self, obs: Tensor) -> Tensor:
-        values: Tensor = self.value_net(obs) * self.return_moments.var.sqrt() + self.return_moments.mean
+        values: Tensor = self.value_net(obs) * self.return_moments.std + self.return_moments.mean
         return values
 
     def _fit_baseline(self, obs: Tensor, returns: Tensor) -> float:
@@ -201,7 +216,7 @@ class REINFORCE:
         return torch.split(order, batch_size)
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return sample_actions(self.policy, obs, self.generator)
+        return self.actor.sample(obs, self.rng)
 
     def state_dict(self) -> dict[str, Any]:
         return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)

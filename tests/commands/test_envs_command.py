@@ -26,4 +26,5 @@ def test_it_lists_what_is_here_and_what_an_extra_would_add(
     assert main(["envs"]) == 0
     text = capsys.readouterr().out
     assert "Classic control (backends gymnasium, async)\n" in text
+    assert "measured by: sticky actions 0.25, " in text
     assert "Not here: pip install 'imitate-rl[envpool]'" in text

@@ -134,6 +134,18 @@ def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, A
     assert path.read_bytes() == before
 
 
+def test_what_was_written_is_returned_and_a_seed_can_be_given(tmp_path: Path) -> None:
+    envs = counting_envs(2)
+    with collect(
+        Cycling(), envs, str(tmp_path / "demos.h5"), info_of(envs, seed=1), episodes=4, seed=3
+    ) as demos:
+        assert sorted(demos.table["seed"]) == sorted(islice(episode_seeds(3), 4))
+        assert demos.info.seed == 3
+    again = collect(Cycling(), envs, tmp_path / "demos.h5", info_of(envs, seed=3), episodes=4, resume=True)
+    assert len(again) == 4
+    again.close()
+
+
 @pytest.mark.parametrize("wanted", [{}, {"episodes": 3, "steps": 3}, {"episodes": 0}, {"steps": -1}])
 def test_how_much_has_to_be_said(tmp_path: Path, wanted: dict[str, int]) -> None:
     envs = counting_envs(2)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from imitate.envs.make import make_env
+from imitate.envs.make import MAX_EPISODE_STEPS, make_env
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
 __all__ = ["EnvPool", "installed", "knows"]
 
-NO_LIMIT = np.iinfo(np.int32).max - 1
+logger = logging.getLogger(__name__)
 
 
 class EnvPool:
@@ -35,8 +38,7 @@ class EnvPool:
         self.single_observation_space = env.observation_space
         self.single_action_space = env.action_space
         env.close()
-        limit = gym.spec(env_id).max_episode_steps
-        self._limit = NO_LIMIT if limit is None else limit
+        self._limit = gym.spec(env_id).max_episode_steps or MAX_EPISODE_STEPS
         num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
         # One more than the limit: the pool itself never cuts an episode.
         self._settings = {"num_threads": num_threads, "max_episode_steps": self._limit + 1}
@@ -45,9 +47,7 @@ class EnvPool:
         self.num_envs = num_envs
 
     def begin(self, seeds: list[int]) -> Array:
-        import envpool
-
-        self._pool = envpool.make_gymnasium(
+        self._pool = _library().make_gymnasium(
             self._env_id,
             num_envs=self.num_envs,
             env_seed=[seed % (1 << 31) for seed in seeds],
@@ -74,7 +74,17 @@ class EnvPool:
 
 
 def installed() -> bool:
-    return find_spec("envpool") is not None
+    """Whether the package is here and can be imported."""
+    return find_spec("envpool") is not None and _library() is not None
+
+
+@cache
+def _library() -> Any:
+    try:
+        return import_module("envpool")
+    except Exception as error:  # built for another Python or NumPy, or half installed
+        logger.warning("EnvPool can't be imported (%s): going on without it", one_line(error))
+        return None
 
 
 def knows(env_id: str) -> bool:
@@ -82,8 +92,7 @@ def knows(env_id: str) -> bool:
     CarRacing's otherwise, and policies are evaluated on gymnasium's."""
     if not installed():
         return False
-    import envpool
-
+    envpool = _library()
     if env_id not in envpool.list_all_envs():
         return False
     try:
