@@ -1,7 +1,7 @@
 """What `torch.save` wrote of a policy, read as data: named tensors of plain numbers, and nothing else.
 
-Torch's own loader is not used on foreign files. With `weights_only=True` it still allocates what a file claims, and had
-holes (CVE-2025-32434, CVE-2026-24747). This reads both of its formats: the zip, and the row of pickles before torch 1.6.
+Torch's own loader is not used on foreign files: with `weights_only=True` it still allocates what a file claims, and it
+had holes (CVE-2025-32434, CVE-2026-24747). Both of its formats are read: the zip, and the pickles before torch 1.6.
 """
 
 from __future__ import annotations
@@ -149,8 +149,7 @@ def _storage_types(content: Any) -> dict[str, torch.dtype]:
     """The type of each storage that the tensors refer to."""
     named = content.items if isinstance(content, Record) else content
     values = named.values() if isinstance(named, dict) else []
-    references = [_reference(value) for value in values]
-    return {key: dtype for key, dtype in references}
+    return dict(_reference(value) for value in values)
 
 
 def _reference(value: Any) -> tuple[str, torch.dtype]:

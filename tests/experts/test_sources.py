@@ -215,7 +215,7 @@ class _Hub(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.startswith("/api/models/org/a2c-CartPole-v1"):
-            known = self.path.endswith(("/a2c-CartPole-v1", f"/revision/{SHA}"))
+            known = self.path.partition("?")[0].endswith(("/a2c-CartPole-v1", f"/revision/{SHA}"))
             siblings = [{"rfilename": name} for name in self.files]
             body = {"id": "org/a2c-CartPole-v1", "sha": SHA, "siblings": siblings, "tags": []}
             self._answer(json.dumps(body).encode() if known else None)
