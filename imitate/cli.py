@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from pathlib import Path
 
 __all__ = ["main"]
 
@@ -41,8 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     # Before torch starts its threads: networks as small as these are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.path.append(str(Path.cwd()))  # `--env module:Env-v0` finds a module that lies here, but none of ours
-    from imitate.errors import InputError  # imports torch: not for help
+    from imitate.envs.trust import trust
+    from imitate.errors import InputError
+
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if option == "--env" or option.startswith("--env="):
+            trust(option.removeprefix("--env=") if "=" in option else value)
 
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
