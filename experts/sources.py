@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
-_LARGEST_TEXT = 64 << 10  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
+_LARGEST_TEXT = (
+    64 << 10
+)  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
 _MOST_NODES = 10_000  # of a YAML, aliases spelled out
 _LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
 _LARGEST_DOWNLOAD = 1 << 30  # bytes

@@ -78,12 +78,12 @@ def oracle_for(
         case "fqe":
             config = FQEConfig() if fqe is None else fqe
             spaces = expert.observation_space, expert.action_space
-            value = None if expert.networks.value is None else partial(_value_in_rewards, expert)
+            value = partial(_value_in_rewards, expert) if expert.has_value else None
             oracle = FittedQ(*spaces, config, seed=seed, value=value, moments=moments, device=device)
             why = f", since {algorithm} brings no action values" if expert.oracle is None else ""
             reason = f"learned online by fitted Q evaluation{why}, discount {config.gamma:g}"
         case "td":
-            if expert.networks.value is None:
+            if not expert.has_value:
                 raise _lacking(expert, taken, "brings no state values")
             oracle = TemporalDifference(expert, gamma=gamma, gae_lambda=gae_lambda)
             reason = f"differences of the state values that {algorithm} brings, of executed actions only"
@@ -106,7 +106,7 @@ def _value_in_rewards(expert: Expert, obs: Tensor) -> Tensor:
 
 def _lacking(expert: Expert, kind: Kind, lack: str) -> InputError:
     has: list[Kind] = ["critic"] if expert.oracle is not None else []
-    has += ["fqe", "td"] if expert.networks.value is not None else ["fqe"]
+    has += ["fqe", "td"] if expert.has_value else ["fqe"]
     has += ["monte-carlo"] if expert.runnable else []
     return InputError(
         f"oracle {kind!r} can't be had: {expert.source} ({expert.algorithm}) {lack}; take {', '.join(has)}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
 
@@ -29,13 +30,15 @@ def make_env(
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
     Atari ids get the standard preprocessing (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames),
-    observations (4, 84, 84) uint8, and FIRE as the first action of every life.
+    observations (4, 84, 84) uint8, and FIRE as the first action of every life. The keyword `time_feature` of any other
+    environment, if true, appends the time that is left to its observations (`imitate.envs.time_feature`).
 
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
     env_id = resolve_env_id(env_id)
     kwargs = dict(env_kwargs or {})
     atari = is_atari(env_id)
+    time_feature = not atari and kwargs.pop("time_feature", False)
     if atari:
         kwargs |= {"frameskip": 1}
         kwargs.setdefault("repeat_action_probability", 0.0)
@@ -51,6 +54,8 @@ def make_env(
             env = gym.wrappers.FrameStackObservation(env, stack_size=4)
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
+        if time_feature:
+            env = TimeFeature(env)
     except TypeError as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
@@ -119,7 +124,7 @@ def resolve_env_id(env_id: str) -> str:
         return f"{module}:{resolve_env_id(name)}"
     if env_id not in gym.registry:
         _load_plugins()
-    if env_id in gym.registry:
+    if env_id in gym.registry and not _only_raises(env_id):
         return env_id
     base, _, version = env_id.rpartition("-v")
     newer = [
@@ -132,6 +137,11 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+def _only_raises(env_id: str) -> bool:
+    """Whether gymnasium registers the id only to say that it is gone: MuJoCo's v2 and v3."""
+    return getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
 
 
 @cache
