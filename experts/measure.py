@@ -62,13 +62,12 @@ def measure(
     """
     source = fingerprint(env_id, env_kwargs)
     task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {source} {episodes} {seed}"
-    played: list[tuple[float, float]] = []
-    for player, name in ((policy, weights), (None, "random")):
+
+    def played(player: Policy | None, name: str) -> tuple[float, float]:
         path = _place(f"{name} {task}") if source and name else None
-        played.append(
-            _recalled(path, lambda p=player: _play(p, env_id, env_kwargs, episodes, seed), remeasure)
-        )
-    (mean, std), (random_mean, _) = played
+        return _recalled(path, lambda: _play(player, env_id, env_kwargs, episodes, seed), remeasure)
+
+    (mean, std), (random_mean, _) = played(policy, weights), played(None, "random")
     return Measured(mean, std, episodes, random_mean)
 
 

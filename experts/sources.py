@@ -151,7 +151,7 @@ def _agent_among(names: list[str], repo: str) -> str:
     from huggingface_sb3 import EnvironmentName, ModelName
 
     algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
-    by_convention = ModelName(algorithm, EnvironmentName(env_id)).filename
+    by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
     if by_convention in archives:
         return by_convention
     if len(archives) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -71,7 +72,7 @@ def _is_better(counted: Expert, held: Expert) -> bool:
         measure(each, weights, each.env_id, each.env_kwargs, episodes=20, seed=TEST_SEED)
         for each in (counted, held)
     )
-    spread = ((down.std**2 + constant.std**2) / down.episodes) ** 0.5
+    spread = math.sqrt((down.std**2 + constant.std**2) / down.episodes)
     better = down.mean >= constant.mean - 2 * spread
     logger.warning(
         "%s was trained with the time left as an observation: it gets %.1f where that counts down and %.1f where it "

@@ -43,9 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from imitate.envs.trust import trust
     from imitate.errors import InputError
 
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
-        if option == "--env" or option.startswith("--env="):
-            trust(option.removeprefix("--env=") if "=" in option else value)
+    for argument, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        option, equals, joined = argument.partition("=")
+        if option in ("--env", "--expert"):
+            trust(joined if equals else value)
 
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
