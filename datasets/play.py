@@ -179,6 +179,10 @@ class RandomPolicy:
 
     def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
         self._space = action_space
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begin the actions of this seed again."""
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002

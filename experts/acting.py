@@ -43,15 +43,20 @@ class Actor:
         self._log_std_layer = compiled(nn.Sequential(log_std)) if isinstance(log_std, nn.Linear) else None
         self._log_std: Array | None = log_std.numpy() if isinstance(log_std, nn.Parameter) else None
 
-    def act(self, obs: Array) -> Array:
-        """Deterministic actions (N, *action_shape)."""
+        self._rng = np.random.default_rng(0)
+
+    def seed(self, seed: int) -> None:
+        """Restart the generator that stochastic actions are drawn from."""
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
+        """Actions (N, *action_shape)."""
+        if not deterministic and self._spec.algorithm not in ("TD3", "DDPG", "ARS"):
+            return self._sample(obs, self._rng)
         outputs = self._forward(obs)
         return np.argmax(outputs, 1) if self._num_actions else self._in_bounds(outputs)
 
-    def sample(self, obs: Array, rng: np.random.Generator) -> Array:
-        """Stochastic actions (N, *action_shape)."""
-        if self._spec.algorithm in ("TD3", "DDPG", "ARS"):
-            return self.act(obs)
+    def _sample(self, obs: Array, rng: np.random.Generator) -> Array:
         latent = self._trunk(obs)
         outputs = self._head(latent)  # (N, actions)
         if self._spec.algorithm in ("DQN", "QRDQN"):

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.experts.acting import Actor
-from imitate.experts.critics import CriticOracle, QOracle
+from imitate.experts.critics import QOracle
 from imitate.experts.measure import Measured, measure, verdict
-from imitate.experts.networks import Networks, PolicySpec
 from imitate.experts.vecnormalize import Normalisation
 
-__all__ = ["Expert"]
+__all__ = ["Demonstrator", "Expert"]
 
 logger = logging.getLogger(__name__)
 
 
+class Demonstrator(Policy, Protocol):
+    """A policy whose samples can be repeated."""
+
+    def seed(self, seed: int) -> None: ...
+
+
 @dataclass
 class Expert:
-    """A trained agent on raw observations. `load_expert` makes one.
+    """Whoever demonstrates, on raw observations. `load_expert` makes one.
 
     env_id            registered id where the environment is installed, else the stored id (not `runnable`)
-    algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS
-    source, sha256    the spec that found it, and the hash of its weights file; `revision` of the hub's commit
-    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS)
+    algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS; of a run of ours its name, such as
+                      "dagger"; "custom" of a callable; "random"
+    source, sha256    the spec that found it, and the hash of its weights file, empty where it has none; `revision`
+                      of the hub's commit
+    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, and all that are not SB3's)
+    state_values      V of raw observations (B, *obs_shape) -> (B,), or None: see `value`
+    normalised_by     where the statistics are from, such as a vecnormalize.pkl; empty where there are none
     gamma             the discount that it was trained with, where its file says
     published_return  the mean return that its makers report, or None
     measured          what `measure` found here
@@ -44,9 +53,11 @@ class Expert:
     sha256: str
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
-    spec: PolicySpec = field(repr=False)
-    networks: Networks = field(repr=False)
+    policy: Demonstrator = field(repr=False)
+    oracle: QOracle | None = field(default=None, repr=False)
+    state_values: Callable[[Tensor], Tensor] | None = field(default=None, repr=False)
     normalisation: Normalisation | None = field(default=None, repr=False)
+    normalised_by: str = ""
     gamma: float | None = None
     published_return: float | None = None
     published_std: float | None = None
@@ -55,15 +66,15 @@ class Expert:
     measured: Measured | None = None
     training: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        self._actor = Actor(self.spec, self.networks)
-        self._rng = np.random.default_rng(0)
-        has_q = self.networks.critics is not None or self.algorithm in ("DQN", "QRDQN")
-        self.oracle: QOracle | None = None
-        if has_q:
-            scale = 1.0 if self.normalisation is None else self.normalisation.reward_scale
-            gamma = 0.99 if self.gamma is None else self.gamma  # SB3's default
-            self.oracle = CriticOracle(self.spec, self.networks, gamma=gamma, reward_scale=scale)
+    @property
+    def normalisation_sha256(self) -> str:
+        """Of the statistics that its observations are normalised with; empty where there are none."""
+        return "" if self.normalisation is None else self.normalisation.sha256
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it brings state values: PPO, A2C and TRPO do."""
+        return self.state_values is not None
 
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
@@ -71,11 +82,11 @@ class Expert:
         What `deterministic` means for each algorithm is said in `imitate.experts.acting.Actor`. Samples come
         from the expert's own generator; `seed` restarts it.
         """
-        return self._actor.act(obs) if deterministic else self._actor.sample(obs, self._rng)
+        return self.policy.act(obs, deterministic=deterministic)
 
     def seed(self, seed: int) -> None:
         """Restart the generator that stochastic actions are drawn from."""
-        self._rng = np.random.default_rng(seed)
+        self.policy.seed(seed)
 
     def value(self, obs: Tensor) -> Tensor:
         """V of raw observations (B, *obs_shape) -> (B,); PPO, A2C and TRPO. In the critic's rewards: where
@@ -83,28 +94,37 @@ class Expert:
 
         Raises InputError for an algorithm without V.
         """
-        if self.networks.value is None:
+        if self.state_values is None:
             raise InputError(f"{self.algorithm} brings no state values; PPO, A2C and TRPO do")
-        values: Tensor = self.networks.value(obs)
-        return values.squeeze(-1)
+        return self.state_values(obs)
 
-    def measure(self, episodes: int = 20, seed: int = TEST_SEED) -> Measured:
-        """Play whole deterministic episodes (or recall having done so), note the result in `measured`, log it
-        beside the published return, and warn where it is far below that or no better than random.
+    def measure(self, episodes: int = 20, seed: int = TEST_SEED, *, remeasure: bool = False) -> Measured:
+        """Play whole deterministic episodes (or recall having done so, unless `remeasure`), note the result in
+        `measured`, log it beside the published return, and warn where it is far below that or no better than random.
 
         Raises InputError where the environment isn't installed.
         """
         if not self.runnable:
             raise InputError(f"{self.env_id} can't be run here, so {self.source} can't be measured")
-        self.measured = measure(self, self.sha256, self.env_id, self.env_kwargs, episodes=episodes, seed=seed)
+        self.measured = measure(
+            self,
+            self.sha256 and f"{self.sha256} {self.normalisation_sha256}",
+            self.env_id,
+            self.env_kwargs,
+            episodes=episodes,
+            seed=seed,
+            remeasure=remeasure,
+        )
         logger.info("%s", self.describe())
         if warning := verdict(self.measured, self.published_return):
             logger.warning("%s is %s", self.source, warning)
         return self.measured
 
     def describe(self) -> str:
-        """One line: who, where, measured and published return."""
+        """One line: who, where, normalised by what, measured and published return."""
         parts = [f"{self.source}: {self.algorithm} on {self.env_id}"]
+        if self.normalised_by:
+            parts.append(f"normalised by {self.normalised_by}")
         if self.measured:
             m = self.measured
             parts.append(

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from imitate.envs.spaces import space_from_json, space_to_json
-from imitate.errors import InputError
-from imitate.experts.networks import PolicySpec, build_networks
-from imitate.experts.sb3 import make_spec
+from imitate.errors import InputError, one_line
+from imitate.experts.networks import ACTIVATIONS, PolicySpec, build_networks
+from imitate.experts.sb3 import ALGORITHMS, make_spec
+from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.vecnormalize import Normalisation
-from imitate.files import atomic, versions, write_json
+from imitate.files import atomic, read_bytes, read_json, versions, write_json
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Stored", "read_folder", "save_expert"]
 
 FORMAT_VERSION = 1
+_LARGEST_DESCRIPTION = 4 << 20  # bytes
+_LARGEST_HEADER = 1 << 20  # bytes of a safetensors file's list of tensors
 
 
 def save_expert(
@@ -99,42 +102,79 @@ class Stored:
     sha256: str
 
 
+Text = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+@dataclass(frozen=True)
+class _Policy:
+    activation: Text
+    squash_output: bool
+    clip_mean: float = 2.0
+    use_expln: bool = False
+    normalize_images: bool = True
+    exploration_rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+
+
+@dataclass(frozen=True)
+class _Description:
+    """`expert.json`: what `save_expert` writes, checked when it is read."""
+
+    format: int
+    algorithm: Text
+    env_id: Text
+    env_kwargs: dict[str, Any]
+    policy: _Policy
+    observation_space: dict[str, Any]
+    action_space: dict[str, Any]
+    normalisation: dict[str, Any] | None
+    sha256: Text
+    gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    measured: dict[str, float] | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+
+
 def read_folder(folder: Path) -> Stored:
-    """Read an expert's folder back. Raises InputError where it is none, damaged, or of another format."""
-    try:
-        description = json.loads((folder / "expert.json").read_text("utf-8"))
-        weights = (folder / "policy.safetensors").read_bytes()
-        tensors = load_tensors(weights)
-    except OSError as error:
-        raise InputError(
-            f"{folder} is no expert's folder: {error.filename or error} can't be read"
-        ) from error
-    except (ValueError, SafetensorError) as error:
-        raise InputError(f"{folder} is damaged: {' '.join(str(error).split())}") from error
+    """Read an expert's folder back. Raises InputError where it is none, damaged, too large, or of another format."""
+    if not (folder / "expert.json").is_file() or not (folder / "policy.safetensors").is_file():
+        raise InputError(f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors")
+    description = read_json(folder / "expert.json", _Description, limit=_LARGEST_DESCRIPTION)
+    weights = read_bytes(folder / "policy.safetensors", LARGEST_WEIGHTS)
     sha256 = hashlib.sha256(weights).hexdigest()
-    try:
-        if description["format"] != FORMAT_VERSION:
-            raise InputError(
-                f"{folder} has format {description['format']}, this version reads {FORMAT_VERSION}"
-            )
-        if description["sha256"] != sha256:
-            raise InputError(f"policy.safetensors in {folder} is not the one that its expert.json describes")
-        normalisation = description["normalisation"]
-        return Stored(
-            env_id=description["env_id"],
-            env_kwargs=dict(description["env_kwargs"]),
-            spec=PolicySpec(
-                description["algorithm"],
-                space_from_json(description["observation_space"]),
-                space_from_json(description["action_space"]),
-                **description["policy"],
-            ),
-            tensors=tensors,
-            normalisation=None if normalisation is None else Normalisation.from_json(normalisation),
-            gamma=description["gamma"],
-            measured=description["measured"] or {},
-            training=description["training"],
-            sha256=sha256,
+    policy, normalisation = description.policy, description.normalisation
+    if description.format != FORMAT_VERSION:
+        raise InputError(f"{folder} has format {description.format}, this version reads {FORMAT_VERSION}")
+    if policy.activation not in ACTIVATIONS or description.algorithm not in ALGORITHMS:
+        raise InputError(
+            f"{folder} is of {description.algorithm!r} with {policy.activation!r}, which are unknown"
         )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"expert.json in {folder} is incomplete: {type(error).__name__} {error}") from error
+    tensors = _read_tensors(folder, weights)
+    if description.sha256 != sha256:
+        raise InputError(f"policy.safetensors in {folder} is not the one that its expert.json describes")
+    return Stored(
+        env_id=description.env_id,
+        env_kwargs=description.env_kwargs,
+        spec=PolicySpec(
+            description.algorithm,
+            space_from_json(description.observation_space),
+            space_from_json(description.action_space),
+            **vars(policy),
+        ),
+        tensors=tensors,
+        normalisation=None if normalisation is None else Normalisation.from_json(normalisation),
+        gamma=description.gamma,
+        measured=description.measured or {},
+        training=description.training,
+        sha256=sha256,
+    )
+
+
+def _read_tensors(folder: Path, weights: bytes) -> Mapping[str, Tensor]:
+    if int.from_bytes(weights[:8], "little") > _LARGEST_HEADER:
+        raise InputError(
+            f"policy.safetensors in {folder} is damaged: its header is over {_LARGEST_HEADER} bytes"
+        )
+    try:
+        tensors: Mapping[str, Tensor] = load_tensors(weights)
+    except (ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"policy.safetensors in {folder} is damaged: {one_line(error)}") from error
+    return tensors

@@ -41,12 +41,14 @@ class Flat(nn.Module):
 
 
 class TimeFeature(nn.Module):
+    """The time that is left, 1, where observations lack that column: as sb3-contrib's wrapper feeds it in test mode."""
+
     def __init__(self, wanted: int) -> None:
         super().__init__()
         self.wanted = wanted
 
     def forward(self, obs: Tensor) -> Tensor:
-        return nn.functional.pad(obs, (0, self.wanted - obs.shape[-1]))
+        return nn.functional.pad(obs, (0, self.wanted - obs.shape[-1]), value=1.0)
 
 
 class Image(nn.Module):
@@ -137,6 +139,9 @@ def _numpy_step(layer: nn.Module) -> Callable[[Array], Array] | None:
         return lambda x: np.minimum(np.maximum(x, low), high)
     if isinstance(layer, Flat):
         return lambda x: x.reshape(len(x), -1).astype(np.float32, copy=False)
+    if isinstance(layer, TimeFeature):
+        wanted = layer.wanted
+        return lambda x: np.pad(x, ((0, 0), (0, wanted - x.shape[-1])), constant_values=1)
     if isinstance(layer, MeanOverQuantiles):
         num_actions = layer.num_actions
         return lambda x: x.reshape(len(x), -1, num_actions).mean(1)

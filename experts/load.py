@@ -1,33 +1,35 @@
-"""The expert that a spec names: bundled, from the zoo, the hub, a zip or a folder."""
+"""The expert that a spec names: bundled, from the zoo, the hub, a zip, a folder, a run, a callable, or random."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import re
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-from gymnasium import spaces
-
+from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.spaces import Array
+from imitate.envs.trust import import_typed
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
-from imitate.experts.networks import build_networks
-from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
-from imitate.experts.sources import Found, as_dict, companions, from_hub, from_zoo, zoo_entries
-from imitate.experts.vecnormalize import read_vecnormalize
+from imitate.experts.sources import Found, companions, from_hub, from_zoo, zoo_entries
+from imitate.experts.tensors import LARGEST_WEIGHTS
+from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
+from imitate.files import read_bytes, read_json
+from imitate.nn.stored_policy import load_policy
 
 __all__ = ["known_experts", "load_expert"]
 
 logger = logging.getLogger(__name__)
 
 _BUNDLED = Path(__file__).parent / "bundled"
+_LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
+_CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def known_experts() -> list[str]:
@@ -39,195 +41,149 @@ def known_experts() -> list[str]:
 
 
 def load_expert(
-    spec: str | Path, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] | None = None
+    spec: str | Path,
+    *,
+    env_id: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    vecnormalize: str | Path | None = None,
 ) -> Expert:
     """The expert that `spec` names; no pickle is executed on the way.
 
     spec    a bundled expert, `CartPole-v1` or `CartPole-v1:ppo`; `zoo:ALGO/ENV` in the rl-trained-agents
-            folder IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; or a folder that `imitate expert
-            train` wrote
-    env_id, env_kwargs   of a zip that doesn't say, or to replace what it says
+            folders IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; a folder that `imitate expert
+            train` wrote; a run of `imitate train`; `module:make_expert`, a callable without arguments that returns
+            an object with `act(obs, deterministic=True)` or a function of observations (N, ...); or `random`
+    env_id, env_kwargs   of an expert that doesn't say, or to replace what it says
+    vecnormalize   of a zip: the statistics to normalise by, or `none`, in place of those found beside it
 
     Raises InputError where there is no such expert, its file is damaged, it can't be rebuilt without running
     its code, or its spaces don't match the environment's.
     """
-    spec = str(spec)
-    if spec.startswith("zoo:"):
-        return _from_found(from_zoo(spec.removeprefix("zoo:")), spec, env_id, env_kwargs)
-    if spec.startswith("hub:"):
-        return _from_found(from_hub(spec.removeprefix("hub:")), spec, env_id, env_kwargs)
-    bundled = _BUNDLED / spec.replace(":", "-").replace("/", "-")
+    asked = Asked(str(spec), env_id, env_kwargs, None if vecnormalize is None else str(vecnormalize))
+    found = _found(asked.spec)
+    if found is not None:
+        return from_zip(found, asked)
+    if asked.vecnormalize is not None:
+        raise InputError(f"--vecnormalize is for SB3's zips: {asked.spec} has its statistics in itself")
+    bundled = _BUNDLED / asked.spec.replace(":", "-").replace("/", "-")
     if (bundled / "expert.json").is_file():
-        return _from_folder(bundled, spec)
-    if Path(spec).is_dir():
-        return _from_folder(Path(spec), spec)
-    if spec.endswith(".zip"):
-        return _from_found(companions(Path(spec)), spec, env_id, env_kwargs)
+        return _from_folder(bundled, asked)
+    if (Path(asked.spec) / "config.json").is_file():
+        return _from_run(Path(asked.spec), asked)
+    if Path(asked.spec).is_dir():
+        return _from_folder(Path(asked.spec), asked)
+    if asked.spec == "random":
+        return _random(asked)
+    if _CALLABLE.fullmatch(asked.spec):
+        return _from_callable(asked)
     raise InputError(
-        f"no expert {spec!r}{did_you_mean(spec, known_experts())}: "
-        "wanted a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder"
+        f"no expert {asked.spec!r}{did_you_mean(asked.spec, known_experts())}: wanted a bundled name, zoo:ALGO/ENV, "
+        "hub:ORG/REPO, an SB3 .zip, an expert's folder, a run, module:make_expert or random"
     )
 
 
-def _from_found(
-    found: Found, source: str, env_id: str | None, env_kwargs: Mapping[str, Any] | None
-) -> Expert:
-    # `module:Env-v0` makes gymnasium import the module: a downloaded file must not choose what is imported.
-    imports = env_id is None and ":" in (found.env_id or "")
-    env_id = env_id or found.env_id
-    if env_id is None:
-        raise InputError(
-            f"{source} doesn't say which environment it is for: name the file ENV-v0.zip or give the env id"
-        )
-    stored_id, env_kwargs = env_id, dict(env_kwargs if env_kwargs is not None else found.env_kwargs)
-    archive = read_archive(found.path)
-    if imports:
-        env, reason = (
-            None,
-            f"its file names a module to import; if you trust {env_id!r}, give it as the env id",
-        )
-    else:
-        env_id, env, reason = _environment(env_id, env_kwargs)
-    trained = _trained_spaces(archive, env, source, env_id)
-    wrapped = _wrappers(found.config)
-    time_feature = any(name.endswith("TimeFeatureWrapper") for name in wrapped)
-    raw = _without_time_feature(trained) if time_feature else trained
-    if env is not None and (differences := _differences(raw, env)):
-        if not wrapped and stored_id == env_id:
-            raise InputError(f"{source} is not for {env_id}: {differences}")
-        cause = (
-            f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
-        )
-        env, reason = None, f"{cause}: {differences}"
+def _found(spec: str) -> Found | None:
+    """The zip of a spec that names one."""
+    if spec.startswith("zoo:"):
+        return from_zoo(spec.removeprefix("zoo:"))
+    if spec.startswith("hub:"):
+        return from_hub(spec.removeprefix("hub:"))
+    return companions(Path(spec)) if spec.endswith(".zip") else None
+
+
+def _from_folder(folder: Path, asked: Asked) -> Expert:
+    stored, source = read_folder(folder), asked.spec
+    env_kwargs = dict(stored.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
+    env_id, env, reason = spaces_here(asked.env_id or stored.env_id, env_kwargs)
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
-    elif time_feature:
-        logger.warning("%s was trained with the time left as an extra observation: it is held at 0", source)
-
-    keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
-    normalisation = read_vecnormalize(found.vecnormalize.read_bytes(), keys) if found.vecnormalize else None
-    if normalisation is None and _normalised(found.config):
-        logger.warning(
-            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
-        )
-    policy = policy_spec(archive, *trained, time_feature=time_feature)
-    published, std = _published(policy.algorithm, stored_id, found, source)
-    return Expert(
-        env_id=env_id,
-        env_kwargs=env_kwargs,
-        algorithm=policy.algorithm,
-        source=source,
-        sha256=hashlib.sha256(found.path.read_bytes()).hexdigest(),
-        observation_space=(env or raw)[0],
-        action_space=(env or raw)[1],
-        spec=policy,
-        networks=build_networks(policy, archive.tensors, normalisation),
-        normalisation=normalisation,
-        gamma=discount(archive),
-        published_return=published,
-        published_std=std,
-        revision=found.revision,
-        runnable=env is not None,
-    )
-
-
-Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
-
-
-def _environment(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces | None, str]:
-    """The registered id and the environment's spaces; or no spaces, and why it can't be made here."""
-    try:
-        env_id = resolve_env_id(env_id)
-        env = make_env(env_id, env_kwargs)
-    except (InputError, gym.error.Error) as error:
-        return env_id, None, " ".join(str(error).split())
-    made = env.observation_space, env.action_space
-    env.close()
-    return env_id, made, ""
-
-
-def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
-    """As the archive stores them; the environment's where its pickles hold something else."""
-    stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
-    observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
-    if observations is None or actions is None:
-        raise InputError(
-            f"the spaces in {source} are unreadable as data, and {env_id} is not here to tell them"
-        )
-    return observations, actions
-
-
-def _without_time_feature(trained: Spaces) -> Spaces:
-    space, actions = trained
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return spaces.Box(space.low[:-1], space.high[:-1], dtype=space.low.dtype.type), actions
-    return trained
-
-
-def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
-    """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
-    if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
-        return int(trained.n) == int(env.n)
-    if isinstance(trained, spaces.Box) and isinstance(env, spaces.Box):
-        channels_first = (*env.shape[2:], *env.shape[:2]) if len(env.shape) == 3 else env.shape
-        return trained.shape in (env.shape, channels_first)
-    return type(trained) is type(env) and trained.shape == env.shape
-
-
-def _differences(trained: Spaces, env: Spaces) -> str:
-    """Empty where both are alike."""
-    pairs = zip(("observes", "acts in"), trained, env, strict=True)
-    return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
-
-
-def _wrappers(config: Mapping[str, Any]) -> list[str]:
-    """Wrappers of the zoo's `env_wrapper` and frame stacks, which change observations."""
-    named = config.get("env_wrapper")
-    each = named if isinstance(named, list) else [named] if named else []
-    names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
-    return names + (["frame_stack"] if config.get("frame_stack") else [])
-
-
-def _normalised(config: Mapping[str, Any]) -> bool:
-    normalize = config.get("normalize")
-    return normalize is True or bool(normalize and as_dict(normalize).get("norm_obs", True))
-
-
-def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation that the makers report: the zoo's benchmark, or results.json on the hub."""
-    if source.startswith("zoo:"):
-        table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
-        reported = list(table.get(algorithm.lower(), {}).get(env_id, []))
-    else:
-        reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
-    mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [
-        None,
-        None,
-    ]
-    return mean, std
-
-
-def _from_folder(folder: Path, source: str) -> Expert:
-    stored = read_folder(folder)
-    env_id, env, reason = _environment(stored.env_id, stored.env_kwargs)
-    if env is None:
-        logger.warning("%s opens, but can't be run here: %s", source, reason)
-    elif differences := _differences((stored.spec.observation_space, stored.spec.action_space), env):
+    elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
     return Expert(
         env_id=env_id,
-        env_kwargs=stored.env_kwargs,
+        env_kwargs=env_kwargs,
         algorithm=stored.spec.algorithm,
         source=source,
         sha256=stored.sha256,
         observation_space=stored.spec.observation_space,
         action_space=stored.spec.action_space,
-        spec=stored.spec,
-        networks=build_networks(stored.spec, stored.tensors, stored.normalisation),
-        normalisation=stored.normalisation,
-        gamma=stored.gamma,
+        **agent_parts(stored.spec, stored.tensors, stored.normalisation, stored.gamma),
+        normalised_by="expert.json" if stored.normalisation else "",
         published_return=stored.measured.get("mean"),
         published_std=stored.measured.get("std"),
         runnable=env is not None,
         training=stored.training,
     )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """As much of a run's config.json as its policy needs as an expert."""
+
+    algorithm: str
+    env_id: str
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def _from_run(folder: Path, asked: Asked) -> Expert:
+    run = read_json(folder / "config.json", _Run)
+    policy = load_policy(folder)
+    env_kwargs = dict(run.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
+    env_id, env, reason = spaces_here(asked.env_id or run.env_id, env_kwargs)
+    if env is None:
+        logger.warning("%s opens, but can't be run here: %s", asked.spec, reason)
+    elif differences := differences_of((policy.observation_space, policy.action_space), env):
+        raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
+    weights = read_bytes(folder / "policy" / "policy.safetensors", LARGEST_WEIGHTS)
+    return Expert(
+        env_id=env_id,
+        env_kwargs=env_kwargs,
+        algorithm=run.algorithm,
+        source=asked.spec,
+        sha256=hashlib.sha256(weights).hexdigest(),
+        observation_space=policy.observation_space,
+        action_space=policy.action_space,
+        policy=policy,
+        runnable=env is not None,
+    )
+
+
+def _random(asked: Asked) -> Expert:
+    env_id, env_kwargs, env = _named_environment(asked)
+    return Expert(env_id, env_kwargs, "random", asked.spec, "", *env, policy=RandomPolicy(env[1]))
+
+
+def _from_callable(asked: Asked) -> Expert:
+    module, name = import_typed(asked.spec), asked.spec.rpartition(":")[2]
+    env_id, env_kwargs, env = _named_environment(asked)
+    if not callable(getattr(module, name, None)):
+        raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}")
+    made = getattr(module, name)()
+    if not (hasattr(made, "act") or callable(made)):
+        raise InputError(
+            f"{asked.spec} returned a {type(made).__name__}: wanted an object with act(obs), or a function"
+        )
+    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made))
+
+
+def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
+    if asked.env_id is None:
+        raise InputError(f"expert {asked.spec!r} is for no environment in particular: name one with --env")
+    env_kwargs = dict(asked.env_kwargs or {})
+    env_id = resolve_env_id(asked.env_id)
+    env = make_env(env_id, env_kwargs)
+    made = env.observation_space, env.action_space
+    env.close()
+    return env_id, env_kwargs, made
+
+
+class _Own:
+    """A user's policy or function of observations. What it draws from is its own affair, unless it has `seed`."""
+
+    def __init__(self, made: Any) -> None:
+        self._act = getattr(made, "act", None) or (lambda obs, deterministic: made(obs))  # noqa: ARG005
+        self.seed = getattr(made, "seed", lambda seed: None)  # noqa: ARG005
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
+        actions: Array = self._act(obs, deterministic=deterministic)
+        return actions

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from imitate.datasets.evaluation import play
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
-from imitate.envs.vec import SyncVecEnv
-from imitate.files import write_json
+from imitate.errors import InputError
+from imitate.files import read_json, versions, write_json
 
-__all__ = ["Measured", "measure", "verdict"]
+__all__ = ["Measured", "fingerprint", "measure", "verdict"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,22 +37,71 @@ class Measured:
     random_mean: float
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """A file of the cache."""
+
+    mean: float
+    std: float
+
+
 def measure(
     policy: Policy,
-    weights_sha256: str,
+    weights: str,
     env_id: str,
     env_kwargs: Mapping[str, Any],
     *,
     episodes: int,
     seed: int,
+    remeasure: bool = False,
 ) -> Measured:
-    """Play `episodes` whole episodes, or take the result of doing so before from the cache
-    ($XDG_CACHE_HOME/imitate, by weights, environment and gymnasium's version)."""
-    kwargs = json.dumps(dict(env_kwargs), sort_keys=True, default=str)
-    task = f"{env_id} {kwargs} {episodes} {seed} {gym.__version__}"
-    mean, std = _cached(f"{weights_sha256} {task}", lambda: _play(policy, env_id, env_kwargs, episodes, seed))
-    random_mean, _ = _cached(f"random {task}", lambda: _play(None, env_id, env_kwargs, episodes, seed))
+    """Play `episodes` whole episodes, or take the result of doing so before from the cache in $XDG_CACHE_HOME/imitate.
+
+    What was measured counts for the same `weights` (hashes of all that the policy was made of; empty: never), the same
+    environment with the same source, and the same keywords. `remeasure` plays anyway, and replaces it.
+    """
+    source = fingerprint(env_id, env_kwargs)
+    task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {source} {episodes} {seed}"
+
+    def played(player: Policy | None, name: str) -> tuple[float, float]:
+        path = _place(f"{name} {task}") if source and name else None
+        return _recalled(path, lambda: _play(player, env_id, env_kwargs, episodes, seed), remeasure)
+
+    (mean, std), (random_mean, _) = played(policy, weights), played(None, "random")
     return Measured(mean, std, episodes, random_mean)
+
+
+def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
+    """A hash of what the environment does: the source files of its classes and wrappers, its registration, and the
+    versions of the packages that simulate. Empty where a source can't be found, say of a class typed in a notebook.
+    """
+    env = make_env(env_id, env_kwargs)
+    try:
+        registered = [
+            repr(value) for value in (env.spec and env.spec.kwargs, env.spec and env.spec.max_episode_steps)
+        ]
+        layers: list[type] = []
+        layer: Any = env
+        while isinstance(layer, gym.Wrapper):
+            layers += type(layer).__mro__
+            layer = layer.env
+        layers += type(layer).__mro__
+        files = {
+            inspect.getfile(each) for each in layers if each.__module__ not in ("builtins", "typing", "abc")
+        }
+        sources = [Path(file).read_bytes() for file in sorted(files)]
+    except (TypeError, OSError):
+        return ""
+    finally:
+        env.close()
+    simulators = {name: version for name, version in versions().items() if name in _SIMULATORS}
+    digest = hashlib.sha256(repr((registered, sorted(simulators.items()))).encode())
+    for content in sources:
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+_SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco")
 
 
 def verdict(measured: Measured, published: float | None) -> str | None:
@@ -78,23 +126,32 @@ def verdict(measured: Measured, published: float | None) -> str | None:
 def _play(
     policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int
 ) -> tuple[float, float]:
-    with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(episodes, 8))) as envs:
-        player = RandomPolicy(envs.single_action_space, seed) if policy is None else policy
-        result = play(player, envs, episodes=episodes, seed=seed)
-    return result.mean, result.std
+    if policy is None:
+        env = make_env(env_id, env_kwargs)
+        policy = RandomPolicy(env.action_space, seed)
+        env.close()
+    found = evaluate(policy, env_id, episodes=episodes, seed=seed, env_kwargs=env_kwargs)
+    return found.mean, found.std
 
 
-def _cached(key: str, compute: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+def _place(key: str) -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "measured"
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-    try:
-        entry = json.loads(path.read_text("utf-8"))
-        return float(entry["mean"]), float(entry["std"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not measured yet, or half-written by something else: measure
-    mean, std = compute()
-    try:
-        write_json(path, {"key": key, "mean": mean, "std": std})
-    except OSError as error:
-        logger.info("the measured return is not kept: %s", error)
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _recalled(
+    path: Path | None, play: Callable[[], tuple[float, float]], remeasure: bool
+) -> tuple[float, float]:
+    if path is not None and path.is_file() and not remeasure:
+        try:
+            entry = read_json(path, _Entry, limit=4096)
+            return entry.mean, entry.std
+        except (OSError, InputError) as error:
+            logger.info("%s: measuring again", error)
+    mean, std = play()
+    if path is not None:
+        try:
+            write_json(path, {"mean": mean, "std": std})
+        except OSError as error:
+            logger.info("the measured return is not kept: %s", error)
     return mean, std

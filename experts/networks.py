@@ -40,7 +40,7 @@ class PolicySpec:
     clip_mean         bound of the mean before tanh, of SAC and TQC with gSDE
     use_expln         gSDE's standard deviation grows linearly above 1 (arXiv:2005.05719)
     exploration_rate  of DQN and QR-DQN when not deterministic
-    time_feature      observations get a last column "time left", held at 0 as in sb3-contrib's test mode
+    time_feature      the last column is the time left; where observations lack it, 1
     """
 
     algorithm: str

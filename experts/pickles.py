@@ -3,22 +3,30 @@
 An ordinary unpickler imports names and calls them, which is how a model file runs code on load. Here a global
 stays its name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been
 called. Arrays are then decoded from their bytes by `to_array`, which accepts plain number types only.
+
+What a pickle can cost is bounded: the number of opcodes, the nesting, and what may be a key of a dictionary (hashing
+nested tuples is what crashes the interpreter, or takes for ever).
 """
 
 from __future__ import annotations
 
+import io
 import math
 import pickletools
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
-__all__ = ["Global", "Record", "read_pickle", "to_array", "to_float"]
+__all__ = ["Global", "Persistent", "Record", "read_pickle", "to_array", "to_float"]
+
+_MOST_OPCODES = 200_000  # an agent's pickles have some hundred; 200,000 take 0.3 s
+_DEEPEST = 64
+_LARGEST_ARRAY = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,13 @@ class Record:
         return function.name if isinstance(function, Global) else ""
 
 
+@dataclass(eq=False)
+class Persistent:
+    """A reference to something that is stored outside the pickle, as torch's tensors refer to their bytes."""
+
+    id: Any
+
+
 _MARK = object()
 _PUSH_ARGUMENT = {
     *("BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
@@ -61,20 +76,23 @@ _PUSH_CONSTANT = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _TUPLE_SIZE = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-def read_pickle(data: bytes) -> Any:
-    """The pickle's content as numbers, strings, bytes, containers, `Global` and `Record`; nothing is run.
+def read_pickle(data: bytes | BinaryIO) -> Any:
+    """The pickle's content as numbers, strings, bytes, containers, `Global`, `Record` and `Persistent`; nothing is run.
+    A stream is left after the pickle's end.
 
-    Raises InputError for bytes that are no pickle, or use what plain model files don't.
+    Raises InputError for bytes that are no pickle, use what plain model files don't, or are too many or too nested.
     """
     try:
-        return _interpret(data)
+        content = _interpret(io.BytesIO(data) if isinstance(data, bytes) else data)
     except InputError:
         raise
     except Exception as error:  # a malformed stream can fail in any stack operation
-        raise InputError(f"not a readable pickle: {type(error).__name__}: {error}".split("\n")[0]) from error
+        raise InputError(f"not a readable pickle: {type(error).__name__}: {one_line(error)[:160]}") from error
+    _check_nesting(content)
+    return content
 
 
-def _interpret(data: bytes) -> Any:
+def _interpret(stream: BinaryIO) -> Any:
     stack: list[Any] = []
     memo: dict[int, Any] = {}
 
@@ -85,8 +103,10 @@ def _interpret(data: bytes) -> Any:
         return values
 
     argument: Any
-    for opcode, argument, _ in pickletools.genops(data):
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         name = opcode.name
+        if count == _MOST_OPCODES:
+            raise InputError(f"the pickle has more than {_MOST_OPCODES} opcodes: no agent's has so many")
         if name in _PUSH_ARGUMENT:
             stack.append(argument)
         elif name in _PUSH_CONSTANT:
@@ -108,7 +128,7 @@ def _interpret(data: bytes) -> Any:
         elif name == "LIST":
             stack.append(since_mark())
         elif name == "FROZENSET":
-            stack.append(frozenset(since_mark()))
+            stack.append(frozenset(map(_hashable, since_mark())))
         elif name == "DICT":
             stack.append(_pairs(since_mark()))
         elif name == "GLOBAL":
@@ -123,6 +143,8 @@ def _interpret(data: bytes) -> Any:
         elif name == "NEWOBJ_EX":
             cls, args, kwargs = stack[-3:]
             stack[-3:] = [Record(cls, args, kwargs)]
+        elif name == "BINPERSID":
+            stack[-1] = Persistent(stack[-1])
         elif name == "BUILD":
             state = stack.pop()
             if isinstance(stack[-1], Record):
@@ -132,7 +154,7 @@ def _interpret(data: bytes) -> Any:
             if isinstance(stack[-1], list):
                 stack[-1].extend(values)
             elif isinstance(stack[-1], set):
-                stack[-1].update(values)
+                stack[-1].update(map(_hashable, values))
         elif name in ("SETITEM", "SETITEMS"):
             values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else since_mark()
             target = stack[-1].items if isinstance(stack[-1], Record) else stack[-1]
@@ -151,7 +173,38 @@ def _interpret(data: bytes) -> Any:
 
 
 def _pairs(values: list[Any]) -> dict[Any, Any]:
-    return dict(zip(values[::2], values[1::2], strict=True))
+    return dict(zip(map(_hashable, values[::2]), values[1::2], strict=True))
+
+
+def _hashable(key: Any) -> Any:
+    """A key or member as it is, where its hash costs nothing."""
+    plain = str, bytes, int, float, bool, type(None), Global
+    if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(item, plain) for item in key)):
+        return key
+    raise InputError(f"the pickle uses a {type(key).__name__} as a key: no agent's does")
+
+
+def _check_nesting(content: Any) -> None:
+    level, seen = [content], set[int]()
+    for _ in range(_DEEPEST):
+        below: list[Any] = []
+        for value in level:
+            if id(value) not in seen:
+                seen.add(id(value))
+                below += _children(value)
+        level = below
+    if level:
+        raise InputError(f"the pickle is nested more than {_DEEPEST} deep: no agent's is")
+
+
+def _children(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, Record):
+        return value.function, value.args, value.state, value.items
+    if isinstance(value, Persistent):
+        return (value.id,)
+    return value if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 def to_array(value: Any) -> Array:
@@ -186,15 +239,21 @@ def to_float(value: Any) -> float:
 
 def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
     if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
-        raw = raw.args[0].encode("latin1")
+        text = raw.args[0] if isinstance(raw.args, tuple) and raw.args else None
+        raw = text.encode("latin1", "replace") if isinstance(text, str) else None
     kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
-    byte_order = dtype.state[1] if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else "|"
+    state = dtype.state if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else ()
+    byte_order = state[1] if len(state) > 1 else "|"
     number = (
-        isinstance(kind, str) and re.fullmatch(r"[biuf][1248]", kind) and byte_order in ("<", ">", "|", "=")
+        isinstance(kind, str)
+        and re.fullmatch(r"b1|[iu][1248]|f[248]", kind)
+        and byte_order in ("<", ">", "|", "=")
     )
     sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
     if not (number and sizes and isinstance(raw, bytes | bytearray)):
         raise InputError("the pickle holds an array that is not of plain numbers")
+    if len(raw) > _LARGEST_ARRAY or len(raw) % np.dtype(kind).itemsize:
+        raise InputError(f"the pickle holds an array of {len(raw)} bytes: too many, or no whole numbers")
     array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))
     if array.size != math.prod(shape):
         raise InputError(

@@ -1,16 +1,15 @@
 """SB3 archives as data: which class, which options, which tensors. No pickle in them is executed.
 
 Of a `.zip` two members are opened: `data` (JSON, whose `:serialized:` pickles go through
-`imitate.experts.pickles`) and `policy.pth` (`torch.load(weights_only=True)`). Optimiser state and
+`imitate.experts.pickles`) and `policy.pth` (`imitate.experts.tensors`). Optimiser state and
 `pytorch_variables.pth` are never touched.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import io
 import json
+import math
 import zipfile
 import zlib
 from collections import OrderedDict
@@ -20,18 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.errors import InputError
+from imitate.envs.spaces import Array
+from imitate.errors import InputError, one_line
 from imitate.experts.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
+from imitate.experts.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
 __all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
 
 ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
-_LARGEST_MEMBER = 2**29  # bytes; the zoo's largest policy takes 30 MB
+_LARGEST_ARCHIVE = 1 << 30  # bytes, optimisers included; only the policy is read
+_LARGEST_DATA = 16 << 20  # bytes of JSON; it holds the last observations of all training environments
+_LARGEST_SPACE = 1 << 22  # numbers in an observation; four frames of Atari have 28,224
 _BUILT_IN_EXTRACTORS = ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
 
 
@@ -44,11 +46,17 @@ class Archive:
 
 
 def read_archive(path: Path) -> Archive:
-    """Open an SB3 `.zip` of any version. Raises InputError where it is no such file, or damaged."""
+    """Open an SB3 `.zip` of any version. Raises InputError where it is no such file, damaged, or too large."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            data = json.loads(_member(archive, "data", path))
-            weights = _member(archive, "policy.pth", path)
+        if path.stat().st_size > _LARGEST_ARCHIVE:
+            raise InputError(f"it has {path.stat().st_size} bytes, over the limit of {_LARGEST_ARCHIVE}")
+        with path.open("rb") as file, open_zip(file) as archive:
+            names = archive.namelist()
+            missing = [name for name in ("data", "policy.pth") if name not in names]
+            if missing:
+                raise InputError(f"no {missing[0]!r} in it, only {names[:5]}")
+            data = json.loads(read_member(archive, "data", _LARGEST_DATA))
+            weights = read_member(archive, "policy.pth", LARGEST_WEIGHTS)
     except (
         OSError,
         EOFError,
@@ -58,47 +66,22 @@ def read_archive(path: Path) -> Archive:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(
-            f"{path} is not a readable SB3 archive: {_one_line(error)}; download it again"
+            f"{path} is not a readable SB3 archive: {_brief(error)}; download it again"
         ) from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} is not an SB3 archive: its data is no dictionary")
     try:
-        tensors = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
-    except (
-        Exception
-    ) as error:  # damaged files fail in many ways; code in the file is what weights_only refuses
-        reason = (
-            "it holds objects that only code could load" if "Unsupported" in str(error) else _one_line(error)
-        )
-        raise InputError(f"policy.pth in {path} is refused: {reason}") from error
-    if not isinstance(data, dict) or not isinstance(tensors, dict):
-        raise InputError(f"{path} is not an SB3 archive: its data or its policy is no dictionary")
-    if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()):
-        raise InputError(f"policy.pth in {path} holds more than named tensors")
-    if any(
-        tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes()
-        for tensor in tensors.values()
-    ):
-        raise InputError(f"policy.pth in {path} holds tensors larger than their data: refused")
-    return Archive(data, tensors)
-
-
-def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
-    if name not in archive.namelist():
-        raise InputError(f"{path} is not an SB3 archive: no {name!r} in it, only {archive.namelist()[:5]}")
-    with archive.open(name) as stream:
-        content = stream.read(_LARGEST_MEMBER)  # the header's size is a claim; what is read is bounded
-    if len(content) == _LARGEST_MEMBER:
-        raise InputError(f"{name!r} in {path} is larger than {_LARGEST_MEMBER:,} bytes")
-    return content
+        return Archive(data, read_tensors(weights))
+    except (ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"policy.pth in {path} is refused: {_brief(error)}") from error
 
 
 def stored_space(archive: Archive, name: str) -> spaces.Space[Any] | None:
     """`observation_space` or `action_space` as stored; None where its pickle holds anything else."""
     try:
         return _space(_unpickled(archive.data.get(name)))
-    except (InputError, KeyError, TypeError, ValueError, AttributeError, AssertionError):
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, OverflowError, RecursionError):
         return None
 
 
@@ -135,7 +118,7 @@ def policy_spec(
         kwargs,
         observation_space,
         action_space,
-        exploration_rate=float(rate) if isinstance(rate, int | float) else 0.0,
+        exploration_rate=float(rate) if isinstance(rate, int | float) and 0 <= rate <= 1 else 0.0,
         time_feature=time_feature,
     )
 
@@ -178,8 +161,8 @@ def _unpickled(entry: Any) -> Any:
         return entry
     try:
         return read_pickle(base64.b64decode(entry[":serialized:"]))
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise InputError(f"a pickled entry of the archive is unreadable: {_one_line(error)}") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a pickled entry of the archive is unreadable: {_brief(error)}") from error
 
 
 def _policy_class(archive: Archive) -> str:
@@ -235,15 +218,21 @@ def _space(record: Any) -> spaces.Space[Any]:
         raise InputError("not a stored space")
     kind = record.class_name
     if kind == "Box":
-        low, high = np.broadcast_arrays(to_array(state["low"]), to_array(state["high"]))
+        low, high = to_array(state["low"]), to_array(state["high"])
+        _check_size(math.prod(np.broadcast_shapes(low.shape, high.shape)))
+        low, high = np.broadcast_arrays(low, high)
         return spaces.Box(low, high, low.shape, low.dtype.type)
     if kind == "Discrete":
-        return spaces.Discrete(int(to_float(state["n"])), start=int(to_float(state.get("start", 0))))
+        n = int(to_float(state["n"]))
+        return spaces.Discrete(_check_size(n), start=int(to_float(state.get("start", 0))))
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(to_array(state["nvec"]))
+        sizes: Array = to_array(state["nvec"])
+        _check_size(int(sizes.astype(float).sum()))
+        return spaces.MultiDiscrete(sizes)
     if kind == "MultiBinary":
-        n = state["n"]
-        return spaces.MultiBinary(n if isinstance(n, int) else to_array(n).tolist())
+        shape = np.atleast_1d(to_array(state["n"])).tolist()
+        _check_size(math.prod(shape))
+        return spaces.MultiBinary(shape if len(shape) > 1 else shape[0])
     if kind == "Dict":
         inner = state["spaces"]
         inner = inner.items if isinstance(inner, Record) else inner
@@ -252,17 +241,28 @@ def _space(record: Any) -> spaces.Space[Any]:
     raise InputError(f"space {kind!r} is not supported")
 
 
+def _check_size(count: int) -> int:
+    if not 0 < count <= _LARGEST_SPACE:
+        raise InputError(f"a space of {count} numbers: wanted 1 to {_LARGEST_SPACE}")
+    return count
+
+
 def _name(value: Any) -> str:
     if isinstance(value, Global):
         return value.name
     if isinstance(value, Record):
-        return f"{_name(value.function)}(...)"
-    return value.__name__ if isinstance(value, type) else str(value)
+        return f"{value.class_name or 'something'}(...)"
+    if isinstance(value, type):
+        return value.__name__
+    return value[:80] if isinstance(value, str) else f"something of type {type(value).__name__}"
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float | np.number) else to_float(value)
+    number = float(value) if isinstance(value, np.number) else to_float(value)
+    if not math.isfinite(number):
+        raise InputError(f"an option of the policy is {number} where a finite number was expected")
+    return number
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+def _brief(error: BaseException) -> str:
+    return one_line(error)[:200] or type(error).__name__

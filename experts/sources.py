@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ast
-import json
 import logging
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean, one_line
+from imitate.files import read_bytes, read_json
 
 __all__ = ["Found", "companions", "from_hub", "from_zoo", "zoo_entries"]
 
@@ -23,7 +24,12 @@ logger = logging.getLogger(__name__)
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
-_LARGEST_TEXT = 1_000_000
+_LARGEST_TEXT = (
+    64 << 10
+)  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
+_MOST_NODES = 10_000  # of a YAML, aliases spelled out
+_LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
+_LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
@@ -46,35 +52,31 @@ class Found:
     revision: str | None = None
 
 
-def zoo_folder() -> Path | None:
-    """The rl-trained-agents folder: IMITATE_ZOO_DIR, read now, or ../shared/zoo where that exists."""
+def zoo_folders() -> list[Path]:
+    """The rl-trained-agents folders: IMITATE_ZOO_DIR, read now, several separated as in PATH; or ../shared/zoo where
+    that exists."""
     if named := os.environ.get("IMITATE_ZOO_DIR"):
-        return Path(named)
+        return [Path(folder) for folder in named.split(os.pathsep) if folder]
     default = Path("../shared/zoo")
-    return default if default.is_dir() else None
+    return [default] if default.is_dir() else []
 
 
 def zoo_entries() -> list[str]:
-    """Every `ALGO/ENV` of the zoo folder; empty without one."""
-    folder = zoo_folder()
-    if folder is None or not folder.is_dir():
-        return []
-    return sorted(
-        {f"{zip_.parent.parent.name}/{zip_.stem}" for zip_ in folder.glob("*/*_*/*.zip") if _is_run(zip_)}
-    )
+    """Every `ALGO/ENV` of the zoo folders; empty without one."""
+    return sorted({f"{zip_.parent.parent.name}/{zip_.stem}" for zip_ in _zoo_zips("*/*_*/*.zip")})
 
 
 def from_zoo(name: str) -> Found:
-    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`. An id whose version the zoo doesn't
-    have finds the version it has, with a notice.
+    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`, in the first folder that has one. An id whose
+    version the zoo doesn't have finds the version it has, with a notice.
 
     Raises InputError where there is no such folder or entry.
     """
-    folder = zoo_folder()
-    if folder is None or not folder.is_dir():
+    folders = zoo_folders()
+    if not any(folder.is_dir() for folder in folders):
         raise InputError(
             f"zoo:{name} needs a copy of rl-trained-agents: set IMITATE_ZOO_DIR to its folder"
-            + (f" ({folder} is none)" if folder else "")
+            + (f" ({', '.join(map(str, folders))} is none)" if folders else "")
         )
     algorithm, _, env_id = name.partition("/")
     entries = zoo_entries()
@@ -82,12 +84,19 @@ def from_zoo(name: str) -> Found:
     if wanted not in entries:
         same_task = [entry for entry in entries if _without_version(entry) == _without_version(wanted)]
         if not same_task:
-            raise InputError(f"no zoo:{name} in {folder}{did_you_mean(wanted, entries)}")
+            raise InputError(
+                f"no zoo:{name} in {os.pathsep.join(map(str, folders))}{did_you_mean(wanted, entries)}"
+            )
         logger.warning("the zoo has no %s: using its %s", wanted, same_task[-1])
         wanted = same_task[-1]
     algorithm, _, stem = wanted.partition("/")
-    runs = [path for path in (folder / algorithm).glob(f"{stem}_*/{stem}.zip") if _is_run(path)]
+    runs = _zoo_zips(f"{algorithm}/{stem}_*/{stem}.zip")
+    runs = [path for path in runs if path.parents[2] == runs[0].parents[2]]
     return companions(max(runs, key=lambda path: int(path.parent.name.rpartition("_")[2])))
+
+
+def _zoo_zips(pattern: str) -> list[Path]:
+    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_run(path)]
 
 
 def _is_run(path: Path) -> bool:
@@ -99,32 +108,38 @@ def _without_version(name: str) -> str:
 
 
 def from_hub(name: str) -> Found:
-    """`ORG/REPO[@revision]` by huggingface_sb3's naming: `REPO.zip`, or the only agent there. HF_ENDPOINT is
-    read now.
+    """`ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`, by huggingface_sb3's naming: `ALGO-ENV-v0.zip` in the
+    repository `ORG/ALGO-ENV-v0`; else the only agent there. HF_ENDPOINT is read now.
 
     Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
     """
     from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_sb3 import EnvironmentName, ModelName, ModelRepoId  # two seconds: it imports SB3
 
     repo, _, revision = name.partition("@")
     endpoint = os.environ.get("HF_ENDPOINT")
     try:
-        info = HfApi(endpoint=endpoint).model_info(repo, revision=revision or None)
-        names = [sibling.rfilename for sibling in info.siblings or []]
-        archive = _agent_among(names, repo)
+        if repo.count("/") == 2:
+            org, algorithm, env_id = repo.split("/")
+            repo = ModelRepoId(org, ModelName(algorithm.lower(), EnvironmentName(env_id)))
+        info = HfApi(endpoint=endpoint).model_info(repo, revision=revision or None, files_metadata=True)
+        sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or []}
+        archive = _agent_among(list(sizes), repo)
         wanted = {archive, *_COMPANIONS, *(f"{archive.removesuffix('.zip')}/{file}" for file in _COMPANIONS)}
+        wanted &= set(sizes)
+        if sum(sizes[file] for file in wanted) > _LARGEST_DOWNLOAD:
+            raise InputError(f"hub:{name} is larger than {_LARGEST_DOWNLOAD} bytes: no agent is")
+        # `huggingface_sb3.load_from_hub` does the same, but knows neither a revision nor an endpoint.
         fetched = {
-            file: Path(hf_hub_download(repo, file, revision=info.sha, endpoint=endpoint))
-            for file in names
-            if file in wanted
+            file: Path(hf_hub_download(repo, file, revision=info.sha, endpoint=endpoint)) for file in wanted
         }
     except InputError:
         raise
     except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
-        reason = " ".join(str(error).split())[:160]
-        raise InputError(f"hub:{name} can't be fetched: {reason}; check the name and the network") from error
-    found = companions(fetched[archive])
-    return replace(found, revision=info.sha)
+        raise InputError(
+            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
+        ) from error
+    return replace(companions(fetched[archive]), revision=info.sha)
 
 
 def _agent_among(names: list[str], repo: str) -> str:
@@ -133,7 +148,10 @@ def _agent_among(names: list[str], repo: str) -> str:
         for file in names
         if file.endswith(".zip") and file != "train_eval_metrics.zip" and "/" not in file
     ]
-    by_convention = f"{repo.rpartition('/')[2]}.zip"
+    from huggingface_sb3 import EnvironmentName, ModelName
+
+    algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
+    by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
     if by_convention in archives:
         return by_convention
     if len(archives) == 1:
@@ -172,45 +190,48 @@ def companions(path: Path) -> Found:
     )
 
 
+@dataclass(frozen=True)
+class _Results:
+    """`results.json` of the hub's agents."""
+
+    mean_reward: float | None = None
+    std_reward: float | None = None
+
+
 def _read_results(path: Path) -> dict[str, Any]:
     try:
-        results = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        results = vars(read_json(path, _Results, limit=_LARGEST_TEXT))
+    except (OSError, InputError):
         return {}  # a figure for the report, not needed to act
-    return results if isinstance(results, dict) else {}
+    return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}
 
 
 def _read_yaml(path: Path | None) -> dict[str, Any]:
     """A zoo YAML as plain data: nodes are walked and tags such as `!!python/object/apply` never looked at."""
     if path is None:
         return {}
+    text = read_bytes(path, _LARGEST_TEXT)
     try:
-        text = path.read_bytes()[:_LARGEST_TEXT].decode("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        return as_dict(_plain(node, {}))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"{path} is not readable YAML: {' '.join(str(error).split())[:160]}") from error
+        node = yaml.compose(text.decode("utf-8"), Loader=yaml.SafeLoader)
+        return as_dict(_plain(node, iter(range(_MOST_NODES))))
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise InputError(f"{path} is not readable YAML: {one_line(error)[:160]}") from error
 
 
-def _plain(node: yaml.Node | None, seen: dict[int, Any]) -> Any:
+def _plain(node: yaml.Node | None, left: Iterator[int]) -> Any:
     if node is None:
         return None
-    if id(node) not in seen:  # an alias is walked once, however often it is used
-        seen[id(node)] = None
-        seen[id(node)] = _plain_anew(node, seen)
-    return seen[id(node)]
-
-
-def _plain_anew(node: yaml.Node, seen: dict[int, Any]) -> Any:
+    if next(left, None) is None:  # counted with every alias spelled out: some are nested to make billions
+        raise ValueError(f"more than {_MOST_NODES} values")
     if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key, seen)): _plain(value, seen) for key, value in node.value}
+        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, seen) for item in node.value]
+        return [_plain(item, left) for item in node.value]
     kind, text = node.tag.rpartition(":")[2], str(node.value)
     if kind == "int":
         return int(text.replace("_", ""), 0)
     if kind == "float":
-        return float(text.replace("_", ""))
+        return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
     if kind == "bool":
         return text.lower() in ("true", "yes", "on")
     return None if kind == "null" else text
@@ -231,11 +252,13 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 def _literal(text: str) -> dict[str, Any]:
     """`"{'norm_obs': True}"` and `"dict(norm_obs=True)"`: literals only, anything else is left out."""
+    if len(text) > _LARGEST_LITERAL:
+        return {}
     try:
         tree = ast.parse(text, mode="eval").body
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "dict":
             return {word.arg: ast.literal_eval(word.value) for word in tree.keywords if word.arg}
         value = ast.literal_eval(tree)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.experts.pickles import Record, read_pickle, to_array, to_float
 
 __all__ = ["Normalisation", "read_vecnormalize"]
+
+_NOT_CLIPPED = 1e30  # JSON has no infinity
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Normalisation:
     and its critic learned from rewards divided by `reward_scale` (then clipped to +-clip_reward).
 
     mean, var   (*obs_shape) float64; of dict observations, all keys in the space's order, flat; None: raw
+
+    Raises InputError for statistics that can't be anyone's: not finite, a negative variance, unlike shapes.
     """
 
     mean: Array | None
@@ -31,6 +38,22 @@ class Normalisation:
     return_var: float
     clip_reward: float
     gamma: float
+
+    def __post_init__(self) -> None:
+        moments = [array for array in (self.mean, self.var) if array is not None]
+        numbers = self.epsilon, self.return_var, self.gamma
+        sound = all(np.isfinite(array).all() for array in moments) and all(map(math.isfinite, numbers))
+        sound = sound and self.epsilon >= 0 and self.return_var >= 0 and 0 <= self.gamma <= 1
+        sound = sound and self.clip_obs > 0 and self.clip_reward > 0  # infinity: not clipped
+        if not sound or (self.var is not None and (self.var < 0).any()):
+            raise InputError("the statistics of the normalisation are damaged: not finite, or negative")
+        if len({array.shape for array in moments}) > 1 or len(moments) == 1:
+            raise InputError("the mean and the variance of the normalisation are not alike")
+
+    @property
+    def sha256(self) -> str:
+        """Of the statistics, however they were stored."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     @property
     def reward_scale(self) -> float:
@@ -54,7 +77,7 @@ class Normalisation:
             }
             return cls(**{**data, **arrays})
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"not the description of a normalisation: {error}") from error
+            raise InputError(f"not the description of a normalisation: {one_line(error)}") from error
 
     @classmethod
     def from_live(cls, vecnormalize: Any) -> Normalisation:
@@ -64,10 +87,10 @@ class Normalisation:
             mean=None if rms is None else np.asarray(rms.mean, float),
             var=None if rms is None else np.asarray(rms.var, float),
             epsilon=float(vecnormalize.epsilon),
-            clip_obs=float(vecnormalize.clip_obs),
+            clip_obs=min(float(vecnormalize.clip_obs), _NOT_CLIPPED),
             norm_reward=bool(vecnormalize.norm_reward),
             return_var=float(vecnormalize.ret_rms.var),
-            clip_reward=float(vecnormalize.clip_reward),
+            clip_reward=min(float(vecnormalize.clip_reward), _NOT_CLIPPED),
             gamma=float(vecnormalize.gamma),
         )
 

@@ -162,7 +162,7 @@ class TemporalDifference:
     """
 
     def __init__(self, expert: Expert) -> None:
-        if getattr(expert, "networks", None) is None or expert.networks.value is None:
+        if not getattr(expert, "has_value", False):
             who = getattr(expert, "algorithm", type(expert).__name__)
             raise InputError(f"oracle 'td' can't be had: {who} brings no state values; take critic or fqe")
         self.gamma = 0.99 if expert.gamma is None else expert.gamma

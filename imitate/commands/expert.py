@@ -11,6 +11,7 @@ from typing import Any
 import tyro
 
 from imitate.commands.options import JsonObject, announced, print_json, report, subcommand
+from imitate.envs.trust import trust
 from imitate.experts import Expert, known_experts, load_expert
 
 __all__ = ["expert"]
@@ -27,38 +28,67 @@ def expert(argv: list[str]) -> int:
         print_json(names) if json else print("\n".join(names))
         return 0
 
-    def show(spec: tyro.conf.Positional[str], /, measure: bool = True, json: bool = False) -> int:
+    def show(
+        spec: tyro.conf.Positional[str],
+        /,
+        env: str | None = None,
+        env_kwargs: JsonObject | None = None,
+        vecnormalize: str | None = None,
+        measure: bool = True,
+        remeasure: bool = False,
+        json: bool = False,
+    ) -> int:
         """What is known of an expert, with its measured return.
 
         Args:
-            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder
+            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+                module:make_expert or random
+            env: the environment, of an expert that doesn't say or in place of its own
+            env_kwargs: keywords of the environment, as a JSON object
+            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
             measure: play 20 episodes, if that was not done before
+            remeasure: play them again
             json: print JSON
         """
-        source = announced(spec) if measure else load_expert(spec)
+        trust(spec)
+        source = load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+        if source.runnable and measure:
+            source.measure(remeasure=remeasure)
         report(_expert_facts(source), as_json=json)
         return 0
 
     def check(
         spec: tyro.conf.Positional[str],
         /,
+        env: str | None = None,
+        env_kwargs: JsonObject | None = None,
+        vecnormalize: str | None = None,
         episodes: int = 8,
         probes: int = 0,
         seed: int = 0,
+        remeasure: bool = False,
         json: bool = False,
     ) -> int:
         """Whether an expert's own critic knows the task: what AggreVaTeD learns from.
 
         Args:
-            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder
+            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+                module:make_expert or random
+            env: the environment, of an expert that doesn't say or in place of its own
+            env_kwargs: keywords of the environment, as a JSON object
+            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
             episodes: of the expert, whose discounted returns are compared with the critic's values
             probes: states in which a random action and the expert's are both played on to the end, too
             seed: of the episodes
+            remeasure: play the 20 episodes of its measured return again
             json: print JSON
         """
         from imitate.aggrevated.critic_check import check_oracle
 
-        source = announced(spec)
+        trust(spec)
+        source = announced(
+            spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize, remeasure=remeasure
+        )
         if source.oracle is None or not source.runnable:
             verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
             report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
@@ -135,7 +165,8 @@ def _expert_facts(source: Expert) -> dict[str, Any]:
         "env_kwargs": source.env_kwargs,
         "sha256": source.sha256,
         "revision": source.revision,
-        "normalised": source.normalisation is not None,
+        "normalised_by": source.normalised_by or None,
+        "normalisation_sha256": source.normalisation_sha256 or None,
         "gamma": source.gamma,
         "q_star": None if source.oracle is None else type(source.oracle).__name__,
         "published_return": source.published_return,

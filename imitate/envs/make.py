@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from imitate.envs.atari import is_atari, preprocessed, settings
+from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
 
@@ -31,7 +32,8 @@ def make_env(
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
     Atari ids get the standard preprocessing, observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the stickiness
-    of actions is the id's own.
+    of actions is the id's own. The keyword `time_feature` of any other environment, if true, appends the time that is
+    left to its observations (`imitate.envs.time_feature`).
 
     An environment without a time limit is truncated after MAX_EPISODE_STEPS, with a notice; `max_episode_steps` among
     its keywords gives it another limit.
@@ -41,6 +43,7 @@ def make_env(
     env_id = resolve_env_id(env_id)
     atari = is_atari(env_id)
     kwargs = settings(env_id, env_kwargs) if atari else dict(env_kwargs or {})
+    time_feature = not atari and kwargs.pop("time_feature", False)
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     try:
@@ -53,6 +56,8 @@ def make_env(
             env = FreshWorld(env)
         if env.spec is None or env.spec.max_episode_steps is None:
             env = Cut(env, MAX_EPISODE_STEPS)
+        if time_feature:
+            env = TimeFeature(env)
     except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
@@ -116,7 +121,7 @@ def resolve_env_id(env_id: str) -> str:
         return f"{module}:{resolve_env_id(name)}"
     if env_id not in gym.registry:
         _load_plugins()
-    if env_id in gym.registry:
+    if env_id in gym.registry and not _only_raises(env_id):
         return env_id
     base, _, version = env_id.rpartition("-v")
     newer = [
@@ -129,6 +134,11 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+def _only_raises(env_id: str) -> bool:
+    """Whether gymnasium registers the id only to say that it is gone: MuJoCo's v2 and v3."""
+    return getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
 
 
 @cache

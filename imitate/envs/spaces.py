@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from gymnasium import spaces
 from imitate.errors import InputError, one_line
 
 __all__ = ["Array", "Space", "check_supported", "space_from_json", "space_to_json"]
+
+_LARGEST = 1 << 22  # numbers in an observation or actions to choose from; four frames of Atari have 28,224
 
 Array = npt.NDArray[Any]
 Space = spaces.Space[Any]
@@ -58,12 +61,23 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
     """The space that `space_to_json` described. Raises InputError where the description is not one."""
     try:
         if data["type"] == "Discrete":
+            _check_size(int(data["n"]))
             return spaces.Discrete(int(data["n"]), start=int(data["start"]))
-        shape, dtype = tuple(data["shape"]), np.dtype(data["dtype"])
+        shape, dtype = tuple(map(int, data["shape"])), np.dtype(str(data["dtype"]))
+        _check_size(math.prod(shape))
+        if dtype.kind not in "biuf":
+            raise InputError(f"not the description of a space: {dtype} is no type of numbers")
         low, high = (np.broadcast_to(np.asarray(data[key], dtype), shape) for key in ("low", "high"))
         return spaces.Box(low, high, shape, dtype.type)
-    except (KeyError, TypeError, ValueError) as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
         raise InputError(f"not the description of a space: {one_line(error)}") from error
+
+
+def _check_size(count: int) -> None:
+    if not 0 < count <= _LARGEST:
+        raise InputError(f"not the description of a space: {count} numbers, wanted 1 to {_LARGEST}")
 
 
 def _compact(bounds: Array) -> Any:

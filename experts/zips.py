@@ -1,0 +1,248 @@
+"""An SB3 zip and its companions as an expert: spaces, statistics and wrappers brought together."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gymnasium import spaces
+from torch import Tensor
+
+from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.seeds import TEST_SEED
+from imitate.errors import InputError, one_line
+from imitate.experts.acting import Actor
+from imitate.experts.critics import CriticOracle
+from imitate.experts.expert import Expert
+from imitate.experts.measure import measure
+from imitate.experts.networks import PolicySpec, build_networks
+from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
+from imitate.experts.sources import Found, as_dict
+from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
+from imitate.files import read_bytes
+
+__all__ = ["Asked", "Spaces", "agent_parts", "differences_of", "from_zip", "spaces_here"]
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for: `load_expert`'s arguments."""
+
+    spec: str
+    env_id: str | None
+    env_kwargs: Mapping[str, Any] | None
+    vecnormalize: str | None
+
+
+def from_zip(found: Found, asked: Asked) -> Expert:
+    time_feature = _time_feature(found.config)
+    if time_feature is None or asked.env_kwargs is not None:
+        if time_feature is not None and not (asked.env_kwargs or {}).get("time_feature"):
+            logger.warning(
+                "%s was trained with the time left as an observation, which is held at 1", asked.spec
+            )
+        return _agent(found, asked, time_feature=time_feature is not None)
+    # Which of the two it does better with is not in the file. What it was trained with is, and wins ties.
+    held = _agent(found, asked, time_feature=True)
+    counting = {**held.env_kwargs, "time_feature": True}
+    if not time_feature or not held.runnable:
+        return held
+    try:
+        counted = _agent(found, replace(asked, env_kwargs=counting), time_feature=True)
+    except InputError:  # no flat observations, or no time limit
+        return held
+    return counted if _is_better(counted, held) else held
+
+
+def _is_better(counted: Expert, held: Expert) -> bool:
+    """Whether counting down is at least as good as the constant, up to two standard errors of 20 episodes."""
+    weights = f"{counted.sha256} {counted.normalisation_sha256}"
+    down, constant = (
+        measure(each, weights, each.env_id, each.env_kwargs, episodes=20, seed=TEST_SEED)
+        for each in (counted, held)
+    )
+    spread = math.sqrt((down.std**2 + constant.std**2) / down.episodes)
+    better = down.mean >= constant.mean - 2 * spread
+    logger.warning(
+        "%s was trained with the time left as an observation: it gets %.1f where that counts down and %.1f where it "
+        "is held at 1, so it %s",
+        counted.source,
+        down.mean,
+        constant.mean,
+        "counts down" if better else "is held at 1",
+    )
+    return better
+
+
+def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
+    """The SB3 agent of a zip."""
+    source, stored_id = asked.spec, asked.env_id or found.env_id
+    if stored_id is None:
+        raise InputError(
+            f"{source} doesn't say which environment it is for: name it with --env (in Python: env_id)"
+        )
+    env_kwargs = dict(found.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
+    archive = read_archive(found.path)
+    env_id, env, reason = spaces_here(stored_id, env_kwargs)
+    trained = _trained_spaces(archive, env, source, env_id)
+    wrapped = _wrappers(found.config)
+    raw = trained if not time_feature or env_kwargs.get("time_feature") else _without_time_feature(trained)
+    if env is not None and (differences := differences_of(raw, env)):
+        if not wrapped and stored_id == env_id:
+            raise InputError(f"{source} is not for {env_id}: {differences}")
+        cause = (
+            f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
+        )
+        env, reason = None, f"{cause}: {differences}"
+    if env is None:
+        logger.warning("%s opens, but can't be run here: %s", source, reason)
+
+    keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
+    statistics = _statistics(found, asked.vecnormalize)
+    normalisation = (
+        read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), keys) if statistics else None
+    )
+    if normalisation is None and asked.vecnormalize is None and _normalised(found.config):
+        logger.warning(
+            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
+        )
+    policy = policy_spec(archive, *trained, time_feature=time_feature)
+    published, std = (None, None)
+    if asked.env_id is None or asked.env_id == found.env_id:
+        published, std = _published(policy.algorithm, stored_id, found, source)
+    return Expert(
+        env_id=env_id,
+        env_kwargs=env_kwargs,
+        algorithm=policy.algorithm,
+        source=source,
+        sha256=hashlib.sha256(found.path.read_bytes()).hexdigest(),
+        observation_space=(env or raw)[0],
+        action_space=(env or raw)[1],
+        **agent_parts(policy, archive.tensors, normalisation, discount(archive)),
+        normalised_by=str(statistics or ""),
+        published_return=published,
+        published_std=std,
+        revision=found.revision,
+        runnable=env is not None,
+    )
+
+
+def agent_parts(
+    spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None, gamma: float | None
+) -> dict[str, Any]:
+    """What an SB3 agent consists of, as fields of an Expert."""
+    networks = build_networks(spec, tensors, normalisation)
+    oracle, value = None, networks.value
+    if networks.critics is not None or spec.algorithm in ("DQN", "QRDQN"):
+        scale = 1.0 if normalisation is None else normalisation.reward_scale
+        oracle = CriticOracle(spec, networks, gamma=0.99 if gamma is None else gamma, reward_scale=scale)
+    return {
+        "policy": Actor(spec, networks),
+        "oracle": oracle,
+        "state_values": None if value is None else lambda obs: value(obs).squeeze(-1),
+        "normalisation": normalisation,
+        "gamma": gamma,
+    }
+
+
+def _statistics(found: Found, asked: str | None) -> Path | None:
+    if asked is None:
+        return found.vecnormalize
+    return None if asked.lower() == "none" else Path(asked)
+
+
+Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
+
+
+def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces | None, str]:
+    """The registered id and the environment's spaces; or no spaces, and why it can't be made here."""
+    try:
+        env_id = resolve_env_id(env_id)
+        env = make_env(env_id, env_kwargs)
+    except Exception as error:  # somebody else's environment, with keywords that a file gives
+        return env_id, None, one_line(error)[:300]
+    made = env.observation_space, env.action_space
+    env.close()
+    return env_id, made, ""
+
+
+def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
+    """As the archive stores them; the environment's where its pickles hold something else."""
+    stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
+    observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
+    if observations is None or actions is None:
+        raise InputError(
+            f"the spaces in {source} are unreadable as data, and {env_id} is not here to tell them"
+        )
+    return observations, actions
+
+
+def _without_time_feature(trained: Spaces) -> Spaces:
+    space, actions = trained
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return spaces.Box(space.low[:-1], space.high[:-1], dtype=space.low.dtype.type), actions
+    return trained
+
+
+def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
+    """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
+    if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
+        return int(trained.n) == int(env.n)
+    if isinstance(trained, spaces.Box) and isinstance(env, spaces.Box):
+        channels_first = (*env.shape[2:], *env.shape[:2]) if len(env.shape) == 3 else env.shape
+        return trained.shape in (env.shape, channels_first)
+    return type(trained) is type(env) and trained.shape == env.shape
+
+
+def differences_of(trained: Spaces, env: Spaces) -> str:
+    """Empty where both are alike."""
+    pairs = zip(("observes", "acts in"), trained, env, strict=True)
+    return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
+
+
+def _wrappers(config: Mapping[str, Any]) -> list[str]:
+    """Wrappers of the zoo's `env_wrapper` and frame stacks, which change observations."""
+    named = config.get("env_wrapper")
+    each = named if isinstance(named, list) else [named] if named else []
+    names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
+    return names + (["frame_stack"] if config.get("frame_stack") else [])
+
+
+def _time_feature(config: Mapping[str, Any]) -> bool | None:
+    """Whether the time left counted down in training, or was held constant (`test_mode`); None: it was not there."""
+    named = config.get("env_wrapper")
+    for entry in named if isinstance(named, list) else [named]:
+        name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
+        if name.endswith("TimeFeatureWrapper"):
+            return not (isinstance(options, dict) and options.get("test_mode"))
+    return None
+
+
+def _normalised(config: Mapping[str, Any]) -> bool:
+    normalize = config.get("normalize")
+    return normalize is True or bool(normalize and as_dict(normalize).get("norm_obs", True))
+
+
+def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation that the makers report: the zoo's benchmark, or results.json on the hub."""
+    if source.startswith("zoo:"):
+        table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
+        reported = list(table.get(algorithm.lower(), {}).get(env_id, []))
+    else:
+        reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
+    mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [
+        None,
+        None,
+    ]
+    return mean, std

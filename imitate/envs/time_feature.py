@@ -1,0 +1,50 @@
+"""The time that is left, as part of the observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["TimeFeature"]
+
+
+class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
+    """A last column that falls from 1 at the beginning of an episode to 0 at its time limit (arXiv:1712.00378), as
+    sb3-contrib's TimeFeatureWrapper gives it. Policies that were trained with it need it: their actions depend on it.
+
+    Raises InputError for observations that are no flat Box, and for environments without a time limit.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        space, limit = env.observation_space, None if env.spec is None else env.spec.max_episode_steps
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1 or limit is None:
+            raise InputError(
+                f"time_feature needs flat observations and a time limit, got {space} and {limit}"
+            )
+        low, high = np.append(space.low, 0.0), np.append(space.high, 1.0)
+        self.observation_space = spaces.Box(
+            low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type
+        )
+        self._limit, self._steps = limit, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        obs, info = super().reset(seed=seed, options=options)
+        self._steps = 0
+        return self._with_time(obs), info
+
+    def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        self._steps += 1
+        return self._with_time(obs), reward, terminated, truncated, info
+
+    def _with_time(self, obs: Array) -> Array:
+        return np.append(obs, np.asarray(1 - self._steps / self._limit, obs.dtype))
