@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ __all__ = ["Array", "Space", "check_supported", "space_from_json", "space_to_jso
 
 Array = npt.NDArray[Any]
 Space = spaces.Space[Any]
+
+_LARGEST_BOX = 1 << 26
 
 
 def check_supported(observation_space: Space, action_space: Space) -> None:
@@ -59,10 +62,12 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
     try:
         if data["type"] == "Discrete":
             return spaces.Discrete(int(data["n"]), start=int(data["start"]))
-        shape, dtype = tuple(data["shape"]), np.dtype(data["dtype"])
+        shape, dtype = tuple(map(int, data["shape"])), np.dtype(data["dtype"])
+        if dtype.kind not in "biuf" or math.prod(shape) > _LARGEST_BOX or any(side < 0 for side in shape):
+            raise ValueError(f"a Box of {dtype} {shape}, wanted numbers, at most {_LARGEST_BOX} of them")
         low, high = (np.broadcast_to(np.asarray(data[key], dtype), shape) for key in ("low", "high"))
         return spaces.Box(low, high, shape, dtype.type)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AssertionError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"not the description of a space: {one_line(error)}") from error
 
 
