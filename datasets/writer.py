@@ -152,24 +152,20 @@ class DemoWriter:
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
         more = sum(rows.nbytes for rows in pending.values()) + self._slack
-        try:
-            self._reserve(self._file.id.get_filesize() + more)
-        except InputError:
-            self._pending, self._pending_bytes = (
-                [],
-                0,
-            )  # what does not fit is lost: `close` must not try again
-            raise
         # The table comes last: an episode exists once its row is on disk. An interrupt in here leaves rows
         # that nothing refers to, which the next flush writes again.
         try:
+            self._reserve(self._file.id.get_filesize() + more)
             for name, column in self._columns.items():
                 column.resize(written[name] + len(pending[name]), axis=0)
                 column[written[name] :] = pending[name]
                 column.flush()
-        except OSError as error:
-            self._pending, self._pending_bytes = [], 0
-            raise self._full(error) from error
+        except (OSError, RuntimeError) as error:  # HDF5's come as either
+            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
+            reason = getattr(error, "strerror", None) or one_line(error)
+            raise InputError(
+                f"{self.path} can't be written: {reason}; episodes kept: {written['episodes']}"
+            ) from error
         self._written = {name: len(column) for name, column in self._columns.items()}
         self._pending, self._pending_bytes = [], 0
         end = time.monotonic()
@@ -208,24 +204,12 @@ class DemoWriter:
         self.close()
 
     def _reserve(self, end: int) -> None:
-        """Claim disk space up to byte `end`, so that no write of HDF5's fails for want of it: it would
-        not even close the file any more, and end the process with a segmentation fault."""
-        if end <= self._reserved or not hasattr(os, "posix_fallocate"):
-            return
-        end += _RESERVE_BYTES
-        try:
-            with self.path.open("rb+") as disk:
-                os.posix_fallocate(disk.fileno(), 0, end)
-        except OSError as error:
-            raise self._full(error) from error
-        self._reserved = end
-        self._columns["episodes"].attrs.modify("reserved", np.int64(end))  # see opening.open_demos
-
-    def _full(self, error: OSError) -> InputError:
-        reason = error.strerror or one_line(error)
-        return InputError(
-            f"{self.path} can't be written: {reason}; episodes kept: {self._written['episodes']}"
-        )
+        """Claim disk space up to byte `end`. HDF5 must not run out of it: it could not even close the file any more,
+        and would end the process with a segmentation fault."""
+        if end > self._reserved:
+            _claim(self.path, end + _RESERVE_BYTES)
+            self._reserved = end + _RESERVE_BYTES
+            self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
 
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError where something does not fit the spaces."""
@@ -246,9 +230,8 @@ class DemoWriter:
 
 def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
     """A file without episodes."""
-    with path.open("wb") as disk:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(disk.fileno(), 0, 1 << 16)  # HDF5 crashes where it can't write so much
+    path.touch()
+    _claim(path, 1 << 16)  # to see that there is room
     with h5py.File(path, "w", libver="latest") as file:
         write_info(file, info)
         for name, (shape, dtype) in _rows(info, expert_actions).items():
@@ -276,3 +259,14 @@ def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ..
     }
     labels = {"expert_actions": action} if expert_actions else {}
     return steps | labels | {"episodes": ((), EPISODES)}
+
+
+def _claim(path: Path, end: int) -> None:
+    """Make the file at least `end` bytes long, on disk. Raises OSError where the disk is full."""
+    with path.open("rb+", buffering=0) as disk:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(disk.fileno(), 0, end)
+            return
+        size = disk.seek(0, os.SEEK_END)
+        while size < end:
+            size += disk.write(bytes(min(end - size, _RESERVE_BYTES)))
