@@ -6,56 +6,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-import h5py
 import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.datasets.columns import Column
 from imitate.datasets.trajectory import Transitions
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Field", "Shuffler", "load_transitions", "read_rows"]
+__all__ = ["Field", "Shuffler", "load_transitions"]
 
 Field = Literal["obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated"]
 
 _PIECE_BYTES = 1 << 24  # gathered at once; its minibatches are views
-_READ_BYTES = 1 << 22
 _BLOCKS = 64  # pieces of the file, far apart, that mix in a window of the streaming shuffle
-
-
-def read_rows(dataset: h5py.Dataset, start: int, stop: int, into: Array | None = None) -> Array:
-    """Rows [start, stop), in `into` where given. Raises InputError where the file is damaged or holds NaN."""
-    if into is None:
-        into = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
-    # In pieces: a slice is read through a copy, but several times faster than h5py's read_direct.
-    piece = max(1, _READ_BYTES // _row_bytes(into))
-    try:
-        for at in range(start, stop, piece):
-            into[at - start : at - start + piece] = dataset[at : min(at + piece, stop)]
-    except OSError as error:
-        where = f"{dataset.file.filename}: rows {start} to {stop} of {dataset.name}"
-        raise InputError(
-            f"{where} can't be read: the file is damaged; restore it or record it again"
-        ) from error
-    if into.dtype.kind == "f" and not np.isfinite(into).all():
-        name = (dataset.name or "").strip("/")
-        raise InputError(
-            f"{name} of {dataset.file.filename} hold NaN or infinity: drop the episode or record it again"
-        )
-    return into
 
 
 class Steps:
     """Ranges of a file's steps in memory, one after another; observations once, with the rows between
     episodes."""
 
-    def __init__(self, columns: Mapping[str, h5py.Dataset], frame_stack: int) -> None:
+    def __init__(self, columns: Mapping[str, Column], frame_stack: int) -> None:
         self._columns = columns
         self._stack = frame_stack
-        self._data = {
-            name: np.empty((0, *column.shape[1:]), column.dtype) for name, column in columns.items()
-        }
+        self._data = {name: np.empty((0, *column.shape), column.dtype) for name, column in columns.items()}
         self._data["row"] = np.empty(0, np.int64)  # of a step's observation (its oldest frame) in `obs`
         self._data["terminated"] = np.empty(0, bool)
         self._data["truncated"] = np.empty(0, bool)
@@ -95,9 +70,9 @@ class Steps:
         for name, column in self._columns.items():
             if name == "obs":
                 into = self._data[name][self._rows : self._rows + rows.stop - rows.start]
-                read_rows(column, rows.start, rows.stop, into)
+                column.read(rows.start, rows.stop, into)
             else:
-                read_rows(column, start, stop, self._data[name][new])
+                column.read(start, stop, self._data[name][new])
         spanned = table[first : last + 1]
         ends = spanned["start"] + spanned["length"]
         lengths = np.minimum(ends, stop) - np.maximum(spanned["start"], start)
@@ -179,7 +154,7 @@ class Shuffler:
     """Epochs over a file's steps. What fits the memory limit is read once and kept, and episodes that were
     appended since are added to it; what does not fit is streamed at each epoch."""
 
-    def __init__(self, columns: Mapping[str, h5py.Dataset], frame_stack: int) -> None:
+    def __init__(self, columns: Mapping[str, Column], frame_stack: int) -> None:
         self._columns = columns
         self._stack = frame_stack
         self._cache = Steps(columns, frame_stack)
@@ -277,7 +252,7 @@ class Shuffler:
 
 
 def load_transitions(
-    columns: Mapping[str, h5py.Dataset], frame_stack: int, table: Array, episodes: Array, memory_limit: int
+    columns: Mapping[str, Column], frame_stack: int, table: Array, episodes: Array, memory_limit: int
 ) -> Transitions:
     """The steps of `episodes`, in order. Raises InputError where they take more than `memory_limit` bytes."""
     steps = Steps(columns, frame_stack)

@@ -6,15 +6,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import h5py
 import numpy as np
 from torch import Tensor
 
-from imitate.datasets.batches import Field, Shuffler, load_transitions, read_rows
+from imitate.datasets.batches import Field, Shuffler, load_transitions
+from imitate.datasets.columns import read_columns
+from imitate.datasets.opening import open_demos, read_table
 from imitate.datasets.play import stack_frames
-from imitate.datasets.schema import COLUMNS, open_demos, read_info, read_table
+from imitate.datasets.schema import read_info
 from imitate.datasets.trajectory import Trajectory, Transitions
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
@@ -36,11 +38,14 @@ class DemoReader:
     def __init__(self, source: str | Path | h5py.File) -> None:
         self._owned = isinstance(source, str | Path)
         self._file = open_demos(Path(source)) if isinstance(source, str | Path) else source
-        self.info = read_info(self._file)
-        names = [name for name in (*COLUMNS, "expert_actions") if name in self._file]
-        self._columns = {name: self._file[name] for name in names}
-        self._shuffler = Shuffler(self._columns, self.info.frame_stack)
-        self.refresh()
+        try:
+            self.info = read_info(self._file)
+            self._columns = read_columns(self._file, self.info)
+            self._shuffler = Shuffler(self._columns, self.info.frame_stack)
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
 
     def refresh(self) -> None:
         """See the episodes that were appended since."""
@@ -66,11 +71,6 @@ class DemoReader:
         return returns
 
     @property
-    def columns(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
-        """Type and shape of a row of each column."""
-        return {name: (column.dtype, column.shape[1:]) for name, column in self._columns.items()}
-
-    @property
     def has_expert_actions(self) -> bool:
         """Whether the file has labels beside the executed actions."""
         return "expert_actions" in self._columns
@@ -79,11 +79,9 @@ class DemoReader:
         episode = self.table[index]  # an IndexError ends iteration
         start, stop = int(episode["start"]), int(episode["start"] + episode["length"])
         first, k = int(episode["obs_start"]), self.info.frame_stack
-        columns = {
-            name: read_rows(column, start, stop) for name, column in self._columns.items() if name != "obs"
-        }
+        columns = {name: column.read(start, stop) for name, column in self._columns.items() if name != "obs"}
         return Trajectory(
-            obs=stack_frames(read_rows(self._columns["obs"], first, first + stop - start + k), k),
+            obs=stack_frames(self._columns["obs"].read(first, first + stop - start + k), k),
             **columns,
             terminated=bool(episode["terminated"]),
             truncated=bool(episode["truncated"]),

@@ -1,13 +1,13 @@
-"""What a demonstrations file holds besides its steps: the format, `DemoInfo`, and opening a file with
-care."""
+"""What a demonstrations file says about itself: the format, and `DemoInfo` as attributes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import h5py
@@ -15,19 +15,12 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.files import versions
 
-__all__ = [
-    "COLUMNS",
-    "EPISODES",
-    "DemoInfo",
-    "open_demos",
-    "outside",
-    "read_info",
-    "read_table",
-    "write_info",
-]
+__all__ = ["COLUMNS", "EPISODES", "DemoInfo", "damaged", "outside", "read_info", "write_info"]
+
+T = TypeVar("T")
 
 FORMAT = "imitate demonstrations"
 SCHEMA_VERSION = 1
@@ -48,17 +41,18 @@ EPISODES = np.dtype(
 )
 COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions" in some files
 
-_SWMR_FLAG = 4  # of the consistency flags, byte 11 of a superblock of version 3
+_LONGEST_TEXT = 1 << 20  # of an attribute
 
 
 @dataclass(frozen=True)
 class DemoInfo:
     """Where demonstrations come from; stored as the file's attributes.
 
-    expert         the spec it was loaded by; expert_sha256 of its weights; expert_return as measured
+    expert         the spec it was loaded by; expert_sha256 of its weights, normalisation_sha256 of the statistics
+                   that normalise its observations ("" for none); expert_return as measured
     noise          spec of the noise on executed actions, "" for none
-    seed           episode n of a collection has the seed `episode_seeds(seed)[n]`; None: not collected that
-    way
+    seed           episode n of a collection has the seed `episode_seeds(seed)[n]`; None: the episodes were not
+                   collected from one seed
     frame_stack    k > 1: observations are stacks (k, *frame) and each frame is stored once
 
     Raises InputError for spaces that are not supported or do not suit `frame_stack`.
@@ -70,6 +64,7 @@ class DemoInfo:
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     expert: str = ""
     expert_sha256: str = ""
+    normalisation_sha256: str = ""
     expert_return: float | None = None
     deterministic: bool = True
     noise: str = ""
@@ -106,6 +101,7 @@ def write_info(file: h5py.File, info: DemoInfo) -> None:
             "action_space": json.dumps(space_to_json(info.action_space)),
             "expert": info.expert,
             "expert_sha256": info.expert_sha256,
+            "normalisation_sha256": info.normalisation_sha256,
             "expert_return": np.nan if info.expert_return is None else info.expert_return,
             "deterministic": info.deterministic,
             "noise": info.noise,
@@ -117,107 +113,74 @@ def write_info(file: h5py.File, info: DemoInfo) -> None:
 
 
 def read_info(file: h5py.File) -> DemoInfo:
-    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema."""
-    attributes = file.attrs
-    if attributes.get("format") != FORMAT:
-        raise InputError(
-            f"{file.filename} is HDF5 but not a file of demonstrations; convert or record it first"
-        )
-    version = int(attributes["schema_version"])
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{file.filename} has schema {version}, this release reads {SCHEMA_VERSION}: upgrade imitate-rl"
-        )
-    try:
-        expert_return, seed = float(attributes["expert_return"]), int(attributes["seed"])
-        return DemoInfo(
-            env_id=str(attributes["env_id"]),
-            observation_space=space_from_json(json.loads(attributes["observation_space"])),
-            action_space=space_from_json(json.loads(attributes["action_space"])),
-            env_kwargs=json.loads(attributes["env_kwargs"]),
-            expert=str(attributes["expert"]),
-            expert_sha256=str(attributes["expert_sha256"]),
-            expert_return=None if np.isnan(expert_return) else expert_return,
-            deterministic=bool(attributes["deterministic"]),
-            noise=str(attributes["noise"]),
-            seed=None if seed < 0 else seed,
-            frame_stack=int(attributes["frame_stack"]),
-            versions=json.loads(attributes["versions"]),
-        )
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            f"{file.filename} has damaged attributes ({error}); record or convert it again"
-        ) from error
-
-
-def open_demos(path: Path) -> h5py.File:
-    """Open for reading, also while another process records it or after that process was killed.
-
-    Raises InputError where there is no file, or not a whole file of HDF5 demonstrations.
-    """
-    if not path.is_file():
-        raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
-    size = path.stat().st_size
-    with path.open("rb") as raw:
-        superblock = raw.read(48)
-    # A file that says it is being written (or whose writer was killed) is read as SWMR. In that mode HDF5
-    # does not compare the file's size with the recorded one: what is missing reads as zeros, or is waited for
-    # without end. So it is compared here, with the size at first and with what the writer reserved since.
-    being_written = len(superblock) == 48 and bool(superblock[11] & _SWMR_FLAG)
-    truncated = being_written and size < int.from_bytes(superblock[28:36], "little")
-    try:
-        if truncated:
-            raise OSError("truncated file")
-        file = h5py.File(path, "r", libver="latest", swmr=being_written)
-    except OSError as error:
-        raise InputError(
-            f"{path} is not a whole HDF5 file ({error}); restore it or record it again"
-        ) from error
-    try:
-        read_info(file)
-        missing = [name for name in (*COLUMNS, "episodes") if name not in file]
-        if missing:
-            raise InputError(f"{path} lacks the dataset {missing[0]!r}; restore it or record it again")
-        if being_written and size < file["episodes"].attrs["reserved"]:
+    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema, or where an
+    attribute is missing or of another type."""
+    path = file.filename
+    with damaged(path, "the attributes"):
+        if "format" not in file.attrs or _read(file, "format", str) != FORMAT:
+            raise InputError(f"{path} is HDF5 but not a file of demonstrations; convert or record it first")
+        version = _read(file, "schema_version", int)
+        if version != SCHEMA_VERSION:
             raise InputError(
-                f"{path} is not a whole HDF5 file (truncated file); restore it or record it again"
+                f"{path} has schema {version}, this release reads {SCHEMA_VERSION}: upgrade imitate-rl"
             )
-    except BaseException:
-        file.close()
-        raise
-    return file
+        expert_return, seed = _read(file, "expert_return", float), _read(file, "seed", int)
+        return DemoInfo(
+            env_id=_read(file, "env_id", str),
+            observation_space=space_from_json(_read_json(file, "observation_space")),
+            action_space=space_from_json(_read_json(file, "action_space")),
+            env_kwargs=_read_json(file, "env_kwargs"),
+            expert=_read(file, "expert", str),
+            expert_sha256=_read(file, "expert_sha256", str),
+            normalisation_sha256=_read(file, "normalisation_sha256", str, ""),
+            expert_return=None if np.isnan(expert_return) else expert_return,
+            deterministic=_read(file, "deterministic", bool),
+            noise=_read(file, "noise", str),
+            seed=None if seed < 0 else seed,
+            frame_stack=_read(file, "frame_stack", int),
+            versions={str(name): str(version) for name, version in _read_json(file, "versions").items()},
+        )
 
 
-def read_table(file: h5py.File) -> Array:
-    """The episodes (E,) that are wholly in the file, as records of EPISODES.
+@contextmanager
+def damaged(path: str | Path, what: str) -> Iterator[None]:
+    """Any error while `what` of a file is read becomes an InputError: HDF5's own come as six kinds of exceptions."""
+    try:
+        yield
+    except InputError as error:
+        message = str(error)
+        raise InputError(message if str(path) in message else f"{path}: {message}") from error
+    except Exception as error:
+        raise InputError(
+            f"{path}: {what} can't be read ({one_line(error)}): the file is damaged; restore it or record it again"
+        ) from error
 
-    Raises InputError where they can't be: lengths that do not add up or more steps than are stored.
-    """
-    if file["episodes"].dtype != EPISODES:
-        raise InputError(
-            f"{file.filename}: the episodes table is not {EPISODES.names}; restore it or record it again"
-        )
-    table: Array = file["episodes"][:]
-    # The table of a killed writer can end in rows whose chunk never reached the disk: they read as zeros.
-    unwritten = np.flatnonzero(table["length"] == 0)
-    table = table[: unwritten[0]] if len(unwritten) else table
-    stack = int(file.attrs["frame_stack"])
-    starts = np.concatenate([[0], np.cumsum(table["length"])])
-    rows = starts + stack * np.arange(len(starts))
-    if (table["start"] != starts[:-1]).any() or (table["obs_start"] != rows[:-1]).any():
-        raise InputError(
-            f"{file.filename}: lengths of episodes and their starts disagree; restore it or record it again"
-        )
-    if min(len(file["actions"]), len(file["rewards"])) < starts[-1] or len(file["obs"]) < rows[-1]:
-        raise InputError(
-            f"{file.filename}: {starts[-1]} steps are listed, fewer are stored; restore it or record it again"
-        )
-    return table
+
+def _read(file: h5py.File, name: str, kind: type[T], default: T | None = None) -> T:
+    """One attribute, whose size and type are checked before it is read."""
+    if name not in file.attrs and default is not None:
+        return default
+    stored = file.attrs.get_id(name)
+    if stored.shape != ():
+        raise InputError(f"attribute {name!r} is an array of shape {stored.shape}, wanted one value")
+    value = file.attrs[name]
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is not kind:
+        raise InputError(f"attribute {name!r} is {type(value).__name__}, wanted {kind.__name__}")
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        raise InputError(f"attribute {name!r} has {len(value)} characters, over the limit of {_LONGEST_TEXT}")
+    return value
+
+
+def _read_json(file: h5py.File, name: str) -> dict[str, Any]:
+    value = json.loads(_read(file, name, str))
+    if not isinstance(value, dict):
+        raise InputError(f"attribute {name!r} is the JSON of a {type(value).__name__}, wanted an object")
+    return value
 
 
 def outside(space: gym.Space[Any], actions: Array) -> Array:
-    """(T,) which of the actions (T, *shape) are not in their space. Observations are not held to
-    their bounds: where one leaves them, the environment declared them wrong."""
+    """(T,) which of the actions (T, *shape) are not in their space."""
     if isinstance(space, spaces.Discrete):
         return np.asarray((actions < space.start) | (actions >= space.start + space.n))
     assert isinstance(space, spaces.Box)

@@ -19,9 +19,11 @@ import numpy as np
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import EPISODES, DemoInfo, outside, write_info
+from imitate.datasets.superblock import SIZE, end_of_file
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
+from imitate.files import atomic
 
 __all__ = ["DemoReader", "DemoWriter"]
 
@@ -51,21 +53,23 @@ class DemoWriter:
         self._next_flush = 0.0
         self._reader: DemoReader | None = None
         self._reserved = 0
-        self._written: dict[str, int] = {}
         try:
-            self._disk = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            with atomic(self.path, new=True) as temporary:
+                _create(temporary, info, expert_actions)
+            self._file = h5py.File(self.path, "r+", libver="latest")
         except FileExistsError as error:
             raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
         except OSError as error:
-            raise InputError(f"{self.path} can't be written: {error.strerror}") from error
-        try:
-            self._reserve(1 << 16)
-            self._columns = self._create(expert_actions)
-            self._written = dict.fromkeys(self._columns, 0)
-        except BaseException:
-            os.close(self._disk)
-            self.path.unlink()
-            raise
+            reason = error.strerror or one_line(error)
+            raise InputError(f"{self.path} can't be written: {reason}") from error
+        self._columns: dict[str, h5py.Dataset] = {
+            name: self._file[name] for name in _rows(info, expert_actions)
+        }
+        self._written = dict.fromkeys(self._columns, 0)
+        # A flush writes the rows, and again the chunk of each column that was begun before.
+        chunks = (int(np.prod(column.chunks)) * column.dtype.itemsize for column in self._columns.values())
+        self._slack = 65536 + 2 * sum(chunks)
+        self._file.swmr_mode = True
 
     @classmethod
     def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
@@ -148,17 +152,20 @@ class DemoWriter:
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
         more = sum(rows.nbytes for rows in pending.values()) + self._slack
-        try:
-            self._reserve(self._file.id.get_filesize() + more)
-        except InputError:
-            self._pending, self._pending_bytes = [], 0
-            raise
         # The table comes last: an episode exists once its row is on disk. An interrupt in here leaves rows
         # that nothing refers to, which the next flush writes again.
-        for name, column in self._columns.items():
-            column.resize(written[name] + len(pending[name]), axis=0)
-            column[written[name] :] = pending[name]
-            column.flush()
+        try:
+            self._reserve(self._file.id.get_filesize() + more)
+            for name, column in self._columns.items():
+                column.resize(written[name] + len(pending[name]), axis=0)
+                column[written[name] :] = pending[name]
+                column.flush()
+        except (OSError, RuntimeError) as error:  # HDF5's come as either
+            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
+            reason = getattr(error, "strerror", None) or one_line(error)
+            raise InputError(
+                f"{self.path} can't be written: {reason}; episodes kept: {written['episodes']}"
+            ) from error
         self._written = {name: len(column) for name, column in self._columns.items()}
         self._pending, self._pending_bytes = [], 0
         end = time.monotonic()
@@ -182,11 +189,11 @@ class DemoWriter:
         finally:
             empty = self._written["episodes"] == 0
             self._file.close()
-            # Give back what was reserved: bytes 28 to 36 of the superblock are HDF5's own end of the file.
-            os.truncate(self._disk, int.from_bytes(os.pread(self._disk, 8, 28), "little"))
-            os.close(self._disk)
             if empty:
                 self.path.unlink()
+            else:
+                with self.path.open("rb+") as disk:  # give back what was reserved
+                    disk.truncate(end_of_file(disk.read(SIZE)))
 
     def __enter__(self) -> Self:
         return self
@@ -196,53 +203,13 @@ class DemoWriter:
     ) -> None:
         self.close()
 
-    def _create(self, expert_actions: bool) -> dict[str, h5py.Dataset]:
-        """The empty file. The table is the last of its columns."""
-        info = self.info
-        action_shape = info.action_space.shape or ()
-        rows: dict[str, tuple[tuple[int, ...], Any]] = {
-            "obs": (info.frame_shape, info.observation_space.dtype),
-            "actions": (action_shape, info.action_space.dtype),
-            "rewards": ((), np.float32),
-        }
-        if expert_actions:
-            rows["expert_actions"] = rows["actions"]
-        rows["episodes"] = ((), EPISODES)
-        self._file = h5py.File(self.path, "w", libver="latest")
-        write_info(self._file, info)
-        columns = {}
-        for name, (shape, dtype) in rows.items():
-            pixels = len(shape) >= 2 and dtype == np.uint8
-            row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
-            columns[name] = self._file.create_dataset(
-                name,
-                (0, *shape),
-                dtype,
-                maxshape=(None, *shape),
-                chunks=(256 if name == "episodes" else chunk, *shape),
-                compression=1 if pixels else None,
-            )
-        columns["episodes"].attrs["reserved"] = np.int64(0)
-        # A flush writes the rows, and again the chunk of each column that was begun before.
-        self._slack = 65536 + sum(2 * int(np.prod(c.chunks)) * c.dtype.itemsize for c in columns.values())
-        self._file.swmr_mode = True
-        return columns
-
     def _reserve(self, end: int) -> None:
-        """Claim disk space up to byte `end`, so that no write of HDF5's fails for want of it: it would
-        not even close the file any more, and end the process with a segmentation fault."""
-        if end <= self._reserved or not hasattr(os, "posix_fallocate"):
-            return
-        end += _RESERVE_BYTES if self._written else 0
-        try:
-            os.posix_fallocate(self._disk, 0, end)
-        except OSError as error:
-            kept = f"; episodes kept: {self._written['episodes']}" if self._written else ""
-            raise InputError(f"{self.path} can't be written: {error.strerror}{kept}") from error
-        self._reserved = end
-        if self._written:
-            self._columns["episodes"].attrs.modify("reserved", np.int64(end))  # see schema.open_demos
+        """Claim disk space up to byte `end`. HDF5 must not run out of it: it could not even close the file any more,
+        and would end the process with a segmentation fault."""
+        if end > self._reserved:
+            _claim(self.path, end + _RESERVE_BYTES)
+            self._reserved = end + _RESERVE_BYTES
+            self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
 
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError where something does not fit the spaces."""
@@ -259,3 +226,47 @@ class DemoWriter:
                 )
             if name != "obs" and outside(space, array).any():
                 raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
+
+
+def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
+    """A file without episodes."""
+    path.touch()
+    _claim(path, 1 << 16)  # to see that there is room
+    with h5py.File(path, "w", libver="latest") as file:
+        write_info(file, info)
+        for name, (shape, dtype) in _rows(info, expert_actions).items():
+            pixels = len(shape) >= 2 and dtype == np.uint8
+            row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
+            file.create_dataset(
+                name,
+                (0, *shape),
+                dtype,
+                maxshape=(None, *shape),
+                chunks=(256 if name == "episodes" else chunk, *shape),
+                compression=1 if pixels else None,
+            )
+        file["episodes"].attrs["reserved"] = np.int64(0)
+
+
+def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and type of a row of each column. The table is the last."""
+    action = (info.action_space.shape or (), info.action_space.dtype)
+    steps = {
+        "obs": (info.frame_shape, info.observation_space.dtype),
+        "actions": action,
+        "rewards": ((), np.float32),
+    }
+    labels = {"expert_actions": action} if expert_actions else {}
+    return steps | labels | {"episodes": ((), EPISODES)}
+
+
+def _claim(path: Path, end: int) -> None:
+    """Make the file at least `end` bytes long, on disk. Raises OSError where the disk is full."""
+    with path.open("rb+", buffering=0) as disk:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(disk.fileno(), 0, end)
+            return
+        size = disk.seek(0, os.SEEK_END)
+        while size < end:
+            size += disk.write(bytes(min(end - size, _RESERVE_BYTES)))

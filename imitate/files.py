@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -29,9 +30,11 @@ os.umask(_UMASK)
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` to write to. It takes the name of `path` where the block ends without an error,
     and is removed where it does not: nobody ever sees half of a file.
+
+    With `new` it replaces no other file: FileExistsError where `path` exists by then.
 
     The file is on disk before it gets its name, and has the permissions that the user's umask says.
     """
@@ -41,10 +44,27 @@ def atomic(path: Path) -> Iterator[Path]:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_UMASK)
-        temporary.replace(path)
+        if new:
+            _claim(temporary, path)
+        else:
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _claim(temporary: Path, path: Path) -> None:
+    """Rename without replacing: a hard link to a name that exists is an error, even if another process just took it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
 
 
 def sweep(folder: Path) -> None:

@@ -13,7 +13,8 @@ import torch
 from counting import Cycling, counting_envs, info_of, stacked_envs
 from numpy.testing import assert_array_equal
 
-from imitate.datasets import DemoReader, DemoWriter, InputError, batches, episodes
+from imitate.datasets import DemoReader, DemoWriter, InputError, episodes
+from imitate.datasets.columns import Column
 
 FIELDS = ("obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated")
 SMALL = 1 << 16
@@ -114,14 +115,14 @@ def test_what_fits_is_read_once_and_what_was_appended_is_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    original = batches.read_rows
+    original = Column.read
 
-    def spy(dataset: Any, start: int, stop: int, into: Any) -> Any:
-        if dataset.name == "/actions":
+    def spy(column: Column, start: int, stop: int, into: Any = None) -> Any:
+        if column.name == "actions":
             read.append(stop - start)
-        return original(dataset, start, stop, into)
+        return original(column, start, stop, into)
 
-    monkeypatch.setattr(batches, "read_rows", spy)
+    monkeypatch.setattr(Column, "read", spy)
     envs = counting_envs(1, period=50)
     rng = np.random.default_rng(0)
     with DemoWriter(tmp_path / "store.h5", info_of(envs)) as writer:

@@ -1,0 +1,88 @@
+"""Running what may crash, hang or ask for all memory where it harms nobody: in a short-lived child process."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import select
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from imitate.errors import InputError, one_line
+
+__all__ = ["contained"]
+
+SECONDS = 20.0
+MEMORY = 1 << 29
+"""Bytes that the child may take beyond what the caller has."""
+
+_OK, _REFUSED = b"\0", b"\1"
+_LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
+
+
+def contained(check: Callable[[], None], what: str) -> None:
+    """Run `check` in a fork of this process, within `SECONDS` and `MEMORY`. A fork costs 3 to 50 ms, a new
+    interpreter would cost 300. Windows has no fork: there `check` runs in this process.
+
+    Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
+    names in both cases what was checked.
+    """
+    if not hasattr(os, "fork"):
+        check()
+        return
+    receive, send = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads that may hold locks; the child calls HDF5 alone, whose lock h5py takes care of.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        _child(check, send)
+    os.close(send)
+    try:
+        ready, _, _ = select.select([receive], [], [], SECONDS)
+        message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""
+    finally:
+        os.close(receive)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):  # somebody else waits for all children
+            os.waitpid(child, 0)
+    if message.startswith(_REFUSED):
+        raise InputError(message[1:].decode("utf-8", "replace"))
+    if message != _OK:
+        how = "crashes the HDF5 library" if ready else f"can't be opened within {SECONDS:.0f} s"
+        raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
+
+
+def _child(check: Callable[[], None], send: int) -> NoReturn:
+    try:
+        faulthandler.disable()
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
+        _limit_memory()
+        check()
+        os.write(send, _OK)
+    except InputError as error:
+        os.write(send, _REFUSED + str(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
+    except BaseException as error:
+        os.write(send, _REFUSED + one_line(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
+    finally:
+        os._exit(0)  # nothing of the parent's is flushed, closed or removed here
+
+
+def _limit_memory() -> None:
+    import resource  # POSIX only
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if sys.platform == "linux":
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = used + MEMORY
+        resource.setrlimit(
+            resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+        )

@@ -1,0 +1,112 @@
+"""What opening a file of demonstrations guards against, and what it costs nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from attacks import KILLED
+from test_writer import INFO, one_line, run, trajectory
+
+from imitate.datasets import DemoReader, DemoWriter, InputError, contain
+from imitate.datasets.contain import contained
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two episodes of five steps."""
+    with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
+        writer.append(trajectory(5, 0))
+        writer.append(trajectory(5, 1))
+    return tmp_path / "demos.h5"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_crash_a_hang_and_greed_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contain, "SECONDS", 0.5)
+    for check, message in (
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "demos.h5 crashes the HDF5 library"),
+        (lambda: time.sleep(60), "demos.h5 can't be opened within"),
+        (lambda: np.ones(1 << 28), "Unable to allocate 2.00 GiB"),
+        (lambda: (_ for _ in ()).throw(InputError("mine")), "mine"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            contained(check, "demos.h5")
+        one_line(error)
+    contained(lambda: None, "demos.h5")
+
+
+def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: Path) -> None:
+    """HDF5 itself reads it again and again, for centuries."""
+    killed, broken = tmp_path / "killed.h5", tmp_path / "broken.h5"
+    run(KILLED, str(killed))
+    data = bytearray(killed.read_bytes())
+    with DemoReader(killed) as reader:
+        assert len(reader) == 30
+        header = h5py.h5o.get_info(reader._file["obs"].id).addr
+    data[header + 20] ^= 1
+    broken.write_bytes(data)
+    begin = time.monotonic()
+    with pytest.raises(InputError, match=r"broken\.h5: "):
+        DemoReader(broken)
+    assert time.monotonic() - begin < contain.SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "value", "message"),
+    [
+        ("actions", 7, 4, "1 actions are outside Discrete"),
+        ("actions", 7, -1, "1 actions are outside Discrete"),
+        ("obs", 8, np.inf, "obs of .* hold NaN or infinity"),
+    ],
+)
+def test_values_are_checked_as_they_are_read(
+    path: Path, name: str, row: int, value: Any, message: str
+) -> None:
+    """Of the second episode: an action that a network has no output for was an IndexError in `train bc`."""
+    with h5py.File(path, "r+") as file:
+        file[name][row] = value
+    with DemoReader(path) as reader:
+        assert len(reader[0]) == 5
+        with pytest.raises(InputError, match=message):
+            reader[1]
+        with pytest.raises(InputError, match=message):
+            next(reader.batches(4, np.random.default_rng(0)))
+        with pytest.raises(InputError, match=message):
+            reader.transitions()
+
+
+def test_files_from_before_the_normalisation_was_told(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file.attrs["normalisation_sha256"]
+    with DemoReader(path) as reader:
+        assert reader.info == INFO
+
+
+CREATED = """
+import os, signal, sys, h5py
+from test_writer import INFO, DemoWriter
+place = sys.argv[2]
+def kill(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
+if place == "during":
+    h5py.File.create_dataset = kill
+writer = DemoWriter(sys.argv[1], INFO)
+kill()
+"""
+
+
+@pytest.mark.parametrize("place", ["during", "after"])
+def test_a_kill_while_a_file_is_created(tmp_path: Path, place: str) -> None:
+    """It left 48 bytes that could be neither resumed nor recorded anew."""
+    path = tmp_path / "demos.h5"
+    assert run(CREATED, str(path), place).returncode == -signal.SIGKILL
+    with DemoWriter(path, INFO) if place == "during" else DemoWriter.resume(path) as writer:
+        writer.append(trajectory(5, 0))
+    with DemoReader(path) as reader:
+        assert len(reader) == 1
