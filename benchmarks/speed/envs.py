@@ -1,6 +1,6 @@
 """Steps a second of the vector backends, against gymnasium's own: random actions, no learner.
 
-    python benchmarks/envs.py            -> benchmarks/results/envs.json
+    python benchmarks/speed/envs.py            -> benchmarks/results/envs.json
 
 Each figure is the median of repetitions, run in turn so that all meet the same disturbances; `cpu` counts the process's
 threads, `wall` is what a learner waits. Ratios are of CPU time, repetition by repetition: a busy machine spoils the
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results" / "envs.json"
+RESULTS = Path(__file__).parent.parent / "results" / "envs.json"
 BACKENDS = {
     "gymnasium.vector.SyncVectorEnv": "gymnasium's",
     "gymnasium": "SyncVecEnv of ours",

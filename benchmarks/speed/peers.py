@@ -1,4 +1,4 @@
-"""Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/README.md.
+"""Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/SPEED.md.
 
 A measurement is a process of its own, on one thread, and counts its CPU time without imports and set-up. This
 file runs under the peers' Python too, so it imports what it measures inside the functions.
@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
-from speed_imitation import (
+from dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
+from imitation_rows import (
     bc_imitate,
     bc_imitation,
     collect_imitate,
@@ -32,9 +32,9 @@ from speed_imitation import (
     gail_imitate,
     gail_imitation,
 )
-from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
+from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
-RESULTS = Path(__file__).parent / "results" / "speed.json"
+RESULTS = Path(__file__).parent.parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
 Measurement = Callable[..., float]  # of the folder of the data and a row's settings, a rate
 LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")

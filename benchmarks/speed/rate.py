@@ -1,4 +1,4 @@
-"""How speed.py's rows measure. Under the peers' Python too, so nothing is imported that they lack."""
+"""How peers.py's rows measure. Under the peers' Python too, so nothing is imported that they lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of speed.py against `imitation`: BC, collection, GAIL and DAgger, on eight CartPoles."""
+"""Rows of peers.py against `imitation`: BC, collection, GAIL and DAgger, on eight CartPoles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
+from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 EXPERT_EPISODES = 80
 

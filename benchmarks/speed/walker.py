@@ -1,7 +1,7 @@
 """CPU time to a return of 250 on BipedalWalker-v3: our PPO preset and Stable-Baselines3 with the zoo's hyperparameters.
 
-    python benchmarks/walker.py                     # 10 minutes, most of them the peer's
-    python benchmarks/walker.py --seeds 0 1 2 --who ours
+    python benchmarks/speed/walker.py                     # 10 minutes, most of them the peer's
+    python benchmarks/speed/walker.py --seeds 0 1 2 --who ours
 
 A measurement is a process of its own, on one thread. It counts its CPU time from the making of the environments on,
 without the evaluations: 20 deterministic episodes on gymnasium whenever another 50,000 steps have been taken, the same
@@ -33,7 +33,7 @@ from imitate.files import versions
 from imitate.nn.state import as_tuples
 from imitate.training.experiment import Experiment
 
-RESULTS = Path(__file__).parent / "results" / "walker.json"
+RESULTS = Path(__file__).parent.parent / "results" / "walker.json"
 WALKER, GOAL, EVERY, EPISODES = "BipedalWalker-v3", 250.0, 50_000, 20
 MOST_STEPS = 2_000_000
 
