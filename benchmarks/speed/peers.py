@@ -209,6 +209,8 @@ def demonstrate(data: Path) -> None:
 
 
 def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
+    from imitate.files import machine  # which the peers' Python lacks
+
     record: dict[str, Any] = {"machine": machine(), "versions": {}, "rows": {}}
     for name in names:
         row = ROWS[name]
@@ -257,17 +259,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def machine() -> dict[str, Any]:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.system(),
-    }
 
 
 if __name__ == "__main__":
