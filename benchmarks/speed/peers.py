@@ -1,7 +1,7 @@
 """Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/SPEED.md.
 
-A measurement is a process of its own, on one thread, and counts its CPU time without imports and set-up. This
-file runs under the peers' Python too, so it imports what it measures inside the functions.
+Each measurement is a process of its own on one thread and counts CPU time without imports and set-up. This file also
+runs under the peers' Python, so functions import what they measure.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, ste
 
 
 def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
-    """The limit: the fewest torch calls that PPO's update can be made of, and environments stepped with random
-    actions. Nothing is learned."""
+    """The limit: PPO's update in as few torch calls as possible, on environments stepped with random actions. Nothing
+    is learned."""
     import numpy as np
     import torch
     from torch import nn
@@ -177,8 +177,7 @@ def main() -> None:
 
 
 def demonstrate(data: Path) -> None:
-    """An SB3 expert (expert.zip; expert.pt: its weights), and 20,000 pairs or few more of it as demos.h5 and
-    demos.npz."""
+    """Write an SB3 expert (expert.zip, weights in expert.pt) and at least 20,000 of its pairs (demos.h5, demos.npz)."""
     import numpy as np
     import torch
     from stable_baselines3 import PPO
