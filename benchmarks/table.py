@@ -107,10 +107,11 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     result = json.loads(output(MEASURE))
     run = folder / "run"
     validations = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
-    found = {"commands": [*commands, MEASURE], "seconds": seconds}
+    found: dict[str, Any] = {"commands": [*commands, MEASURE], "seconds": seconds}
     found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in validations]}
     found |= {"config": json.loads((run / "config.json").read_text())}
-    return found | json.loads((run / "finished.json").read_text()) | result
+    found |= json.loads((run / "finished.json").read_text())
+    return found | result
 
 
 def main() -> None:
