@@ -1,9 +1,9 @@
-"""AggreVaTeD beside the forms of it that fail, BC, DAgger and PPO: one comparison an environment, then a table.
+"""AggreVaTeD, its other forms, BC, DAgger and PPO side by side: one comparison per environment, then a table.
 
     python benchmarks/aggrevated.py [ENV ...] [--seeds 3] [--out aggrevated-suite]
 
-Everybody has the same budget, validation included, and is tested on the same 50 episodes. The reports are in the
-output folder, the figures in benchmarks/results/aggrevated-suite.json. Experts: rl-trained-agents in IMITATE_ZOO_DIR.
+All have the same budget, validation included, and are tested on the same 50 episodes. The reports go to the output
+folder, the figures to benchmarks/results/aggrevated-suite.json. The experts are the zoo's: set IMITATE_ZOO_DIR.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SUITE = {
 
 
 def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, Any]:
-    """The comparison of one environment, or the rest of one that was interrupted, as plain data."""
+    """The comparison of one environment as plain data; continues one that was interrupted."""
     expert, budget, algorithms = SUITE[env_id]
     # Roll-ins end when five sixths of the budget are spent; the rest is for validation.
     rolled_in = {"total_steps": budget * 5 // 6}

@@ -19,17 +19,17 @@ from imitate.nn.stored_policy import save_policy
 def main(env_id: str = "CartPole-v1", spec: str = "CartPole-v1:ppo") -> float:
     folder = Path(tempfile.mkdtemp(prefix="imitate-"))
 
-    # Who demonstrates, and how good it is here: 20 episodes, remembered for the next time.
+    # Load the expert and measure it over 20 episodes; the result is remembered.
     expert = load_expert(spec)
     measured = expert.measure()
     print(expert.describe())
 
-    # Ten episodes to HDF5. Episode n has a seed of its own, so it begins alike whatever is played beside it.
+    # Record ten episodes to HDF5. Each has its own seed, so it starts the same whatever else is recorded.
     envs = SyncVecEnv([lambda: make_env(env_id)] * 8)
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, expert=spec, seed=0)
     collect(expert, envs, folder / "demos.h5", info, episodes=10)
 
-    # A step of the learner is a pass over the demonstrations; it stops by the loss on held-out episodes.
+    # One step of the learner is one pass over the demonstrations. It stops by the loss on held-out episodes.
     with DemoReader(folder / "demos.h5") as demos:
         learner = BC(BCConfig(), demos=demos, seed=0)
         while not learner.done:

@@ -1,4 +1,4 @@
-"""DAgger with an expert of your own: anything with `act(obs)` will do. Takes seconds.
+"""DAgger with your own expert, which is any object with `act(obs)`. Takes seconds.
 
 python examples/02_dagger.py
 """
@@ -18,7 +18,7 @@ ENV = "CartPole-v1"
 
 
 class PushTowardsTheFall:
-    """A hand-written expert: push the cart the way that the pole falls. obs: x, x', angle, angle'."""
+    """Push the cart in the direction in which the pole falls. obs: x, x', angle, angle'."""
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
@@ -30,7 +30,7 @@ def main() -> float:
     info = DemoInfo(ENV, envs.single_observation_space, envs.single_action_space)
     folder = Path(tempfile.mkdtemp(prefix="imitate-"))
 
-    # The aggregated data stay on disk: every state that was visited, and what the expert would have done there.
+    # The aggregated data are on disk: every visited state with the action of the expert there.
     with DemoWriter(folder / "aggregated.h5", info, expert_actions=True) as store:
         config = DAggerConfig(total_steps=4_000, beta_schedule="exponential", beta_rate=0.5)
         learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)

@@ -14,7 +14,7 @@ from imitate.compare import Comparison, compare
 
 
 def main(env_id: str = "CartPole-v1", budget: str = "50000", seeds: str = "2") -> dict[str, object]:
-    # The bundled expert has the environment's name; zoo:ALGO/ENV, hub:ORG/REPO, a .zip or a folder do as well.
+    # The bundled expert has the name of its environment. zoo:ALGO/ENV, hub:ORG/REPO, a .zip or a folder work too.
     comparison = Comparison(
         env_id,
         ("bc", "dagger", "ppo"),
@@ -31,6 +31,6 @@ def main(env_id: str = "CartPole-v1", budget: str = "50000", seeds: str = "2") -
     return summary
 
 
-# Worker processes import this file: without the guard each of them would start a comparison of its own.
+# Worker processes import this file; without this guard each of them would start another comparison.
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""A robot task with a hand-written controller: DAgger makes a network of it, and a film shows it. Takes seconds.
+"""DAgger turns a hand-written controller of a robot task into a network and films it. Takes seconds.
 
 python examples/04_balancing_plate.py [FILM.mp4]
 """
@@ -20,8 +20,8 @@ ENV = "imitate/BalancingPlate-v0"  # physics by PyBullet
 
 
 class LinearFeedback:
-    """Tilt the plate against the ball's position, its speed and the tilt there is: the sign of a weighted sum, for each
-    of the two axes. obs: x, y, z of the ball, its velocity, the angles about x and about y."""
+    """Tilt the plate against the ball's position, its velocity and the present tilt, by the sign of a weighted sum for
+    each axis. obs: position x, y, z of the ball, its velocity, the angles about x and y."""
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         x, y, _, vx, vy, _, about_x, about_y = obs.T

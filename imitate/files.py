@@ -17,7 +17,7 @@ import msgspec
 
 from imitate.errors import InputError, one_line
 
-__all__ = ["atomic", "lock", "read_bytes", "read_json", "sweep", "versions", "write_json"]
+__all__ = ["atomic", "lock", "machine", "read_bytes", "read_json", "sweep", "versions", "write_json"]
 
 T = TypeVar("T")
 
@@ -141,6 +141,15 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {
         name: version for name in packages if (version := _version(name)) is not None
     }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and system: part of records of results and speed."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = models[0] if models else platform.processor()
+    return {"cpu": processor, "cores": os.cpu_count(), "system": platform.system()}
 
 
 def _version(package: str) -> str | None:

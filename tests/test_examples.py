@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -29,3 +31,16 @@ def test_example(name: str, arguments: list[str], wanted: str, tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert re.search(wanted, done.stdout), done.stdout
+
+
+def test_scripts_import_what_is_there() -> None:
+    """Scripts of benchmarks/ take hours and examples minutes: a name that has moved shows here at once."""
+    root = EXAMPLES.parent
+    scripts = [*root.glob("examples/*.py"), *root.glob("benchmarks/**/*.py")]
+    assert len(scripts) > 10
+    for script in scripts:
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "imitate":
+                module = importlib.import_module(str(node.module))
+                missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+                assert not missing, f"{script.relative_to(root)}: {node.module} has no {missing}"

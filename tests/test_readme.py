@@ -1,17 +1,101 @@
-"""The README's results are those of the records."""
+"""What the README and the documents of benchmarks/ say is what the records say, and what they name is there."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from imitate.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
+RECORDS = ROOT / "benchmarks" / "results"
+# Recorded before the rows said that sticky actions are off, which was the default.
+WITHOUT_KEYWORDS = {"ppo-pong", "dqn-breakout"}
 
 
-def test_the_results_table_is_what_the_records_say() -> None:
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "benchmarks" / "readme.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.table() in (ROOT / "README.md").read_text(), "run python benchmarks/readme.py"
+    return module
+
+
+def test_documents_are_what_the_records_say() -> None:
+    for path, text in script("results").documents().items():
+        assert path.read_text() == text, f"{path.name} is out of date: run python benchmarks/results.py"
+
+
+@pytest.mark.parametrize(
+    ("record", "document"),
+    [("aggrevated-bipedalwalker-ppo", "README.md"), ("half-trained", "RESULTS.md"), ("speed-rl", "SPEED.md")],
+)
+def test_another_figure_in_a_record_is_another_document(record: str, document: str, tmp_path: Path) -> None:
+    records = shutil.copytree(RECORDS, tmp_path / "results")
+    path = records / f"{record}.json"
+    path.write_text(re.sub(r"\d+\.\d+", "1234.5", path.read_text()))
+    changed = {path.name: text for path, text in script("results").documents(records).items()}
+    written = next(path for path in ROOT.rglob(document) if "templates" not in path.parts)
+    assert changed[document] != written.read_text()
+    assert "1,234" in changed[document] or "1234.5" in changed[document]
+
+
+def test_a_rows_commands_are_those_of_its_record() -> None:
+    for name, row in script("table").read_rows().items():
+        path = RECORDS / f"{name}.json"
+        if not path.exists() or name in WITHOUT_KEYWORDS:
+            continue
+        recorded = json.loads(path.read_text())["seeds"][0]["commands"][:-1]  # the last one measures
+        assert [sorted(shlex.split(c)) for c in recorded] == [sorted(shlex.split(c)) for c in row.commands(0)]
+
+
+def test_atari_rows_name_their_protocol() -> None:
+    rows = [row for row in script("table").read_rows().values() if row.env.startswith("ALE/")]
+    assert rows
+    for row in rows:
+        sticky = row.env_kwargs["repeat_action_probability"]
+        assert row.protocol.startswith(f"sticky actions {sticky:g}, ")
+
+
+def test_every_record_is_shown_or_linked() -> None:
+    texts = [(ROOT / "benchmarks" / name).read_text() for name in ("RESULTS.md", "SPEED.md")]
+    for path in RECORDS.glob("*.json"):
+        shown = f"`{path.stem}`" in texts[0] or f"(results/{path.name})" in texts[0]
+        assert shown or path.stem.startswith("speed") or path.name in texts[1], path.name
+
+
+def test_the_readme_lists_every_algorithm() -> None:
+    table = (ROOT / "README.md").read_text().partition("## Algorithms")[2].partition("## Install")[0]
+    assert set(ALGORITHMS) <= set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+
+
+def test_links_within_the_repository_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    for document in documents:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_the_readmes_commands_run(tmp_path: Path) -> None:
+    """As a stranger would, in order and in one folder: the quickstart, the commands, then the Python."""
+    text = (ROOT / "README.md").read_text()
+    bash = re.findall(r"(?s)```bash\n(.*?)```", text)[2]
+    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    for command in ("imitate quickstart", *bash.splitlines()):
+        subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, check=True)
+    (tmp_path / "block.py").write_text(re.findall(r"(?s)```python\n(.*?)```", text)[0])
+    subprocess.run([sys.executable, "block.py"], cwd=tmp_path, check=True)
+    assert (tmp_path / "quickstart" / "report.html").exists()
+    assert (tmp_path / "report" / "report.html").exists()

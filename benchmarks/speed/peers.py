@@ -1,7 +1,7 @@
-"""Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/README.md.
+"""Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/SPEED.md.
 
-A measurement is a process of its own, on one thread, and counts its CPU time without imports and set-up. This
-file runs under the peers' Python too, so it imports what it measures inside the functions.
+Each measurement is a process of its own on one thread and counts CPU time without imports and set-up. This file also
+runs under the peers' Python, so functions import what they measure.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speed_dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
-from speed_imitation import (
+from dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
+from imitation_rows import (
     bc_imitate,
     bc_imitation,
     collect_imitate,
@@ -32,9 +32,9 @@ from speed_imitation import (
     gail_imitate,
     gail_imitation,
 )
-from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
+from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
-RESULTS = Path(__file__).parent / "results" / "speed.json"
+RESULTS = Path(__file__).parent.parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
 Measurement = Callable[..., float]  # of the folder of the data and a row's settings, a rate
 LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
@@ -63,8 +63,8 @@ def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, ste
 
 
 def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
-    """The limit: the fewest torch calls that PPO's update can be made of, and environments stepped with random
-    actions. Nothing is learned."""
+    """The limit: PPO's update in as few torch calls as possible, on environments stepped with random actions. Nothing
+    is learned."""
     import numpy as np
     import torch
     from torch import nn
@@ -177,8 +177,7 @@ def main() -> None:
 
 
 def demonstrate(data: Path) -> None:
-    """An SB3 expert (expert.zip; expert.pt: its weights), and 20,000 pairs or few more of it as demos.h5 and
-    demos.npz."""
+    """Write an SB3 expert (expert.zip, weights in expert.pt) and at least 20,000 of its pairs (demos.h5, demos.npz)."""
     import numpy as np
     import torch
     from stable_baselines3 import PPO
@@ -209,6 +208,8 @@ def demonstrate(data: Path) -> None:
 
 
 def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
+    from imitate.files import machine  # which the peers' Python lacks
+
     record: dict[str, Any] = {"machine": machine(), "versions": {}, "rows": {}}
     for name in names:
         row = ROWS[name]
@@ -257,17 +258,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def machine() -> dict[str, Any]:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.system(),
-    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How speed.py's rows measure. Under the peers' Python too, so nothing is imported that they lack."""
+"""How the rows of peers.py measure. This file also runs under the peers' Python, which lacks our packages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CARTPOLE, NUM_ENVS = "CartPole-v1", 8
 
 
 def rate(work: Callable[[], int]) -> float:
-    """Samples or environment steps, whatever `work` counts, a CPU second."""
+    """What `work` counts (samples or environment steps) per CPU second."""
     begin = time.process_time()
     amount = work()
     return amount / (time.process_time() - begin)
 
 
 def learner_rate(learner: Any, steps: int, *, before: int = 1) -> float:
-    """Of one of our learners, after `before` steps: its first iteration pays for what is made but once."""
+    """Rate of one of our learners after a warm-up of `before` steps, because the first iteration also allocates."""
 
     def learn(steps: int) -> int:
         begun: int = learner.env_steps
@@ -30,7 +30,7 @@ def learner_rate(learner: Any, steps: int, *, before: int = 1) -> float:
 
 
 def sb3_rate(model: Any, learn: Callable[[int], object], steps: int, *, before: int = 1) -> float:
-    """Of Stable-Baselines3's `model`, which `learn` takes so many steps further."""
+    """Rate of a Stable-Baselines3 `model`; `learn(steps)` trains it for that many more steps."""
 
     def counted(steps: int) -> int:
         begun = model.num_timesteps

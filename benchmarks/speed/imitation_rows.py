@@ -1,4 +1,4 @@
-"""Rows of speed.py against `imitation`: BC, collection, GAIL and DAgger, on eight CartPoles."""
+"""The rows of peers.py that compare with `imitation`: BC, collection, GAIL and DAgger on eight CartPoles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from speed_rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
+from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 EXPERT_EPISODES = 80
 
@@ -54,7 +54,7 @@ def bc_imitation(data: Path, *, batch_size: int) -> float:
 
 
 def collect_imitate(data: Path) -> float:
-    """To a file on disk."""
+    """Writes to a file on disk."""
     from imitate.datasets.collect import collect
     from imitate.datasets.reader import DemoReader
     from imitate.datasets.schema import DemoInfo
@@ -77,7 +77,7 @@ def collect_imitate(data: Path) -> float:
 
 
 def collect_imitation(data: Path) -> float:
-    """To a list in memory."""
+    """Writes to a list in memory."""
     import numpy as np
     import torch
     from imitation.data import rollout

@@ -1,4 +1,4 @@
-"""DQN's rows of speed.py: SB3's settings for both, one environment, a gradient step for every four of its steps."""
+"""The DQN rows of peers.py: SB3's settings for both, one environment, one gradient step for every four steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speed_rate import learner_rate, rate, sb3_rate
+from rate import learner_rate, rate, sb3_rate
 
 # `steps` are measured after `before` ones, with the replay begun and random actions mostly over.
 VECTORS = {"pixels": 0, "batch_size": 64, "replay_size": 100_000, "before": 2_000, "steps": 8_000}
@@ -86,7 +86,7 @@ def dqn_bare(
     before: int,
     steps: int,
 ) -> float:
-    """The limit: gradient steps in the fewest torch calls on one and the same batch, and environments stepped with
+    """The limit: gradient steps on a single batch in as few torch calls as possible, and environments stepped with
     random actions. Nothing is learned."""
     import torch
     import torch.nn.functional as F

@@ -1,12 +1,12 @@
 """CPU time to a return of 250 on BipedalWalker-v3: our PPO preset and Stable-Baselines3 with the zoo's hyperparameters.
 
-    python benchmarks/walker.py                     # 10 minutes, most of them the peer's
-    python benchmarks/walker.py --seeds 0 1 2 --who ours
+    python benchmarks/speed/walker.py                     # 10 minutes, most of them the peer's
+    python benchmarks/speed/walker.py --seeds 0 1 2 --who ours
 
-A measurement is a process of its own, on one thread. It counts its CPU time from the making of the environments on,
-without the evaluations: 20 deterministic episodes on gymnasium whenever another 50,000 steps have been taken, the same
-episodes for both. The first evaluation of 250 or more ends it. Environments are part of what is compared: ours are
-EnvPool's, as our preset has it, SB3's are gymnasium's, as `make_vec_env` makes them. Curves go to results/walker.json.
+Each measurement is a process of its own on one thread. It counts CPU time from making the environments on, without the
+evaluations. Every 50,000 steps 20 deterministic episodes are played on gymnasium, the same for both, and the first mean
+of 250 or more ends the measurement. The environments are part of the comparison: ours are EnvPool's, as in our preset,
+SB3's are gymnasium's, as `make_vec_env` makes them. Curves go to results/walker.json.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from imitate.files import versions
 from imitate.nn.state import as_tuples
 from imitate.training.experiment import Experiment
 
-RESULTS = Path(__file__).parent / "results" / "walker.json"
+RESULTS = Path(__file__).parent.parent / "results" / "walker.json"
 WALKER, GOAL, EVERY, EPISODES = "BipedalWalker-v3", 250.0, 50_000, 20
 MOST_STEPS = 2_000_000
 
@@ -79,7 +79,7 @@ def sb3(seed: int) -> dict[str, Any]:
 
 
 def measure(learn: Callable[[], int], policy: Policy, begin: float) -> dict[str, Any]:
-    """Learn until an evaluation reaches the goal; `learn` takes an iteration and says how many steps that makes."""
+    """Learn until an evaluation reaches the goal; `learn` runs one iteration and returns all steps so far."""
     curve: list[tuple[int, float, float]] = []
     evaluating, steps = 0.0, 0
     while steps < MOST_STEPS:

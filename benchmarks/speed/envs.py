@@ -1,11 +1,11 @@
-"""Steps a second of the vector backends, against gymnasium's own: random actions, no learner.
+"""Environment steps per second of every vector backend and of gymnasium's, with random actions and no learner.
 
-    python benchmarks/envs.py            -> benchmarks/results/envs.json
+    python benchmarks/speed/envs.py            -> benchmarks/results/envs.json
 
-Each figure is the median of repetitions, run in turn so that all meet the same disturbances; `cpu` counts the process's
-threads, `wall` is what a learner waits. Ratios are of CPU time, repetition by repetition: a busy machine spoils the
-other. Random actions end CartPole's episodes after 22 steps, so its figures are as much of resets, which are seeded in
-ours and not in gymnasium's.
+Each figure is the median of repetitions, which take turns so that all meet the same disturbances. `cpu` counts all
+threads of the process, `wall` is what a learner waits. Ratios use CPU time, because a busy machine spoils wall time.
+Random actions end CartPole's episodes after 22 steps, so its figures measure resets too, which we seed and gymnasium
+doesn't.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results" / "envs.json"
+RESULTS = Path(__file__).parent.parent / "results" / "envs.json"
 BACKENDS = {
     "gymnasium.vector.SyncVectorEnv": "gymnasium's",
     "gymnasium": "SyncVecEnv of ours",
@@ -37,7 +37,7 @@ ROWS = {
 
 
 def measure(env_id: str, backend: str, num_envs: int, count: int) -> dict[str, float]:
-    """Steps of single environments a second, after a tenth as many to warm up."""
+    """Steps per second, summed over the environments, after a warm-up of a tenth as many."""
     import numpy as np
     from gymnasium.vector import SyncVectorEnv
 
