@@ -162,7 +162,7 @@ def main() -> None:
         torch.set_num_threads(1)
         function, settings, data = arguments.measure
         if function.endswith("_imitate"):  # as `imitate train` does
-            from imitate.training.run import keep_freed_memory
+            from imitate.training.process import keep_freed_memory
 
             keep_freed_memory()
         print(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -24,32 +26,59 @@ __all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Undiscounted returns (E,) float and lengths (E,) int of E episodes, in the order of their seeds."""
+    """Undiscounted returns (E,) float and lengths (E,) int of E episodes, in the order of their seeds.
+
+    dropped_steps   environment steps of episodes that `max_steps` left unfinished; they are not among the E, which
+                    are then the short ones, so an evaluation that is not `complete` should decide nothing
+    complete        every episode that was asked for is here
+
+    Statistics of no episodes at all are NaN.
+    """
 
     returns: Array
     lengths: Array
+    complete: bool = True
+    dropped_steps: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Environment steps that were taken."""
+        return int(self.lengths.sum()) + self.dropped_steps
 
     @property
     def mean(self) -> float:
-        return float(self.returns.mean())
+        return float(self.returns.mean()) if len(self.returns) else math.nan
 
     @property
     def std(self) -> float:
         """Population standard deviation over the episodes."""
-        return float(self.returns.std())
+        return float(self.returns.std()) if len(self.returns) else math.nan
 
     @property
     def iqm(self) -> float:
         """Interquartile mean: of the middle half of the episodes (arXiv:2108.13264)."""
-        return float(stats.trim_mean(self.returns, 0.25))
+        return float(stats.trim_mean(self.returns, 0.25)) if len(self.returns) else math.nan
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
         """95 % percentile-bootstrap interval of the mean, over the episodes of this one policy."""
+        if not len(self.returns):
+            return math.nan, math.nan
         rng = np.random.default_rng(0)
         means = rng.choice(self.returns, (2_000, len(self.returns))).mean(1)
         low, high = np.percentile(means, (2.5, 97.5))
         return float(low), float(high)
+
+    def __str__(self) -> str:
+        if not len(self.returns):
+            return f"no episode ended within {self.steps} steps"
+        low, high = self.ci95
+        shortest, longest = self.lengths.min(), self.lengths.max()
+        return (
+            f"return {self.mean:.2f} +- {self.std:.2f} (IQM {self.iqm:.2f}, 95 % interval of the mean "
+            f"{low:.2f} to {high:.2f}) over {len(self.returns)} episodes of {shortest} to {longest} steps "
+            f"(mean {self.lengths.mean():.1f})"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -71,28 +100,48 @@ def evaluate(
     env_kwargs: Mapping[str, Any] | None = None,
     num_envs: int = 8,
     deterministic: bool = True,
+    max_steps: int | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, whatever num_envs is."""
+    """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, whatever num_envs is.
+
+    max_steps   the most environment steps that all episodes take together; see `Evaluation.complete`
+
+    Raises InputError for an environment that can't be made, and numbers below their least.
+    """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}")
-    envs = SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes))
-    try:
-        return play(policy, envs, episodes=episodes, seed=seed, deterministic=deterministic)
-    finally:
-        envs.close()
+    with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes))) as envs:
+        return play(
+            policy, envs, episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps
+        )
 
 
-def play(policy: Policy, envs: VecEnv, *, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
-    """`evaluate` on environments that stand already."""
+def play(
+    policy: Policy,
+    envs: VecEnv,
+    *,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    max_steps: int | None = None,
+) -> Evaluation:
+    """`evaluate` on environments that stand already. Keeps no trajectories: `imitate.datasets.play.episodes` does."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))
     number = {episode_seed: n for n, episode_seed in enumerate(seeds)}
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+    finished = np.zeros(episodes, bool)
+    steps = 0
     obs = envs.reset(seeds)
     while envs.running.any():
-        current = [number[int(s)] for s in envs.seeds[envs.running]]
-        running = envs.running.copy()
+        running = np.flatnonzero(envs.running)
+        if max_steps is not None and steps + len(running) > max_steps:
+            break
+        current = [number[int(s)] for s in envs.seeds[running]]
         step = envs.step(policy.act(obs, deterministic=deterministic))
         returns[current] += step.rewards[running]
         lengths[current] += 1
+        finished[current] = (step.terminated | step.truncated)[running]
+        steps += len(running)
         obs = step.obs
-    return Evaluation(returns, lengths)
+    dropped = int(lengths[~finished].sum())
+    return Evaluation(returns[finished], lengths[finished], bool(finished.all()), dropped)

@@ -3,7 +3,7 @@ until an algorithm is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -15,22 +15,33 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
 
-Need = Literal["envs", "demos", "expert", "oracle", "store"]
+Need = Literal["envs", "demos", "expert", "store"]
 
 
 class Learner(Protocol):
-    """What `run.train` drives. `env_steps` are the learner's own; `done` says that more steps would not help."""
+    """What `training.run.Run` drives.
+
+    env_steps    environment steps that the learner took itself
+    least_steps  the fewest with which one `step` can do anything; 0 where it takes none
+    done         more steps would not help, or `config.total_steps` were taken
+    """
 
     @property
     def policy(self) -> ActorPolicy: ...
     @property
     def env_steps(self) -> int: ...
     @property
+    def least_steps(self) -> int: ...
+    @property
     def expert_queries(self) -> int: ...
     @property
     def done(self) -> bool: ...
-    def step(self) -> dict[str, float]:
-        """One iteration: data, losses, updates; returns what is logged."""
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration: data, losses, updates; returns what is logged. It takes at most `limit` environment steps
+        (None: no bound), and schedules are such that they end where the limit does.
+
+        Raises FloatingPointError where a loss is not finite.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -41,11 +52,16 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Where an algorithm lives and what its learner is handed, by keyword: `envs` (VecEnv), `demos`
-    (DemoReader), `expert` (Policy), `oracle` (its action values), `store` (DemoWriter); optionally `policy`, to
-    start from.
+    """Where an algorithm lives and what its learner is handed, by keyword.
 
+    needs       `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices of those to learn from); `expert`
+                (Policy); `store` (DemoWriter, where it keeps what it was told)
+    optional    `policy`, to start from
+    class_name  of the learner, where it is not the title; its config is named so too, with Config at the end
     controls    variants that compare runs beside it, and what each is: they can know nothing of the expert
+    inner       field of the config that says which of the configs within it is in use: help shows that one alone
+    check       "module:function" that looks at the expert before a new run: (config, expert, env_id, env_kwargs)
+    audit       `train --audit` trains the controls too
     """
 
     title: str
@@ -53,8 +69,11 @@ class Algorithm:
     module: str
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
-    class_name: str = ""  # of the learner, where it is not the title
+    class_name: str = ""
     controls: Mapping[str, str] = field(default_factory=dict)
+    inner: str = ""
+    check: str = ""
+    audit: bool = False
 
     @property
     def offline(self) -> bool:
@@ -63,11 +82,19 @@ class Algorithm:
 
     @property
     def learner(self) -> Any:
+        """The learner's class; imported now."""
         return getattr(import_module(self.module), self.class_name or self.title)
 
     @property
     def config(self) -> Any:
+        """The class of its hyperparameters; imported now."""
         return getattr(import_module(self.module), f"{self.class_name or self.title}Config")
+
+    @property
+    def checker(self) -> Callable[..., None] | None:
+        """The function that `check` names; imported now."""
+        module, _, name = self.check.partition(":")
+        return getattr(import_module(module), name) if self.check else None
 
 
 ALGORITHMS = {
@@ -82,7 +109,7 @@ ALGORITHMS = {
         "AggreVaTeD",
         "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
         "imitate.aggrevated.learner",
-        ("envs", "expert", "oracle", "store"),
+        ("envs", "expert", "store"),
     ),
     "gail": Algorithm(
         "GAIL",
@@ -96,6 +123,8 @@ ALGORITHMS = {
             "one-action": "demonstrations of always one action",
             "random": "demonstrations of random actions",
         },
+        inner="learner",
+        audit=True,
     ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)

@@ -94,7 +94,7 @@ def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
 class BC:
     """Behavioural cloning from a demonstrations file, which is streamed where it is larger than memory allows."""
 
-    env_steps = 0
+    env_steps = least_steps = 0
     expert_queries = 0
 
     def __init__(
@@ -138,8 +138,11 @@ class BC:
         stalled = len(self._heldout) > 0 and self.epoch - self._best_epoch >= self.config.patience
         return stalled or self.epoch >= self.config.max_epochs or self.updates >= self.config.max_updates
 
-    def step(self) -> dict[str, float]:
-        """One epoch, and the held-out loss after it. When training is done the best policy is put back."""
+    def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
+        """One epoch, and the held-out loss after it; it takes no environment steps, so `limit` bounds nothing.
+
+        When training is done the best policy is put back.
+        """
         # Seeded by the epoch, so that a resumed run shuffles as an uninterrupted one does.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, count = torch.zeros((), device=self.device), 0

@@ -8,7 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from pathlib import Path
+
+from imitate.algorithms import ALGORITHMS
 
 __all__ = ["main"]
 
@@ -16,7 +17,7 @@ COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
     "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
-    "train": "`train ALGO --env ENV ...` trains bc, dagger, gail, aggrevated, ppo, rpo, a2c, reinforce, dqn",
+    "train": f"`train ALGO --env ENV ...` trains {', '.join(ALGORITHMS)}",
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
     "envs": "list the environments that can be run here, and what an extra would add",
@@ -41,8 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     # Before torch starts its threads: networks as small as these are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.path.append(str(Path.cwd()))  # `--env module:Env-v0` finds a module that lies here, but none of ours
-    from imitate.errors import InputError  # imports torch: not for help
+    from imitate.envs.trust import trust
+    from imitate.errors import InputError
+
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if option == "--env" or option.startswith("--env="):
+            trust(option.removeprefix("--env=") if "=" in option else value)
 
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)

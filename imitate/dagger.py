@@ -85,8 +85,6 @@ class DAgger:
     """DAgger. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape); the
     aggregated data stay on disk, in `store`."""
 
-    done = False
-
     def __init__(
         self,
         config: DAggerConfig,
@@ -115,18 +113,31 @@ class DAgger:
         self.iteration = 0
         self.expert_queries = 0
         self._experts_turn = np.zeros(envs.num_envs, bool)
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: roll in, label, aggregate, train."""
+    @property
+    def least_steps(self) -> int:
+        return self.sampler.envs.num_envs
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps + self.least_steps > self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: roll in, label, aggregate, train."""
         config, num_envs = self.config, self.sampler.envs.num_envs
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        progress = self.env_steps / max(self.env_steps + room, 1)
         self._beta = mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration)
-        rollout = self.sampler.collect(self._choose, max(config.steps_per_iteration // num_envs, 1))
+        rollout = self.sampler.collect(
+            self._choose, max(min(config.steps_per_iteration, room) // num_envs, 1)
+        )
         labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
         self.expert_queries += len(labels)
         on_new_states = mean_agreement(self.policy, rollout.flat_obs, labels)
@@ -136,7 +147,7 @@ class DAgger:
             self.iteration == 0
         ):  # statistics of the expert's states; fixed from here, so that labels keep their inputs
             self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        loss = self._train()
+        loss = self._train(progress)
         self.iteration += 1
         metrics = {
             "beta": self._beta,
@@ -146,9 +157,8 @@ class DAgger:
         }
         return metrics | self.sampler.pop_episodes()
 
-    def _train(self) -> float:
-        remaining = max(1.0 - self.env_steps / self.config.total_steps, 0.1)
-        self.optimizer.learning_rate = self.config.learning_rate * remaining
+    def _train(self, progress: float) -> float:
+        self.optimizer.learning_rate = self.config.learning_rate * max(1.0 - progress, 0.1)
         total = torch.zeros((), device=self.device)
         epochs = (self.store.reader().batches(self.config.batch_size, self.rng) for _ in itertools.count())
         batches = itertools.islice(itertools.chain.from_iterable(epochs), self.config.updates_per_iteration)
@@ -173,19 +183,16 @@ class DAgger:
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:
-        self.store.flush()
         return {
             "iteration": self.iteration,
             "env_steps": self.env_steps,
             "expert_queries": self.expert_queries,
-            "store_episodes": len(self.store),
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
-        self.store.require(state["store_episodes"])
+        """Take over a state and begin new episodes; the store must be as it was then."""
         self.iteration = state["iteration"]
         self.expert_queries = state["expert_queries"]
         self.policy.load_state_dict(state["policy"])

@@ -49,7 +49,7 @@ from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.a2c import A2C, A2CConfig
 from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.reinforce import REINFORCE, REINFORCEConfig
-from imitate.rl.rollout import Rollout
+from imitate.rl.rollout import Rollout, progress_of, rounds
 
 __all__ = ["GAIL", "Discriminator", "GAILConfig", "absorbed_share", "bce", "gradient_penalty", "reward_of"]
 
@@ -70,7 +70,7 @@ class GAILConfig:
     """Hyperparameters of GAIL."""
 
     total_steps: int = 100_000
-    """Environment steps over which the schedules run, the learner's too; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     demo_pairs: int | None = None
     """Learn from so many (s, a) pairs, drawn from the demonstrations by the seed; from all unless given."""
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
@@ -202,8 +202,10 @@ class OnPolicy(Protocol):
 
     @property
     def env_steps(self) -> int: ...
-    def collect(self) -> Rollout: ...
-    def update(self, rollout: Rollout) -> Mapping[str, float | Tensor]: ...
+    @property
+    def least_steps(self) -> int: ...
+    def collect(self, limit: int | None = None) -> Rollout: ...
+    def update(self, rollout: Rollout, progress: float) -> Mapping[str, float | Tensor]: ...
     def pop_episodes(self) -> dict[str, float]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
@@ -212,7 +214,6 @@ class OnPolicy(Protocol):
 class GAIL:
     """GAIL on vector environments, from a demonstrations file, which is streamed where it is larger than memory."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
@@ -256,16 +257,26 @@ class GAIL:
     def env_steps(self) -> int:
         return self.learner.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: so many rounds as the learner makes in one of its own; metrics are means over them."""
-        rounds = getattr(self.config.learner_config, "rounds_per_iteration", 1)
-        history = [self._round() for _ in range(rounds)]
+    @property
+    def least_steps(self) -> int:
+        return self.learner.least_steps
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: as many rounds as the learner makes in one of its own;
+        metrics are means over them."""
+        count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
+        history = [self._round(left) for left in rounds(self, count, limit)]
         self.iteration += 1
         metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
         return metrics | self.learner.pop_episodes()
 
-    def _round(self) -> dict[str, float | Tensor]:
-        rollout = self.learner.collect()
+    def _round(self, limit: int | None) -> dict[str, float | Tensor]:
+        progress = progress_of(self, limit)
+        rollout = self.learner.collect(limit)
         rows = rollout.steps
         obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)
         raw_actions = torch.from_numpy(rollout.actions[rows]).to(self.device)
@@ -276,7 +287,7 @@ class GAIL:
         rewards[rows], absorbed = self._rewards(obs, actions, rollout)
         rewards += absorbed * rollout.terminated
         metrics |= {"reward": float(rewards[rows].mean()), "absorbed_reward": absorbed}
-        return metrics | dict(self.learner.update(replace(rollout, rewards=rewards)))
+        return metrics | dict(self.learner.update(replace(rollout, rewards=rewards), progress))
 
     def _discriminate(self, obs: Tensor, actions: Tensor) -> dict[str, float | Tensor]:
         """Updates of the discriminator on the learner's pairs (B, ...) and as many of the expert's at a time."""

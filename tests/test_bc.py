@@ -1,4 +1,4 @@
-"""Behavioural cloning and DAgger: the returns of what they learn, from experts that a reader can check."""
+"""Behavioural cloning: the returns of what it learns, from experts that a reader can check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gymnasium import spaces
 from numpy.testing import assert_allclose
 
 from imitate.bc import BC, BCConfig, bc_loss
-from imitate.dagger import DAgger, DAggerConfig, mixing_coefficient
 from imitate.datasets.collect import collect
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
@@ -106,61 +105,6 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
     assert_allclose(loss.item(), 0.25**2)  # (0.5 - 1) / 2 squared
 
 
-def dagger(tmp_path: Path, env_id: str, expert: Any, steps: int, **options: Any) -> tuple[DAgger, DemoWriter]:
-    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
-    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
-    store = DemoWriter(tmp_path / "store.h5", info, expert_actions=True)
-    learner = DAgger(
-        DAggerConfig(total_steps=steps, **options), envs=envs, expert=expert, store=store, seed=0
-    )
-    while learner.env_steps < steps:
-        learner.step()
-    return learner, store
-
-
-@pytest.mark.parametrize(("per", "expert"), [("step", Balancer().act), ("episode", Balancer())])
-def test_dagger_balances_with_any_expert(tmp_path: Path, per: str, expert: Any) -> None:
-    learner, store = dagger(tmp_path, "CartPole-v1", expert, 3_000, beta_per=per)
-    assert evaluate(learner.policy, "CartPole-v1").mean == 500
-    assert store.num_steps == learner.env_steps == learner.expert_queries == 3_000
-    store.close()
-
-
-def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: Path) -> None:
-    _, store = dagger(tmp_path, "CartPole-v1", Balancer(), 2_000, beta_schedule="constant", beta_rate=0.0)
-    for piece in store.reader():
-        assert piece.expert_actions is not None
-        np.testing.assert_array_equal(piece.expert_actions, Balancer().act(piece.obs[:-1]))
-    first = next(iter(store.reader()))
-    assert (first.actions != first.labels).any()  # an untrained learner acted in the first iteration
-    store.close()
-
-
-def test_the_experts_share() -> None:
-    shares = [
-        [mixing_coefficient(s, r, n) for n in range(4)] for s, r in (("linear", 0.4), ("exponential", 0.5))
-    ]  # type: ignore[arg-type]
-    assert_allclose(shares, [[1, 0.6, 0.2, 0], [1, 0.5, 0.25, 0.125]])
-    assert_allclose([mixing_coefficient("inverse", 0.9, n) for n in range(3)], [1, 1 / 2, 1 / 3])
-    assert mixing_coefficient("constant", 0.3, 7) == 0.3
-
-
-def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
-    class Marker(Namer):
-        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-            return np.full_like(obs, 2.0)  # no fresh learner comes near this
-
-    _, store = dagger(
-        tmp_path, "ContinuousIdentity-v0", Marker(), 400,
-        steps_per_iteration=400, beta_schedule="constant", beta_rate=0.5, beta_per="episode",
-    )  # fmt: skip
-    by_expert = [(piece.actions == 2.0).mean() for piece in store.reader()]
-    assert set(by_expert) == {0.0, 1.0}
-    store.close()
-
-
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match=r"holdout must be in \[0, 1\), got 1"):
         BCConfig(holdout=1.0)
-    with pytest.raises(InputError, match=r"beta_rate must be in \[0, 1\], got 2"):
-        DAggerConfig(beta_rate=2.0)

@@ -141,11 +141,12 @@ class Spy:
 
     def __init__(self, gail: GAIL, given: Rollout) -> None:
         self.policy, self.given = gail.policy, given
+        self.env_steps, self.least_steps = 0, 1
 
-    def collect(self) -> Rollout:
+    def collect(self, limit: int | None) -> Rollout:  # noqa: ARG002
         return self.given
 
-    def update(self, rollout: Rollout) -> dict[str, float]:
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:  # noqa: ARG002
         self.handed = rollout
         return {}
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
@@ -36,7 +37,7 @@ from imitate.aggrevated.gradients import (
 )
 from imitate.aggrevated.mixture import Mixture
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
-from imitate.aggrevated.oracles import MonteCarlo, TemporalDifference
+from imitate.aggrevated.oracles import MonteCarlo, TemporalDifference, oracle_for
 from imitate.bc import mean_agreement
 from imitate.dagger import mixing_coefficient
 from imitate.datasets.trajectory import Policy, Trajectory
@@ -55,6 +56,8 @@ from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
+logger = logging.getLogger(__name__)
+
 _PROBED = 2_048  # states that the critic is judged on, anew in each iteration
 _ASKED = 8  # minibatches of the critic
 _STEPS: tuple[Any, ...] = ("obs", "actions", "rewards", "next_obs", "terminated", "truncated")
@@ -71,12 +74,14 @@ class AggreVaTeD:
         *,
         envs: VecEnv,
         expert: Policy | Callable[[Array], Array],
-        oracle: QOracle | AdvantageOracle,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
+        oracle: QOracle | AdvantageOracle | None = None,
     ) -> None:
         self.store = store
+        if oracle is None:
+            oracle = self._choose_oracle(expert, config, envs.num_envs, seed, device)
         self.played = oracle if isinstance(oracle, MonteCarlo) else None
         self.differences = oracle if isinstance(oracle, TemporalDifference) else None
         self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
@@ -131,7 +136,7 @@ class AggreVaTeD:
         )
         self.iteration = 0
         self.expert_queries = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self.mixture = Mixture(
             self._ask, self.actor.act, envs.num_envs, config.alpha_per, config.switch_probability
         )
@@ -142,15 +147,25 @@ class AggreVaTeD:
         return self.sampler.env_steps + (0 if self.played is None else self.played.env_steps)
 
     @property
-    def done(self) -> bool:
-        return self.iteration >= self.config.iterations
+    def least_steps(self) -> int:
+        return self.sampler.envs.num_envs
 
-    def step(self) -> dict[str, float]:
-        """One iteration: roll in, label, aggregate, fit the critic if it is learned, train."""
+    @property
+    def done(self) -> bool:
+        spent = self.env_steps + self.least_steps > self.config.total_steps
+        return spent or self.iteration >= self.config.iterations
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: roll in, label, aggregate, fit the critic if it is
+        learned, train. What remains is divided over the iterations that remain, so the last one always comes."""
         config, num_envs = self.config, self.sampler.envs.num_envs
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        iterations = max(min(config.iterations - self.iteration, room // num_envs), 1)
+        self._last = iterations == 1
         alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
         self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
-        num_steps = max(config.total_steps // config.iterations // num_envs, 1)
+        num_steps = max(room // iterations // num_envs, 1)
         rollout = None
         if self.played is not None:
             obs, labels = self._play_out(self.played, num_steps * num_envs)
@@ -170,6 +185,16 @@ class AggreVaTeD:
         metrics |= self._train(obs, labels, rollout)
         self.iteration += 1
         return metrics | self.sampler.pop_episodes()
+
+    @staticmethod
+    def _choose_oracle(
+        expert: Any, config: AggreVaTeDConfig, num_envs: int, seed: int, device: torch.device | str
+    ) -> QOracle | AdvantageOracle:
+        choice = oracle_for(
+            expert, kind=config.oracle, fqe=config.fqe, num_envs=num_envs, seed=seed, device=device
+        )
+        logger.info("%s", choice.describe())
+        return choice.oracle
 
     def _play_out(self, played: MonteCarlo, steps: int) -> tuple[Array, Array]:
         """AggreVaTe's roll-ins, at least `steps` steps of them: single states, what an action there and the expert's
@@ -238,8 +263,7 @@ class AggreVaTeD:
         with torch.no_grad():
             new_states = self.actor.encoder.prepare(torch.from_numpy(new_obs).to(self.device))
             before = self.actor(new_states)
-        last = self.iteration == self.config.iterations - 1
-        count = self.config.final_updates if last else self.config.updates_per_iteration
+        count = self.config.final_updates if self._last else self.config.updates_per_iteration
         batches = (
             self._executed(rollout, labels, count)
             if rollout is not None and self.estimator == "executed"
@@ -370,13 +394,11 @@ class AggreVaTeD:
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:
-        self.store.flush()
         counts = {name: getattr(self, name) for name in ("iteration", "env_steps", "expert_queries")}
-        return counts | {"store_episodes": len(self.store)} | parts_state(self, *self._stateful)
+        return counts | parts_state(self, *self._stateful)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes. Raises InputError where the store is not as it was then."""
-        self.store.require(state["store_episodes"])
+        """Take over a state and begin new episodes; the store must be as it was then."""
         load_parts(self, state, *self._stateful)
         self.iteration = state["iteration"]
         (self.played or self.sampler).env_steps = state["env_steps"]

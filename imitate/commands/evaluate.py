@@ -10,7 +10,6 @@ from typing import Any
 import tyro
 
 from imitate.commands.options import JsonObject, print_json, run
-from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.evaluation import evaluate as measure
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
@@ -80,7 +79,7 @@ def evaluate(argv: list[str]) -> int:
         if json:
             print_json(result.to_json())
         else:
-            print(_summary(result))
+            print(result)
         return 0
 
     return run(command, argv, "evaluate")
@@ -94,13 +93,3 @@ def _subject(subject: str) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
         return load_policy(subject), experiment.env_id, experiment.env_kwargs
     source = load_expert(subject)
     return source, source.env_id, source.env_kwargs
-
-
-def _summary(result: Evaluation) -> str:
-    low, high = result.ci95
-    lengths = result.lengths
-    return (
-        f"return {result.mean:.2f} +- {result.std:.2f} (IQM {result.iqm:.2f}, 95 % interval of the mean "
-        f"{low:.2f} to {high:.2f}) over {len(lengths)} episodes of {lengths.min()} to {lengths.max()} steps "
-        f"(mean {lengths.mean():.1f})"
-    )

@@ -16,7 +16,18 @@ import tyro
 from imitate.errors import InputError, did_you_mean
 from imitate.experts import Expert, load_expert
 
-__all__ = ["JsonObject", "announced", "option", "parse", "print_json", "report", "run", "subcommand"]
+__all__ = [
+    "JsonObject",
+    "announced",
+    "option",
+    "parse",
+    "print_json",
+    "report",
+    "run",
+    "subcommand",
+    "typed",
+    "without",
+]
 
 JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpec(
     nargs=1,
@@ -109,3 +120,21 @@ def option(argv: list[str], name: str) -> str | None:
         if argument == name and index + 1 < len(argv):
             return argv[index + 1]
     return None
+
+
+def without(argv: list[str], name: str) -> list[str]:
+    """The command line without an option and its value."""
+    for index, argument in enumerate(argv):
+        if argument.startswith(name + "="):
+            return argv[:index] + argv[index + 1 :]
+        if argument == name:
+            return argv[:index] + argv[index + 2 :]
+    return argv
+
+
+def typed(argv: list[str], name: str) -> bool:
+    """Whether the option of a field was typed, whatever its value."""
+    dashed = name.replace("_", "-")
+    return any(
+        argument.partition("=")[0] in (f"--{dashed}", f"--no-{dashed}", f"--{name}") for argument in argv
+    )

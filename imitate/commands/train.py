@@ -3,131 +3,160 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tqdm import tqdm
 
-from imitate.aggrevated.critic_check import check_oracle
 from imitate.algorithms import ALGORITHMS, find
-from imitate.commands.options import JsonObject, announced, option, parse, run
+from imitate.commands.options import JsonObject, announced, option, parse, run, typed, without
 from imitate.compare.audit import controls, table, write_audit
-from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError
-from imitate.nn.state import as_tuples
-from imitate.training.experiment import RUN_FIELDS, Experiment, check_expert, execute, preset
+from imitate.training.experiment import Experiment, execute
+from imitate.training.run import Progress
+from imitate.training.settings import make_config
 
 __all__ = ["train"]
 
+logger = logging.getLogger(__name__)
 
-@dataclasses.dataclass
+
+_CHECKPOINTS = (
+    "training steps between checkpoints; 0: only when interrupted. Each drops the episodes in flight and begins new "
+    "ones, so that a resumed run repeats to the byte; it waits until some episodes of each environment have ended. "
+    "A replay of pixels is not saved: a resumed run fills it anew"
+)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Train a learner. Hyperparameters below default to the preset of (algorithm, environment)."""
+    """Train a learner. What is not given is the preset's of (algorithm, environment)."""
 
-    algorithm: tyro.conf.Positional[str]
-    """bc, dagger, gail, aggrevated, ppo, rpo, a2c, reinforce or dqn"""
     out: Path
     """the run folder to write"""
     env: str
     """a Gymnasium id; `module:Env-v0` imports the module first"""
-    env_kwargs: JsonObject = dataclasses.field(default_factory=dict)
+    env_kwargs: JsonObject
     """keywords of the environment, as a JSON object"""
-    demos: Path | None = None
+    demos: Path | None
     """demonstrations to learn from"""
-    demo_episodes: int | None = None
+    demo_episodes: int | None
     """use the first so many episodes only"""
-    expert: str | None = None
+    expert: str | None
     """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
-    init: Path | None = None
+    init: Path | None
     """a run whose policy to start from (pretrain, then fine-tune)"""
-    seed: int = 0
+    seed: int
     """everything random follows from it"""
-    budget: int | None = None
+    budget: int
     """environment steps: demonstrations, training and validation together"""
-    num_envs: int | None = None
+    num_envs: int
     """environments side by side"""
-    backend: Literal["auto", "gymnasium", "async", "envpool", "ale"] | None = None
+    backend: Literal["auto", "gymnasium", "async", "envpool", "ale"]
     """what steps the environments; `imitate envs` says what is here"""
-    episodic_life: bool | None = None
+    episodic_life: bool
     """of Atari: in training, the loss of a life ends an episode"""
-    clip_rewards: bool | None = None
+    clip_rewards: bool
     """of Atari: in training, rewards are their sign; what is reported are raw scores of full games"""
-    eval_every: int | None = None
+    eval_every: int
     """validate after so many training steps; 0: never, the last policy is kept"""
-    eval_episodes: int | None = None
+    eval_episodes: int
     """episodes of a validation"""
-    checkpoint_every: int | None = None
-    """training steps between checkpoints, each of which begins new episodes; 0: none"""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpoint_every: Annotated[int, tyro.conf.arg(help=_CHECKPOINTS)]
+    device: Literal["auto", "cpu", "cuda"]
     """where the networks are"""
     audit: bool = False
     """GAIL: after the run also train its controls, five budgets in all, and say what they reach"""
 
 
 _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
-       imitate train --resume RUN                    go on with a run that was interrupted
-       imitate train --config CONFIG.json --out RUN  repeat a run
+       imitate train --resume RUN                              go on with a run that was interrupted
+       imitate train --config CONFIG.json --out RUN [options]  repeat a run, with other settings if you like
 
 ALGO is one of {", ".join(ALGORITHMS)}; `imitate train ALGO --env ENV --help` lists its options and their preset."""
 
 
 def train(argv: list[str]) -> int:
     """`train ALGO --env ENV --out RUN [...]`, `train --resume RUN`, or `train --config config.json --out RUN`."""
-    if argv[:1] == ["--resume"] or "--resume" in argv:
+    named = argv[0] if argv and not argv[0].startswith("-") else None
+    if "--resume" in argv:
         return _resume(argv)
-    if "--config" in argv:
-        return _repeat(argv)
-    if not argv or argv[0].startswith("-"):
-        if {"-h", "--help"} & set(argv):
-            print(_USAGE)
-            return 0
+    config_path = option(argv, "--config")
+    if config_path is not None:
+        base = Experiment.read(config_path)
+        if named not in (None, base.algorithm):
+            raise InputError(f"{config_path} is a run of {base.algorithm}, not of {named}: leave {named} out")
+        rest = without(argv, "--config")
+    elif named is not None:
+        base = Experiment.preset(named, option(argv, "--env") or "")
+        rest = argv
+    elif {"-h", "--help"} & set(argv):
+        print(_USAGE)
+        return 0
+    else:
         raise InputError(
             f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
         )
-    config_class = find(argv[0]).config
-    env_id = option(argv, "--env")
-    defaults = preset(argv[0], resolve_env_id(env_id)) if env_id else {}
-    fields = {field.name for field in dataclasses.fields(config_class)}
-    base = config_class(**as_tuples({name: defaults[name] for name in defaults if name in fields}))
+    experiment, out, audit = _read(base, rest[1:] if named else rest)
+    if audit and not find(experiment.algorithm).audit:
+        able = ", ".join(name for name, algorithm in ALGORITHMS.items() if algorithm.audit)
+        raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
+    if audit and (out / "finished.json").exists():
+        return _audit(out)  # of a run that is there, or the rest of an audit that was interrupted
+    return _execute(experiment, out) or (_audit(out) if audit else 0)
+
+
+def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Path, bool]:
+    """`base` with what the command line says in its place, the run folder, and whether to audit."""
+    config = make_config(base.algorithm, base.hyperparameters)
+    shown = _shown(config, find(base.algorithm).inner, argv)
+    run_fields = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
+    defaults: dict[str, Any] = {name: getattr(base, name) for name in run_fields}
+    before = TrainArguments(out=tyro.MISSING, env=base.env_id or tyro.MISSING, **defaults)
     arguments_class = dataclasses.make_dataclass(
         "Arguments",
         [
-            ("run", Annotated[TrainArguments, tyro.conf.arg(name="")]),
+            ("run", Annotated[TrainArguments, tyro.conf.arg(name="")], dataclasses.field(default=before)),
             (
                 "hyperparameters",
-                Annotated[config_class, tyro.conf.arg(name="")],
-                dataclasses.field(default=base),
+                Annotated[type(shown), tyro.conf.arg(name="")],
+                dataclasses.field(default=shown),
             ),
         ],
     )
     arguments_class.__doc__ = TrainArguments.__doc__
-    arguments = parse(arguments_class, argv, f"train {argv[0]}")
-    run: TrainArguments = arguments.run
-    config = arguments.hyperparameters
-    changed = {name: getattr(config, name) for name in fields if getattr(config, name) != getattr(base, name)}
-    settings = {name: getattr(run, name) for name in RUN_FIELDS if getattr(run, name) is not None}
-    experiment = Experiment.create(
-        run.algorithm,
-        run.env,
-        hyperparameters=changed,
-        env_kwargs=run.env_kwargs,
-        expert=run.expert,
-        demos=None if run.demos is None else str(run.demos),
-        demo_episodes=run.demo_episodes,
-        init=None if run.init is None else str(run.init),
-        seed=run.seed,
-        device=run.device,
-        **settings,
-    )
-    if run.audit and not run.algorithm.startswith("gail"):
-        raise InputError(
-            f"--audit is for gail, whose reward may leak; {run.algorithm} has none that is learned"
-        )
-    if run.audit and (run.out / "finished.json").exists():
-        return _audit(run.out)  # of a run that is there, or the rest of an audit that was interrupted
-    return _execute(experiment, run.out) or (_audit(run.out) if run.audit else 0)
+    arguments = parse(arguments_class, argv, f"train {base.algorithm}")
+    old, new = dataclasses.asdict(config), dataclasses.asdict(arguments.hyperparameters)
+    given = {name: new[name] for name in new if new[name] != old[name] or typed(argv, name)}
+    settings = {name: getattr(arguments.run, name) for name in run_fields}
+    experiment = base.changed(given, env_id=arguments.run.env, **settings)
+    return experiment, arguments.run.out, arguments.run.audit
+
+
+_RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
+
+
+def _shown(config: Any, inner: str, argv: list[str]) -> Any:
+    """The config, as a class whose options are those of the learner in use: where `inner` names one of several
+    configs within it, the others are not shown."""
+    if not inner:
+        return config
+    chosen = option(argv, f"--{inner}") or getattr(config, inner)
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    hidden: list[Any] = [
+        (name, Annotated[type(value), tyro.conf.Suppress], dataclasses.field(default=value))
+        for name, value in values.items()
+        if dataclasses.is_dataclass(value) and name != chosen
+    ]
+    narrow = dataclasses.make_dataclass(type(config).__name__, hidden, bases=(type(config),), frozen=True)
+    narrow.__doc__ = type(config).__doc__
+    return narrow(**values)
 
 
 def _audit(out: Path) -> int:
@@ -143,68 +172,79 @@ def _audit(out: Path) -> int:
 
 
 def _resume(argv: list[str]) -> int:
-    def command(resume: Path) -> int:
+    def command(
+        resume: Path, device: Literal["auto", "cpu", "cuda"] | None = None, env: str | None = None
+    ) -> int:
         """Go on with a run that was interrupted, as its config.json says.
 
         Args:
             resume: the run folder
+            device: where the networks are now, if elsewhere
+            env: the run's environment, where its module may be imported: `module:Env-v0`
         """
-        return _execute(Experiment.read(resume / "config.json"), resume, resume=True)
+        experiment = Experiment.read(resume / "config.json")
+        if env is not None and env != experiment.env_id:
+            raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
+        if device is not None:
+            experiment = experiment.changed(device=device)
+        return _execute(experiment, resume, resume=True)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` say it too: the folder's config.json rules.
     argv = argv[1:] if argv[0] in ALGORITHMS else argv
     out = option(argv, "--out")
     if out is not None:
-        argv = ["--resume", out]
-    return run(command, argv, "train")
-
-
-def _repeat(argv: list[str]) -> int:
-    def command(config: Path, out: Path) -> int:
-        """Repeat a run from its config.json.
-
-        Args:
-            config: the config.json of a run
-            out: the run folder to write
-        """
-        return _execute(Experiment.read(config), out)
-
+        device = option(argv, "--device")
+        argv = ["--resume", out, *(["--device", device] if device else [])]
     return run(command, argv, "train")
 
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     if experiment.expert is not None:
-        expert = announced(experiment.expert)
-        listened = experiment.hyperparameters.get("oracle") in ("auto", "critic")
-        if listened and expert.oracle is not None and not resume:
-            env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
-            check_expert(expert, experiment.expert, env_id, env_kwargs)
-            check_oracle(
-                expert.oracle, expert, env_id, env_kwargs=env_kwargs, episodes=4, source=expert.source
-            )
-    offline = find(experiment.algorithm).offline
-    total = experiment.hyperparameters["max_epochs"] if offline else experiment.budget
+        announced(experiment.expert)
+    try:
+        with _progress(experiment) as progress:
+            finished = execute(experiment, out, resume=resume, progress=progress)
+        status = 0 if finished else 128 + signal.SIGINT
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    if status:
+        print(f"imitate: interrupted and saved; go on with `imitate train --resume {out}`", file=sys.stderr)
+        return status
+    print(
+        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`",
+        file=sys.stderr,
+    )
+    return 0
+
+
+@contextmanager
+def _progress(experiment: Experiment) -> Iterator[Progress]:
+    """A bar on a terminal, else a line for every tenth of the budget (offline: at 1, 2, 4, 8 ... iterations), and one
+    on how training ended."""
+    offline, last = find(experiment.algorithm).offline, ""
+    iterations, due = 0, 1 if offline else experiment.budget // 10
     with tqdm(
-        total=total,
-        unit="epoch" if offline else "step",
+        total=None if offline else experiment.budget,
+        unit="iteration" if offline else "step",
         file=sys.stderr,
         desc=experiment.algorithm,
         disable=None,
     ) as bar:
 
         def progress(spent: int, metrics: dict[str, float]) -> None:
-            bar.update(int(metrics.get("epoch", bar.n)) - bar.n if offline else spent - bar.n)
-            shown = ("train_return", "loss", "heldout_loss", "agreement")
-            bar.set_postfix(
-                {name: f"{metrics[name]:.4g}" for name in shown if name in metrics}, refresh=False
-            )
+            nonlocal iterations, due, last
+            iterations += 1
+            position = iterations if offline else spent
+            told = ("train_return", "loss", "heldout_loss", "agreement")
+            shown = {name: f"{metrics[name]:.4g}" for name in told if name in metrics}
+            last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
+            bar.update(position - bar.n)
+            bar.set_postfix(shown, refresh=False)
+            if bar.disable and position >= due and metrics:
+                where = f"iteration {iterations}" if offline else f"{spent} of {experiment.budget} steps"
+                logger.info("%s: %s", where, last)
+                due = 2 * due if offline else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
 
-        finished = execute(experiment, out, resume=resume, progress=progress)
-    if not finished:
-        print(f"imitate: interrupted and saved; go on with `imitate train --resume {out}`", file=sys.stderr)
-        return 130
-    print(
-        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`",
-        file=sys.stderr,
-    )
-    return 0
+        yield progress
+    if last:
+        logger.info("at the end: %s", last)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 
+from imitate.envs.trust import bare_id, current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = ["FIRE", "Env", "FireFirst", "fires", "is_atari", "make_env", "resolve_env_id", "stacked_frames"]
@@ -18,15 +20,21 @@ logger = logging.getLogger(__name__)
 
 Env = gym.Env[Any, Any]
 
+MAX_EPISODE_STEPS = 100_000
+"""Of an episode in an environment without a time limit."""
 FIRE = 1  # the place of it in the actions of those Atari games that have it
 
 
 def make_env(
     env_id: str, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
 ) -> Env:
-    """One environment. `module:Env-v0` imports `module` first; Atari ids get the standard preprocessing
-    (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames), observations (4, 84, 84) uint8, and
-    FIRE as the first action of every life.
+    """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
+
+    Atari ids get the standard preprocessing (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames),
+    observations (4, 84, 84) uint8, and FIRE as the first action of every life.
+
+    An environment without a time limit is truncated after MAX_EPISODE_STEPS, with a notice; `max_episode_steps` among
+    its keywords gives it another limit.
 
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
@@ -39,18 +47,42 @@ def make_env(
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     try:
-        env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
+        # The class of `module:Env-v0` may be in another module beside it.
+        with current_folder() if ":" in env_id else nullcontext():
+            env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
         if atari:
             env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
             env = FireFirst(env) if fires(env) else env
             env = gym.wrappers.FrameStackObservation(env, stack_size=4)
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
-    except TypeError as error:
+        if env.spec is None or env.spec.max_episode_steps is None:
+            env = Cut(env, MAX_EPISODE_STEPS)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
     return env
+
+
+class Cut(gym.wrappers.TimeLimit):
+    """The time limit of an environment that has none of its own: without one a good policy is never done."""
+
+    _said: ClassVar[set[str]] = set()  # about which environments; once for each is enough
+
+    def step(self, action: Any) -> Any:
+        answer = super().step(action)
+        if self._elapsed_steps == MAX_EPISODE_STEPS:
+            name = str(self.unwrapped)
+            if name not in self._said:
+                logger.warning(
+                    "%s has no time limit: an episode was cut after %d steps; --env-kwargs "
+                    "'{\"max_episode_steps\": N}' gives it another",
+                    name,
+                    MAX_EPISODE_STEPS,
+                )
+            self._said.add(name)
+        return answer
 
 
 class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
@@ -101,20 +133,16 @@ def stacked_frames(env: Env) -> int:
 def resolve_env_id(env_id: str) -> str:
     """The registered id for `env_id`; an old version that is gone gives the newest one, with a notice.
 
-    Raises InputError for an unknown id, naming the nearest known one.
+    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` where the module is
+    neither imported already nor one that the user typed (see `imitate.envs.trust`).
     """
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
 
         gym.register_envs(ale_py)
     if ":" in env_id:
-        module, _, name = env_id.partition(":")
-        try:
-            __import__(module)
-        except Exception as error:  # whatever the module does wrong; the traceback is kept as the cause
-            raise InputError(
-                f"module {module!r} of environment {env_id!r} can't be imported: {error}"
-            ) from error
+        module, _, name = env_id.rpartition(":")
+        import_typed(env_id)
         return f"{module}:{resolve_env_id(name)}"
     if env_id not in gym.registry:
         _load_plugins()
@@ -148,5 +176,5 @@ def _load_plugins() -> None:
 
 def is_atari(env_id: str) -> bool:
     """Whether a registered id is of the Arcade Learning Environment."""
-    entry_point = gym.spec(env_id.rpartition(":")[2]).entry_point
+    entry_point = gym.spec(bare_id(env_id)).entry_point
     return isinstance(entry_point, str) and entry_point.startswith("ale_py")

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 from imitate.envs.backends import ale, envpool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
-from imitate.envs.make import is_atari, make_env, resolve_env_id
+from imitate.envs.make import Env, is_atari, make_env, resolve_env_id
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError, did_you_mean
 
@@ -56,10 +57,15 @@ def make_vec(
         )
     if backend == "envpool":
         return PoolVecEnv(envpool.EnvPool(env_id, num_envs))
-    makers = [partial(make_env, env_id, env_kwargs)] * num_envs
     if backend == "async":
-        return PoolVecEnv(ProcessPool(makers))
-    return SyncVecEnv(makers)
+        return PoolVecEnv(ProcessPool([partial(_make_elsewhere, env_id, env_kwargs)] * num_envs))
+    return SyncVecEnv([partial(make_env, env_id, env_kwargs)] * num_envs)
+
+
+def _make_elsewhere(env_id: str, env_kwargs: Mapping[str, Any] | None) -> Env:
+    """`make_env` in another process, which has not heard whom this one trusts."""
+    trust(env_id)
+    return make_env(env_id, env_kwargs)
 
 
 def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:

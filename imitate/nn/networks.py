@@ -26,7 +26,6 @@ __all__ = [
     "numpy_forward",
     "orthogonal_",
     "seeded",
-    "torch_forward",
 ]
 Activation = Literal["tanh", "relu"]
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -154,33 +153,11 @@ _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
     nn.ReLU: lambda x: np.maximum(x, 0.0, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
 }
-_TORCH: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.ReLU: torch.relu, nn.Tanh: torch.tanh}
-
-
-def torch_forward(layers: nn.Sequential) -> Callable[[Tensor], Tensor] | None:
-    """The function (B, in) -> (B, out) of linear layers and activations; None for other networks.
-
-    Not for copies of the network: it holds the parameters of this one.
-    """
-    steps: list[tuple[Tensor, Tensor] | Callable[[Tensor], Tensor]] = []
-    for layer in layers:
-        if isinstance(layer, nn.Linear):
-            steps.append((layer.weight, layer.bias))
-        elif type(layer) in _TORCH:
-            steps.append(_TORCH[type(layer)])
-        else:
-            return None
-
-    def forward(x: Tensor) -> Tensor:
-        for step in steps:
-            x = F.linear(x, *step) if isinstance(step, tuple) else step(x)
-        return x
-
-    return forward
 
 
 def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
-    """That function in NumPy, for float32 (B, in) and networks on the CPU; else None.
+    """The function (B, in) -> (B, out) of linear layers and activations in NumPy, for float32 and networks on the CPU;
+    None for others.
 
     It reads the parameters where torch writes them, so it stays up to date as long as they are changed in place.
     """

@@ -12,7 +12,7 @@ import safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.files import atomic
 
 __all__ = ["as_tuples", "load_parts", "load_state", "parts_state", "save_state"]
@@ -20,23 +20,38 @@ __all__ = ["as_tuples", "load_parts", "load_state", "parts_state", "save_state"]
 _TENSOR = "tensor:"
 
 
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    """Write nested dicts, lists, tensors and plain values, atomically."""
+def save_state(path: str | Path, state: dict[str, Any]) -> None:
+    """Write nested dicts, lists, tensors and plain values, atomically.
+
+    Raises InputError where it can't be written; what was there before is kept.
+    """
     tensors: dict[str, Tensor] = {}
     skeleton = _take_out(state, "", tensors)
-    with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
+    try:
+        with atomic(Path(path)) as temporary:
+            save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
+    except safetensors.SafetensorError as error:  # of a full disk too, which is no OSError here
+        raise InputError(
+            f"{path} can't be written ({one_line(error)}): make room on the disk; what was there before is kept"
+        ) from error
 
 
-def load_state(path: Path) -> dict[str, Any]:
+def load_state(path: str | Path) -> dict[str, Any]:
     """What `save_state` wrote. Raises InputError where the file is not one of its."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             skeleton = json.loads(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is not a state that imitate wrote ({error}); choose another run") from error
-    state: dict[str, Any] = _put_back(skeleton, tensors)
+        state = _put_back(skeleton, tensors)
+        if not isinstance(state, dict):
+            raise TypeError(f"wanted an object, got {type(state).__name__}")
+    except (
+        *(OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError),
+        *(AttributeError, OverflowError),
+    ) as error:
+        raise InputError(
+            f"{path} is not a state that imitate wrote ({one_line(error)}); choose another run"
+        ) from error
     return state
 
 

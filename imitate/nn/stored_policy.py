@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from imitate.errors import InputError
-from imitate.files import write_json
+from imitate.errors import InputError, one_line
+from imitate.files import read_json, write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 
 __all__ = ["load_policy", "save_policy"]
 
+_LARGEST_DESCRIPTION = 16 << 20
 
-def save_policy(folder: Path, policy: ActorPolicy) -> None:
+
+def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
     """Write the folder; what was there is replaced file by file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(folder)
     write_json(folder / "policy.json", policy.describe())
     save_state(folder / "policy.safetensors", policy.state_dict())
 
@@ -30,14 +33,21 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
     folder = Path(folder)
     if not (folder / "policy.json").exists():
         folder = folder / "policy"
+    if not (folder / "policy.json").is_file() or not (folder / "policy.safetensors").is_file():
+        raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?")
+    description = read_json(folder / "policy.json", dict[str, Any], limit=_LARGEST_DESCRIPTION)
+    weights = load_state(folder / "policy.safetensors")
     try:
-        description = json.loads((folder / "policy.json").read_text())
+        with torch.device("meta"):  # no memory is taken for what a damaged description asks for
+            wanted = ActorPolicy.from_description(description).state_dict()
+        if _shapes(wanted) != _shapes(weights):
+            raise ValueError("policy.json describes another network than policy.safetensors holds")
         policy = ActorPolicy.from_description(description)
-        policy.load_state_dict(load_state(folder / "policy.safetensors"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(
-            f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?"
-        ) from error
-    except (ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise InputError(f"the policy in {folder} can't be read: {' '.join(str(error).split())}") from error
+        policy.load_state_dict(weights)
+    except (AttributeError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+        raise InputError(f"the policy in {folder} can't be read: {one_line(error)}") from error
     return policy.to(device).eval()
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}

@@ -25,7 +25,7 @@ from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler
+from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
 
 __all__ = ["A2C", "A2CConfig", "a2c_loss"]
 
@@ -37,7 +37,7 @@ class A2CConfig:
     """Hyperparameters of A2C."""
 
     total_steps: int = 100_000
-    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_steps: int = 8
     """Steps of each environment in a round, and the most that a return looks ahead before it bootstraps."""
     rounds_per_iteration: int = 16
@@ -45,7 +45,7 @@ class A2CConfig:
     learning_rate: float = 1e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 1.0
@@ -104,15 +104,18 @@ def a2c_loss(
 class A2C:
     """A2C on vector environments."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
         self, config: A2CConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:
-        if config.standardize_advantages and config.num_steps * envs.num_envs < 2:
-            raise InputError("one environment and num_steps 1: the standard deviation of one sample is NaN")
         self.config, self.seed, self.device = config, seed, torch.device(device)
+        # Of one sample the standard deviation is NaN.
+        self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
+        if config.num_steps * envs.num_envs < self.least_steps:
+            raise InputError(
+                "num_steps must be at least 2 to standardise advantages with one environment, got 1"
+            )
         self.policy, self.value_net = make_actor_critic(
             config, envs, seed=seed, device=self.device, share_pixels=True
         )
@@ -124,35 +127,43 @@ class A2C:
         )
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.updates = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: so many rounds of rollout and update; metrics are means over them."""
-        history = []
-        for _ in range(self.config.rounds_per_iteration):
-            history.append(self.update(self.collect()))
-        metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
-        return metrics | {"learning_rate": self.optimizer.learning_rate} | self.pop_episodes()
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
 
-    def collect(self) -> Rollout:
-        """A round's rollout of the policy as it is."""
-        return self.sampler.collect(self._choose, self.config.num_steps)
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: so many rounds of rollout and update; metrics are means
+        over them."""
+        history = []
+        for left in rounds(self, self.config.rounds_per_iteration, limit):
+            progress = progress_of(self, left)
+            history.append(self.update(self.collect(left), progress))
+        metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
+        return metrics | self.pop_episodes()
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """A round's rollout of the policy as it is, of at most `limit` steps."""
+        return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
-    def update(self, rollout: Rollout) -> dict[str, Tensor]:
-        """One gradient step on a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
+        """One gradient step on a rollout; its rewards may be another's (a discriminator's, for GAIL).
+
+        progress    of the schedules, in [0, 1]
+        """
         config = self.config
         if config.lr_schedule == "linear":
-            remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-            self.optimizer.learning_rate = config.learning_rate * remaining
+            self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
         obs = encode(self.policy, rollout.flat_obs)
         distribution, values = evaluate_actor_critic(self.policy, self.value_net, obs)  # of T * N rows
         loss, parts = a2c_loss(
@@ -165,6 +176,7 @@ class A2C:
         self.optimizer.step(loss)
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
         self.updates += 1
+        parts["learning_rate"] = torch.tensor(self.optimizer.learning_rate)
         return {name: part.detach() for name, part in parts.items()}
 
     @torch.no_grad()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,13 +25,13 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
-from imitate.nn.networks import numpy_forward, seeded, torch_forward
+from imitate.nn.networks import numpy_forward, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.actor import encode
-from imitate.rl.replay import Replay, Samples
-from imitate.rl.rollout import Sampler
+from imitate.rl.replay import PrioritizedReplay, Replay, Samples
+from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
 
-__all__ = ["DQN", "DQNConfig", "QNet", "dqn_targets"]
+__all__ = ["DQN", "DQNConfig", "QNet", "dqn_loss", "dqn_targets"]
 
 Values = Callable[[Tensor], Tensor]  # prepared observations (B, ...) to action values (B, A)
 
@@ -41,7 +41,7 @@ class DQNConfig:
     """Hyperparameters of DQN."""
 
     total_steps: int = 100_000
-    """Environment steps over which the schedules run; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_steps: int = 1
     """Steps of each environment in a round."""
     num_updates: int = 2
@@ -57,7 +57,7 @@ class DQNConfig:
     learning_rate: float = 1e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     n_step: int = 1
@@ -71,10 +71,10 @@ class DQNConfig:
     priority_alpha: float = 0.6
     """Exponent of the priorities; 0 is uniform."""
     priority_beta: float = 0.4
-    """Exponent of the importance weights at the start; goes up linearly to 1 at total_steps."""
+    """Exponent of the importance weights at the start; goes up linearly to 1 at the end of the run."""
     huber: float = 1.0
-    """Errors below this count squared, larger ones by their size: those pull values to the median, which does not see
-    the rare end of an episode. So where a value is far above 1, take its size."""
+    """Errors up to this count squared, larger ones by their size. Huber errors bias towards the median and miss rare
+    terminations; set this near the typical |Q|."""
     target_every: int = 250
     """Gradient steps between updates of the target network."""
     tau: float = 1.0
@@ -82,7 +82,7 @@ class DQNConfig:
     epsilon_final: float = 0.05
     """Share of random actions at the end; it begins with 1."""
     exploration_fraction: float = 0.1
-    """Share of total_steps in which epsilon goes down, linearly."""
+    """Share of the run in which epsilon goes down, linearly."""
     max_grad_norm: float = 10.0
     """Gradients are clipped to this norm."""
     hidden: tuple[int, ...] = (128, 128)
@@ -130,10 +130,6 @@ class QNet(nn.Module):
         advantages = self.advantage(of_advantage)
         return self.value(of_value) + advantages - advantages.mean(-1, keepdim=True)  # type: ignore[no-any-return]
 
-    def quick(self) -> Values | None:
-        """`forward` of this network, not of copies, without calls of modules; None where it can't do without."""
-        return None if self.dueling else torch_forward(self.layers)
-
     @property
     def layers(self) -> nn.Sequential:
         return nn.Sequential(*self.policy.encoder.net, self.policy.output)
@@ -171,10 +167,27 @@ def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, 
     return batch["returns"] + batch["discounts"] * values
 
 
-class DQN:
-    """DQN on vector environments with discrete actions."""
+def dqn_loss(
+    q_net: Values, targets: Tensor, batch: dict[str, Tensor], huber: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Huber loss of the values of the actions taken against targets (B,), and its parts (B,).
 
-    done = False
+    batch holds, over B samples: obs (prepared), actions (indices) and, where they were drawn by priority, weights.
+    """
+    values = q_net(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
+    losses = F.smooth_l1_loss(values, targets, reduction="none", beta=huber)
+    if "weights" in batch:
+        losses = batch["weights"] * losses
+    return losses.mean(), {"q_loss": losses, "values": values, "targets": targets}
+
+
+class DQN:
+    """DQN on vector environments with discrete actions.
+
+    Others compose it (SQIL does): `schedule`, `collect`, `replay.add`, then `update` on batches of `tensors`, and
+    `end_iteration`.
+    """
+
     expert_queries = 0
 
     def __init__(
@@ -195,22 +208,18 @@ class DQN:
         self.q_net.fold()
         self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
-        self.replay = Replay(
-            config.replay_size,
-            envs.num_envs,
-            space,
-            gamma=config.gamma,
-            n_step=config.n_step,
-            prioritized=config.prioritized,
+        replay_class = PrioritizedReplay if config.prioritized else Replay
+        self.replay = replay_class(
+            config.replay_size, envs.num_envs, space, actions, gamma=config.gamma, n_step=config.n_step
         )
         # After the optimiser has moved the parameters to where they stay.
-        self._values, self._target_values = (net.quick() or net for net in (self.q_net, self.target_net))
         self._parameters, self._target_parameters = (
             [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
         )
         self._act = None if config.dueling else numpy_forward(self.q_net.layers)
         self.iteration = self.updates = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
+        self.schedule(0.0)
         self._reseed()
 
     @property
@@ -218,86 +227,87 @@ class DQN:
         return self.sampler.env_steps
 
     @property
-    def epsilon(self) -> float:
-        """Share of random actions now."""
-        progress = self.env_steps / max(self.config.total_steps * self.config.exploration_fraction, 1.0)
-        return 1.0 + (self.config.epsilon_final - 1.0) * min(progress, 1.0)
+    def least_steps(self) -> int:
+        return self.sampler.envs.num_envs
 
-    def step(self) -> dict[str, float]:
-        """One iteration: so many rounds of collecting and learning; metrics are means over them."""
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: so many rounds of collecting and learning; metrics are
+        means over them."""
+        history = []  # of every gradient step
+        for left in rounds(self, self.config.rounds_per_iteration, limit):
+            self.schedule(progress_of(self, left))
+            self.replay.add(self.collect(left))
+            if len(self.replay) >= self.config.learning_starts:
+                history += self._learn()
+        return self.end_iteration(history)
+
+    def schedule(self, progress: float) -> None:
+        """Set what depends on how far the run is, in [0, 1]: share of random actions, step size, priorities."""
         config = self.config
-        history: list[tuple[Tensor, Tensor]] = []  # of every gradient step: loss, values
-        for _ in range(config.rounds_per_iteration):
-            self._epsilon = self.epsilon
-            self.replay.add(self.sampler.collect(self._choose, config.num_steps))
-            if len(self.replay) < config.learning_starts:
-                continue
-            if config.lr_schedule == "linear":
-                remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-                self.optimizer.learning_rate = config.learning_rate * remaining
-            for samples, batch in self._batches():
-                history.append(self._update(samples, batch))
-        self.q_net.fold()
-        self.iteration += 1
-        metrics = {"epsilon": self._epsilon, "learning_rate": self.optimizer.learning_rate}
-        if history:
-            losses, values = zip(*history, strict=True)
-            metrics |= {
-                "q_loss": float(torch.stack(losses).mean()),
-                "mean_q": float(torch.cat(values).mean()),
-            }
-        return metrics | self.sampler.pop_episodes()
+        explored = min(progress / max(config.exploration_fraction, 1e-9), 1.0)
+        self.epsilon = 1.0 + (config.epsilon_final - 1.0) * explored
+        if config.lr_schedule == "linear":
+            self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
+        self.priority_beta = config.priority_beta + (1.0 - config.priority_beta) * progress
 
-    def _batches(self) -> Iterator[tuple[Samples | None, dict[str, Tensor]]]:
-        """A round's minibatches; of uniform ones the samples are drawn at once."""
-        config = self.config
-        if config.prioritized:
-            for _ in range(config.num_updates):
-                samples = self.replay.sample(config.batch_size, self.rng)
-                yield samples, self._tensors(samples)
-            return
-        drawn = self._tensors(self.replay.sample(config.batch_size * config.num_updates, self.rng))
-        if config.num_updates == 1:
-            yield None, drawn
-            return
-        for begin in range(0, config.batch_size * config.num_updates, config.batch_size):
-            yield None, {name: tensor[begin : begin + config.batch_size] for name, tensor in drawn.items()}
+    def collect(self, limit: int | None = None) -> Rollout:
+        """A round's steps, of which at most `limit` are taken. They are not in the replay yet."""
+        return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
-    def _tensors(self, samples: Samples) -> dict[str, Tensor]:
-        plain = ("actions", "returns", "discounts", *(["probabilities"] if self.config.prioritized else []))
+    def update(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """One gradient step on a batch as `tensors` gives it; the parts (B,) of its loss."""
+        targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
+        loss, parts = dqn_loss(self.q_net, targets, batch, self.config.huber)
+        self.optimizer.step(loss)
+        self.updates += 1
+        if self.updates % self.config.target_every == 0:
+            with torch.no_grad():
+                torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
+        return {name: part.detach() for name, part in parts.items()}
+
+    def tensors(self, samples: Samples) -> dict[str, Tensor]:
+        """Samples of a replay as `update` takes them."""
+        columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
         return {
             "obs": encode(self.policy, samples.obs),
             "next_obs": encode(self.policy, samples.next_obs),
-            **{name: torch.from_numpy(getattr(samples, name)).to(self.device) for name in plain},
+            **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
         }
 
-    def _update(self, samples: Samples | None, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        config = self.config
-        targets = dqn_targets(self._values, self._target_values, batch, double=config.double)
-        values = self._values(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
-        if samples is None:
-            loss = F.smooth_l1_loss(values, targets, beta=config.huber)
-        else:
-            beta = config.priority_beta
-            beta += (1.0 - beta) * min(self.env_steps / config.total_steps, 1.0)
-            # (1 / (size P))^beta over its maximum: the size drops out (arXiv:1511.05952, section 3.4).
-            weights = (batch["probabilities"] / batch["probabilities"].min()) ** -beta
-            errors = (values - targets).detach().abs().cpu().numpy()
-            self.replay.prioritize(samples.slots, (errors + 1e-6) ** config.priority_alpha)
-            losses = F.smooth_l1_loss(values, targets, reduction="none", beta=config.huber)
-            loss = (weights * losses).mean()
-        self.optimizer.step(loss)
-        self.updates += 1
-        if self.updates % config.target_every == 0:
-            self._update_target()
-        return loss.detach(), values.detach()
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        """What `step` returns, from what `update` gave in each gradient step."""
+        self.q_net.fold()
+        self.iteration += 1
+        metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
+        if history:
+            metrics["q_loss"] = float(torch.cat([parts["q_loss"] for parts in history]).mean())
+            metrics["mean_q"] = float(torch.cat([parts["values"] for parts in history]).mean())
+        return metrics | self.sampler.pop_episodes()
 
-    @torch.no_grad()
-    def _update_target(self) -> None:
-        torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
+    def _learn(self) -> list[dict[str, Tensor]]:
+        """A round's gradient steps."""
+        count, size = self.config.num_updates, self.config.batch_size
+        if isinstance(self.replay, PrioritizedReplay):
+            return [self._learn_by_priority(self.replay) for _ in range(count)]
+        drawn = self.tensors(self.replay.sample(size * count, self.rng))
+        pieces = {name: torch.split(column, size) for name, column in drawn.items()}
+        return [self.update({name: piece[i] for name, piece in pieces.items()}) for i in range(count)]
+
+    def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
+        samples = replay.sample(self.config.batch_size, self.rng)
+        # (1 / (size P))^beta over its maximum: the size drops out (arXiv:1511.05952, section 3.4).
+        weights = (samples.probabilities / samples.probabilities.min()) ** np.float32(-self.priority_beta)
+        parts = self.update(self.tensors(samples) | {"weights": torch.from_numpy(weights).to(self.device)})
+        errors = (parts["values"] - parts["targets"]).abs().cpu().numpy()
+        replay.prioritize(samples.slots, (errors + 1e-6) ** self.config.priority_alpha)
+        return parts
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        explore = self.rng.random(len(obs)) < self._epsilon
+        explore = self.rng.random(len(obs)) < self.epsilon
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
             actions = np.where(explore, actions, self._greedy(obs))
@@ -310,7 +320,7 @@ class DQN:
             greedy = self._act(obs.reshape(len(obs), -1)).argmax(-1)
             return greedy
         with torch.inference_mode():
-            greedy = self._values(encode(self.policy, obs)).argmax(-1).cpu().numpy()
+            greedy = self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()
         return greedy
 
     def _reseed(self) -> None:

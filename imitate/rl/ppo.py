@@ -29,7 +29,7 @@ from imitate.nn.policy import ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
 from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler
+from imitate.rl.rollout import Rollout, Sampler, progress_of
 
 __all__ = ["PPO", "PPOConfig", "ppo_loss"]
 
@@ -41,7 +41,7 @@ class PPOConfig:
     """Hyperparameters of PPO."""
 
     total_steps: int = 100_000
-    """Environment steps over which the schedules run; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_steps: int = 128
     """Steps of each environment in an iteration."""
     num_epochs: int = 10
@@ -51,7 +51,7 @@ class PPOConfig:
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 0.95
@@ -59,7 +59,7 @@ class PPOConfig:
     clip_coef: float = 0.2
     """Range of the probability ratio within which the objective is not clipped."""
     clip_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     clip_value: bool = False
     """Clip the change of the value function to clip_coef too."""
     standardize_advantages: bool = True
@@ -75,7 +75,7 @@ class PPOConfig:
     rpo_alpha: float = 0.0
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
-    """What rpo_alpha goes to, linearly, at total_steps; it is constant unless given."""
+    """What rpo_alpha goes to, linearly, at the end of the run; it is constant unless given."""
     normalize_obs: bool = False
     """Standardise observations by running statistics."""
     normalize_rewards: bool = False
@@ -108,7 +108,7 @@ class PPOConfig:
             )
 
     def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha where this share of total_steps remains."""
+        """rpo_alpha where this share of the run remains."""
         final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
         return final + (self.rpo_alpha - final) * remaining
 
@@ -153,7 +153,6 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 class PPO:
     """PPO on vector environments; `policy` may be handed in, to fine-tune it."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
@@ -166,6 +165,12 @@ class PPO:
         policy: ActorPolicy | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
+        # Of one sample the standard deviation is NaN.
+        self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
+        if config.num_steps * envs.num_envs < self.least_steps:
+            raise InputError(
+                "num_steps must be at least 2 to standardise advantages with one environment, got 1"
+            )
         policy, value_net = make_actor_critic(
             config, envs, seed=seed, device=self.device, policy=policy, share_pixels=True
         )
@@ -182,30 +187,37 @@ class PPO:
         )
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.iteration = 0
-        self.sampler = Sampler(envs, seed)
+        self.sampler = Sampler(envs)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
 
-    def step(self) -> dict[str, float]:
-        """One iteration: rollout, advantages, update."""
-        rollout = self.collect()
-        return self.update(rollout) | self.pop_episodes()
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
 
-    def collect(self) -> Rollout:
-        """A rollout of the policy as it is."""
-        return self.sampler.collect(self._choose, self.config.num_steps)
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: rollout, advantages, update."""
+        progress = progress_of(self, limit)
+        return self.update(self.collect(limit), progress) | self.pop_episodes()
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """A rollout of the policy as it is, of at most `limit` steps."""
+        return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL)."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL).
+
+        progress    of the schedules, in [0, 1]
+        """
         config = self.config
-        remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
+        remaining = 1.0 - progress
         learning_rate = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
         clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
         rpo_alpha = config.rpo_alpha_at(remaining)

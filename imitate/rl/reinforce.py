@@ -27,7 +27,7 @@ from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode, make_actor_critic, sample_actions
 from imitate.rl.returns import discounted_returns
-from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.rl.rollout import Rollout, progress_of, whole_episodes
 
 __all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
 
@@ -39,7 +39,7 @@ class REINFORCEConfig:
     """Hyperparameters of REINFORCE."""
 
     total_steps: int = 100_000
-    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
     num_episodes: int = 16
     """Episodes of an iteration, over all environments."""
     batch_size: int | None = None
@@ -48,7 +48,7 @@ class REINFORCEConfig:
     learning_rate: float = 5e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at total_steps."""
+    """`linear` goes down to 0 at the end of the run."""
     gamma: float = 0.99
     """Discount."""
     baseline: bool = True
@@ -98,7 +98,6 @@ def reinforce_loss(
 class REINFORCE:
     """REINFORCE on vector environments. Every iteration begins new episodes, seeded by its number."""
 
-    done = False
     expert_queries = 0
 
     def __init__(
@@ -115,22 +114,32 @@ class REINFORCE:
         self.iteration = 0
         self.env_steps = 0
 
-    def step(self) -> dict[str, float]:
-        """One iteration: episodes, returns, updates of the policy and of the baseline."""
-        rollout = self.collect()
-        return self.update(rollout) | self.pop_episodes()
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
 
-    def collect(self) -> Rollout:
-        """Whole episodes of the policy as it is."""
+    @property
+    def least_steps(self) -> int:
+        """One step of each environment, and two at least: of one sample there is no variance."""
+        return max(min(self.envs.num_envs, self.config.num_episodes), 2)
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: episodes, returns, updates of policy and baseline."""
+        progress = progress_of(self, limit)
+        return self.update(self.collect(limit), progress) | self.pop_episodes()
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """Whole episodes of the policy as it is; those in flight when `limit` steps are taken are cut there, as by a
+        time limit."""
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         seeds = itertools.islice(episode_seeds(seed), self.config.num_episodes)
-        rollout = whole_episodes(self.envs, self._choose, seeds)
-        steps = int(rollout.steps.sum())
+        rollout = whole_episodes(self.envs, self._choose, seeds, limit)
+        steps, episodes = int(rollout.steps.sum()), len(rollout.ends)
         self.env_steps += steps
         self._episodes = {
-            "train_return": float(rollout.rewards.sum() / self.config.num_episodes),
-            "train_length": float(steps / self.config.num_episodes),
+            "train_return": float(rollout.rewards.sum() / episodes),
+            "train_length": steps / episodes,
         }
         return rollout
 
@@ -138,13 +147,15 @@ class REINFORCE:
         """Mean return and length of the episodes that were collected last, in the environment's own rewards."""
         return self._episodes
 
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL)."""
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL).
+
+        progress    of the schedules, in [0, 1]
+        """
         running = rollout.steps
         config = self.config
         if config.lr_schedule == "linear":
-            remaining = max(1.0 - self.env_steps / config.total_steps, 0.0)
-            self.optimizer.learning_rate = config.learning_rate * remaining
+            self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
         obs = encode(self.policy, rollout.obs[running])  # (B, ...)
         raw_actions = torch.from_numpy(rollout.actions[running]).to(self.device)
         returns = torch.from_numpy(self._returns(rollout)[running]).to(self.device)  # (B,)

@@ -20,7 +20,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout
 
-__all__ = ["Replay", "Samples", "SumTree"]
+__all__ = ["PrioritizedReplay", "Replay", "Samples", "SumTree"]
 
 
 class Samples(NamedTuple):
@@ -31,22 +31,24 @@ class Samples(NamedTuple):
     returns: Array
     discounts: Array
     next_obs: Array
-    slots: Array  # where they lie, for `Replay.prioritize`
-    probabilities: Array  # of having been drawn, where there are priorities; else all 1
+    slots: Array  # where they lie, for `PrioritizedReplay.prioritize`
+    probabilities: Array  # of having been drawn, in proportion
 
 
 class Replay:
-    """The last `capacity` rows of N environments, each of which has a ring of its own."""
+    """The last `capacity` rows of N environments, each of which has a ring of its own; drawn uniformly."""
+
+    _arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
 
     def __init__(
         self,
         capacity: int,
         num_envs: int,
         space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
         *,
         gamma: float,
         n_step: int = 1,
-        prioritized: bool = False,
     ) -> None:
         shape = space.shape or ()
         self.stack = shape[0] if len(shape) == 3 and space.dtype == np.uint8 else 1
@@ -59,12 +61,11 @@ class Replay:
             )
         slots = num_envs * self.rows  # those of environment n begin at n * rows
         self.frames = np.zeros((slots, *(shape[1:] if self.stack > 1 else shape)), space.dtype)
-        self.actions = np.zeros(slots, np.int64)
+        self.actions = np.zeros((slots, *(action_space.shape or ())), action_space.dtype)
         self.rewards = np.zeros(slots, np.float32)
         self.terminated = np.zeros(slots, bool)
         self.acted = np.zeros(slots, bool)  # the row has an action, and its stack is whole: it can be drawn
         self.written = np.zeros(num_envs, np.int64)  # rows so far, overwritten ones too
-        self.tree = SumTree(slots) if prioritized else None
         self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()
 
@@ -77,7 +78,7 @@ class Replay:
         self._begun = np.ones(self.num_envs, bool)
 
     def add(self, rollout: Rollout) -> None:
-        """Append T steps of every environment; `rollout.actions` (T, N) are indices of discrete actions."""
+        """Append T steps of every environment, with `rollout.actions` (T, N, *action_shape) as they are."""
         if self.stack > 1 and self._begun.all():
             self._check_stacks(rollout)
         steps = len(rollout.obs)
@@ -101,13 +102,12 @@ class Replay:
                 ended += ends
             slots = self._write(self._everywhere, successors)
             self.actions[slots], self.rewards[slots] = rollout.actions[begin:end], rollout.rewards[begin:end]
-            self.terminated[slots], self.acted[slots] = rollout.terminated[begin:end], True
-            if self.tree is not None:
-                self.tree.set(slots.ravel(), np.full(slots.size, self.tree.highest))
+            self.terminated[slots] = rollout.terminated[begin:end]
+            self._mark(slots, acted=True)
             begin = end
 
     def sample(self, size: int, rng: np.random.Generator) -> Samples:
-        """Draw steps, with replacement: by priority where there are priorities, else uniformly."""
+        """Draw steps, with replacement."""
         slots, probabilities = self._draw(size, rng)
         returns, discounts = self.rewards[slots], np.full(size, self.gamma, np.float32)
         last, following = slots, self._next(slots)
@@ -130,14 +130,8 @@ class Replay:
             probabilities,
         )
 
-    def prioritize(self, slots: Array, priorities: Array) -> None:
-        """Set the priorities (B,) of what was drawn from `slots`."""
-        assert self.tree is not None
-        self.tree.set(slots, priorities)
-
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        if self.tree is not None:
-            return self.tree.draw(size, rng)
+        """Slots that have an action (B,), and in proportion to what they were drawn."""
         filled = min(int(self.written.max()), self.rows)  # the same in every ring, but for ends of episodes
         slots = np.empty(0, np.int64)
         while len(slots) < size:  # rows without an action are drawn again
@@ -173,12 +167,13 @@ class Replay:
         self.frames[slots[1 : len(frames) + 1]] = frames
         self.written[envs] += len(frames)
         # The rows' actions are gone, and the oldest rows whose stacks reach back to them have lost frames.
-        self.acted[slots[1:]] = False
-        if self.tree is not None:
-            gone = slots[1:].ravel()
-            self.tree.set(gone, np.zeros(len(gone)))
+        self._mark(slots[1:], acted=False)
         before: Array = slots[: len(frames)]
         return before
+
+    def _mark(self, slots: Array, *, acted: bool) -> None:
+        """From now on these slots can be drawn, or can't."""
+        self.acted[slots] = acted
 
     def _check_stacks(self, rollout: Rollout) -> None:
         going = ~rollout.done[0]
@@ -191,25 +186,59 @@ class Replay:
 
     def state_dict(self) -> dict[str, Any]:
         """All of it: not for pixels, which would be gigabytes."""
-        arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
-        state: dict[str, Any] = {name: torch.from_numpy(getattr(self, name)) for name in arrays}
-        return state if self.tree is None else state | self.tree.state_dict()
+        return {name: torch.from_numpy(getattr(self, name)) for name in self._arrays}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state; the next rollout begins with fresh episodes."""
-        for name in ("frames", "actions", "rewards", "terminated", "acted", "written"):
+        for name in self._arrays:
             getattr(self, name)[...] = state[name].numpy()
-        if self.tree is not None:
-            self.tree.load_state_dict(state)
         self.begin()
 
     def clear(self) -> None:
         """Forget everything."""
         self.acted[:] = False
         self.written[:] = 0
-        if self.tree is not None:
-            self.tree.clear()
         self.begin()
+
+
+class PrioritizedReplay(Replay):
+    """A replay from which steps are drawn in proportion to their priority (arXiv:1511.05952); new ones get the
+    highest that there has been."""
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        gamma: float,
+        n_step: int = 1,
+    ) -> None:
+        super().__init__(capacity, num_envs, space, action_space, gamma=gamma, n_step=n_step)
+        self.tree = SumTree(len(self.acted))
+
+    def prioritize(self, slots: Array, priorities: Array) -> None:
+        """Set the priorities (B,) of what was drawn from `slots`."""
+        self.tree.set(slots, priorities)
+
+    def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        return self.tree.draw(size, rng)
+
+    def _mark(self, slots: Array, *, acted: bool) -> None:
+        super()._mark(slots, acted=acted)
+        self.tree.set(slots.ravel(), np.full(slots.size, self.tree.highest if acted else 0.0))
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | self.tree.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.tree.load_state_dict(state)
+
+    def clear(self) -> None:
+        super().clear()
+        self.tree.clear()
 
 
 class SumTree:

@@ -6,7 +6,7 @@ import numpy as np
 
 from imitate.envs.spaces import Array
 
-__all__ = ["discounted_returns", "gae", "n_step_returns"]
+__all__ = ["discounted_returns", "gae"]
 
 
 def gae(
@@ -31,23 +31,6 @@ def gae(
         following = deltas[t] + decay[t] * following
         advantages[t] = following
     return advantages
-
-
-def n_step_returns(
-    rewards: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float, n: int
-) -> Array:
-    """Discounted sums (T, N) of n rewards and the discounted value after them.
-
-    Where an episode ends sooner, or the rollout does, it is of the rewards until there: termination adds no value,
-    truncation and the rollout's end add that of the true successor in `next_values`.
-    """
-    one_step = rewards + gamma * next_values * ~terminated
-    done = (terminated | truncated)[:-1]
-    returns = one_step
-    for _ in range(min(n, len(rewards)) - 1):
-        longer = np.where(done, one_step[:-1], rewards[:-1] + gamma * returns[1:])
-        returns = np.concatenate([longer, one_step[-1:]])
-    return returns
 
 
 def discounted_returns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -14,7 +15,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]
+__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "progress_of", "rounds", "whole_episodes"]
 
 Chooser = Callable[[Array, Array], tuple[Array, Array]]
 """(obs (N, ...), begun (N,) bool: an episode begins here) -> (actions for the environment, actions to record)."""
@@ -110,10 +111,10 @@ class CountsGames(Protocol):
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and the returns of ended episodes."""
 
-    def __init__(self, envs: VecEnv, seed: int) -> None:
+    def __init__(self, envs: VecEnv) -> None:
+        """`restart` begins the first episodes."""
         self.envs = envs
         self.env_steps = 0
-        self.restart(seed)
 
     def restart(self, seed: int) -> None:
         """Drop the episodes in flight and begin new ones, seeded."""
@@ -123,8 +124,17 @@ class Sampler:
         self._length = np.zeros(self.envs.num_envs, np.int64)
         self._ended: list[tuple[float, int]] = []
 
-    def collect(self, choose: Chooser, num_steps: int) -> Rollout:
-        """`num_steps` steps of every environment."""
+    def collect(self, choose: Chooser, num_steps: int, limit: int | None = None) -> Rollout:
+        """`num_steps` steps of every environment, fewer where all together would take more than `limit`.
+
+        Raises InputError where the limit is less than one step of each.
+        """
+        if limit is not None:
+            num_steps = min(num_steps, limit // self.envs.num_envs)
+        if num_steps < 1:
+            raise InputError(
+                f"a limit of {limit} steps is less than one step of each of {self.envs.num_envs} environments"
+            )
         obs, begun = self._obs, self._begun
         shape = (num_steps, self.envs.num_envs)
         all_obs = np.empty((*shape, *obs.shape[1:]), obs.dtype)
@@ -174,22 +184,73 @@ class Sampler:
         self._length[ended] = 0
 
 
-def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int]) -> Rollout:
+class Budget(Protocol):
+    @property
+    def total_steps(self) -> int: ...
+
+
+class Stepping(Protocol):
+    """What `progress_of` and `rounds` ask of a learner."""
+
+    @property
+    def config(self) -> Budget: ...
+    @property
+    def env_steps(self) -> int: ...
+    @property
+    def least_steps(self) -> int: ...
+
+
+def progress_of(learner: Stepping, limit: int | None) -> float:
+    """How far a learner's schedules are, in [0, 1], where at most `limit` steps can follow.
+
+    They end with the budget, whatever validations have taken of it, or at `total_steps` if that is sooner.
+    Raises InputError where the limit is less than the learner can work with.
+    """
+    if limit is not None and limit < learner.least_steps:
+        raise InputError(
+            f"an iteration takes at least {learner.least_steps} steps, but only {limit} are left"
+        )
+    total, taken = learner.config.total_steps, learner.env_steps
+    end = total if limit is None else min(total, taken + limit)
+    return min(taken / end, 1.0)
+
+
+def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | None]:
+    """`count` rounds of an iteration: what is left of its `limit` at each, until that is too little."""
+    end = None if limit is None else learner.env_steps + limit
+    for number in range(count):
+        left = None if end is None else end - learner.env_steps
+        if number and left is not None and left < learner.least_steps:
+            return
+        yield left
+
+
+def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int], limit: int | None = None) -> Rollout:
     """One episode for each seed, to its end; `running` says where: at the end some environments idle.
 
-    Which episodes are in it does not depend on how long they are, so short ones are not preferred.
+    Which episodes are in it does not depend on how long they are, so short ones are not preferred. Where they would
+    take more than `limit` steps together, those in flight are cut there (`truncated`) and the others never begin.
     """
     obs = envs.reset(seeds)
     begun = np.ones(envs.num_envs, bool)
-    running, rows, end_obs = [], [], []
-    while envs.running.any():
+    running: list[Array] = []
+    rows, end_obs = [], []
+    left: float = math.inf if limit is None else limit
+    while 0 < np.count_nonzero(envs.running) <= left:
         running.append(envs.running.copy())
         executed, recorded = choose(obs, begun)
         step = envs.step(executed)
-        begun = step.terminated | step.truncated
-        rows.append((obs, recorded, step.rewards, step.terminated, step.truncated))
+        left -= int(np.count_nonzero(running[-1]))
+        cut = np.count_nonzero(envs.running) > left
+        truncations = step.truncated | (running[-1] & ~step.terminated & cut)
+        begun = step.terminated | truncations
+        rows.append((obs, recorded, step.rewards, step.terminated, truncations))
         end_obs.append(step.final_obs[begun])
         obs = step.obs
+    if not rows:
+        raise InputError(
+            f"a limit of {limit} steps is less than one step of each of {begun.size} environments"
+        )
     all_obs, actions, rewards, terminated, truncated = (
         np.stack(column) for column in zip(*rows, strict=True)
     )

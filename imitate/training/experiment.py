@@ -4,68 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import math
-import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from importlib import resources
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import torch
-from gymnasium.spaces import Discrete
 
-from imitate.aggrevated.oracles import oracle_for
 from imitate.algorithms import ALGORITHMS, find
-from imitate.datasets.evaluation import evaluate
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
-from imitate.envs import BACKENDS, make_vec, resolve_backend
-from imitate.envs.make import make_env, resolve_env_id
+from imitate.datasets.evaluation import Evaluation, evaluate
+from imitate.envs import BACKENDS, resolve_backend
+from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import Stream, draw_seed
-from imitate.envs.vec import VecEnv
+from imitate.envs.trust import bare_id
 from imitate.errors import InputError, check_range, did_you_mean
-from imitate.experts import Expert, load_expert
-from imitate.files import versions, write_json
+from imitate.experts import known_experts
+from imitate.files import read_json, versions, write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import as_tuples, load_state
-from imitate.nn.stored_policy import load_policy
-from imitate.training.run import CHECKPOINT, Progress, train
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.inputs import check_demos, check_expert, check_widths, handed_to, held, opened_store
+from imitate.training.run import Progress, Run, Snapshot
+from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
 
-__all__ = [
-    "RUN_FIELDS",
-    "Experiment",
-    "check_demos",
-    "check_expert",
-    "execute",
-    "preset",
-    "variant_settings",
-]
-
-logger = logging.getLogger(__name__)
-
-# What a preset may say of the run, beside the algorithm's hyperparameters.
-RUN_FIELDS = (
-    *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
-    *("eval_every", "eval_episodes", "checkpoint_every"),
-)
+__all__ = ["Experiment", "check_demos", "check_expert", "execute", "variant_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """Everything a run depends on; `hyperparameters` are complete. Steps are the environment's.
 
-    budget          demonstration, training and validation steps together
-    demo_episodes   learn from the first so many episodes of `demos` only
-    init            a run whose policy to start from
-    backend         what steps the learner's environments (see `imitate.envs.vectorize`), never "auto": so a run repeats
-                    on the same one; whoever asks an expert or keeps a store has gymnasium unless told otherwise, since
-                    its every episode can be played again. Policies are evaluated on gymnasium
-    episodic_life   of Atari on backend ale, in training only: the loss of a life ends an episode
-    clip_rewards    of Atari on backend ale, in training only: learn from the sign of rewards
-    eval_every      validate after so many steps of training; 0: never, the last policy is kept
+    budget            demonstration, training and validation steps together
+    expert, demos     what to learn from: an expert's spec, a file of demonstrations
+    demo_episodes     learn from the first so many episodes of `demos` only
+    init              a run whose policy to start from
+    backend           what steps the learner's environments (see `imitate.envs.vectorize`); `execute` wants it resolved,
+                      never "auto", so that a run repeats on the same one. Policies are evaluated on gymnasium
+    episodic_life     of Atari on backend ale, in training only: the loss of a life ends an episode
+    clip_rewards      of Atari on backend ale, in training only: learn from the sign of rewards
+    eval_every        validate after so many steps of training; 0: never, the last policy is kept
+    checkpoint_every  save after so many steps of training, but a few episodes apart, since each checkpoint begins new
+                      episodes; 0: only when it is interrupted
+    device            "cpu" or "cuda"
+
+    Raises InputError for an unknown algorithm and for values out of range.
     """
 
     algorithm: str
@@ -88,9 +71,96 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        algorithm = find(self.algorithm)
+        find(self.algorithm)
+        for name in ("expert", "demos", "init"):
+            if isinstance(path := getattr(self, name), Path):
+                object.__setattr__(self, name, str(path))
         check_range(self, 1, math.inf, "budget", "num_envs", "eval_episodes")
         check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
+        if self.demo_episodes is not None:
+            check_range(self, 1, math.inf, "demo_episodes")
+
+    @classmethod
+    def create(
+        cls, algorithm: str, env_id: str, *, hyperparameters: Mapping[str, Any] | None = None, **run: Any
+    ) -> Experiment:
+        """The preset of (algorithm, environment), with what is given here in its place; paths may be strings or Paths.
+
+        Raises InputError for an unknown algorithm, environment or hyperparameter, for values out of range, and where
+        demonstrations or an expert are missing.
+        """
+        return cls.preset(algorithm, env_id).changed(hyperparameters, **run)
+
+    @classmethod
+    def preset(cls, algorithm: str, env_id: str = "") -> Experiment:
+        """Tuned settings for (algorithm, environment), or for any, without what to learn from; `changed` gives that.
+
+        Raises InputError for an unknown algorithm, variant or environment.
+        """
+        env_id = resolve_env_id(env_id) if env_id else ""
+        settings = tuned(algorithm, env_id)
+        run = {name: settings.pop(name) for name in RUN_FIELDS if name in settings}
+        if "total_steps" in _fields(algorithm):
+            settings.setdefault("total_steps", run.get("budget", cls.budget))
+        config = make_config(algorithm, settings)
+        return cls(algorithm, env_id, _plain(config), device="auto", **run)
+
+    def changed(self, hyperparameters: Mapping[str, Any] | None = None, **run: Any) -> Experiment:
+        """This experiment with other settings. `total_steps` follows the budget where it was the budget.
+
+        Raises InputError as `create` does.
+        """
+        new = dataclasses.replace(self, **run)
+        given, fields = dict(hyperparameters or {}), _fields(self.algorithm)
+        for name in given:
+            if name not in fields:
+                raise InputError(
+                    f"{self.algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}"
+                )
+        if self.hyperparameters.get("total_steps") == self.budget:
+            given.setdefault("total_steps", new.budget)
+        config = make_config(self.algorithm, over(self.hyperparameters, given))
+        env_id, backend = resolve_env_id(new.env_id), new.backend
+        if not find(self.algorithm).offline:
+            backend = resolve_backend(backend, env_id, new.env_kwargs)
+        new = dataclasses.replace(
+            new, hyperparameters=_plain(config), env_id=env_id, backend=backend, device=_device(new.device)
+        )
+        new.check_inputs()
+        if new.init is not None:
+            check_widths(new.init, given)
+        return new
+
+    @classmethod
+    def read(cls, path: str | Path) -> Experiment:
+        """From a run's config.json; relative paths in it are relative to its folder.
+
+        Raises InputError where it is not one.
+        """
+        path = Path(path)
+        experiment = read_json(path, cls)
+        here = {name: getattr(experiment, name) for name in ("demos", "init", "expert")}
+        found = {
+            name: str(path.parent / value)
+            for name, value in here.items()
+            if value is not None and (name != "expert" or _is_file(path.parent, value))
+        }
+        return dataclasses.replace(experiment, **found)
+
+    def write(self, path: str | Path) -> None:
+        """As config.json, with absolute paths."""
+        here = {name: getattr(self, name) for name in ("demos", "init", "expert")}
+        found = {
+            name: str(Path(value).absolute())
+            for name, value in here.items()
+            if value is not None and (name != "expert" or _is_file(Path(), value))
+        }
+        data = dataclasses.asdict(self) | found | {"versions": versions()}
+        write_json(Path(path), data)
+
+    def check_inputs(self) -> None:
+        """Raises InputError where the algorithm lacks something to learn from, or makes no use of what it got."""
+        algorithm = find(self.algorithm)
         if self.backend not in BACKENDS or self.backend == "auto":
             known = ", ".join(name for name in BACKENDS if name != "auto")
             raise InputError(f"backend of a run must be one of {known}, got {self.backend!r}")
@@ -109,254 +179,103 @@ class Experiment:
             takers = ", ".join(name for name, entry in ALGORITHMS.items() if "policy" in entry.optional)
             raise InputError(f"{self.algorithm} does not start from another policy: --init is for {takers}")
 
-    @classmethod
-    def create(
-        cls, algorithm: str, env_id: str, *, hyperparameters: Mapping[str, Any] | None = None, **run: Any
-    ) -> Experiment:
-        """The preset of (algorithm, environment), with what is given here in its place.
-
-        Raises InputError for an unknown algorithm, environment or hyperparameter, and for values out of range.
-        """
-        env_id = resolve_env_id(env_id)
-        defaults = preset(algorithm, env_id)
-        run = {name: defaults.pop(name) for name in RUN_FIELDS if name in defaults} | run
-        config_class = find(algorithm).config
-        fields = {field.name for field in dataclasses.fields(config_class)}
-        given = dict(hyperparameters or {})
-        for name in given:
-            if name not in fields:
-                raise InputError(f"{algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}")
-        if "total_steps" in fields:
-            defaults.setdefault("total_steps", run.get("budget", cls.budget))
-        config = _config(algorithm, _over(defaults, given))
-        if not find(algorithm).offline:
-            run["backend"] = resolve_backend(run.get("backend", cls.backend), env_id, run.get("env_kwargs"))
-        run["device"] = _device(run.get("device", "auto"))
-        # Plain data, as config.json gives it back.
-        return cls(algorithm, env_id, json.loads(json.dumps(dataclasses.asdict(config))), **run)
-
-    @classmethod
-    def read(cls, path: Path) -> Experiment:
-        """From a run's config.json. Raises InputError where it is not one."""
-        try:
-            added = {name: getattr(cls, name) for name in ("backend", "episodic_life", "clip_rewards")}
-            data = added | json.loads(path.read_text())  # runs were so before these fields were
-            return cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is not the config.json of a run: {error}") from error
-
-    def write(self, path: Path) -> None:
-        data = dataclasses.asdict(self) | {"versions": versions()}
-        write_json(path, data)
-
 
 def execute(
-    experiment: Experiment, out: Path, *, resume: bool = False, progress: Progress | None = None
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    snapshot: Snapshot | None = None,
 ) -> bool:
-    """Train, into the run folder `out`. Returns False where Ctrl-C ended it early; `resume` goes on from the
-    last checkpoint, or from the beginning where there is none.
+    """Train, into the run folder `out`. Returns False where Ctrl-C ended it early; SIGTERM saves too, and then ends
+    the process with status 143.
 
-    Raises InputError where `out` exists (and `resume` is not set), and for inputs that do not fit together.
+    resume    go on from the last checkpoint, or from the beginning where there is none
+    progress  called with (steps of the budget spent, metrics) after each iteration
+    snapshot  called with (steps of the budget spent, the policy) before the first iteration and after each
+
+    Raises InputError where `out` exists (and `resume` is not set) or another process trains there, for inputs that do
+    not fit together, for a budget too small for one update, and where learning diverges.
     """
+    out = Path(out)
     if (out / "finished.json").exists():
         raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
+    experiment.check_inputs()
+    with held(out):
+        with ExitStack() as stack:
+            run = _prepare(experiment, out, stack, progress, snapshot)
+            finished = run.finish()
+        run.write_timing()  # again: the environments' processes have ended now, and are counted
+    return finished
+
+
+def _prepare(
+    experiment: Experiment, out: Path, stack: ExitStack, progress: Progress | None, snapshot: Snapshot | None
+) -> Run:
+    """Everything up to the first step; `stack` closes what was opened."""
     algorithm = find(experiment.algorithm)
-    config = _config(experiment.algorithm, experiment.hyperparameters)
-    with ExitStack() as stack:
-        handed: dict[str, Any] = {}
-        demo_steps = 0
-        if "demos" in algorithm.needs:
-            assert experiment.demos is not None
-            demos = stack.enter_context(DemoReader(experiment.demos))
-            check_demos(demos, experiment.env_id)
-            chosen = demos.first(experiment.demo_episodes)
-            handed["demos"], handed["episodes"] = demos, chosen
-            demo_steps = int(demos.lengths[chosen].sum())
-            if demo_steps > experiment.budget:
-                raise InputError(
-                    f"the demonstrations take {demo_steps} steps of a budget of {experiment.budget}: "
-                    "give more with --budget, or fewer with --demo-episodes"
-                )
-        if "envs" in algorithm.needs:
-            handed["envs"] = make_vec(
-                experiment.env_id,
-                experiment.num_envs,
-                backend=experiment.backend,
-                env_kwargs=experiment.env_kwargs,
-                episodic_life=experiment.episodic_life,
-                clip_rewards=experiment.clip_rewards,
-            )
-            stack.callback(handed["envs"].close)
-        if "expert" in algorithm.needs:
-            assert experiment.expert is not None
-            handed["expert"] = load_expert(experiment.expert)
-            check_expert(handed["expert"], experiment.expert, experiment.env_id, experiment.env_kwargs)
-        if "oracle" in algorithm.needs:
-            choice = oracle_for(
-                handed["expert"],
-                kind=config.oracle,
-                fqe=config.fqe,
-                num_envs=experiment.num_envs,
-                seed=experiment.seed,
-                device=experiment.device,
-            )
-            logger.info("%s", choice.describe())
-            handed["oracle"] = choice.oracle
-        if experiment.init is not None:
-            handed["policy"] = _initial_policy(experiment)
-        if "store" in algorithm.needs:
-            handed["store"] = stack.enter_context(_store(out, experiment, handed["envs"]))
-        # Before anything is written: demonstrations that can't be used show here.
-        learner = algorithm.learner(config, seed=experiment.seed, device=experiment.device, **handed)
-        out.mkdir(parents=True, exist_ok=True)
-        experiment.write(out / "config.json")
+    config = make_config(experiment.algorithm, experiment.hyperparameters)
+    checkpoint = Checkpoint.read(out)
+    device = _device(experiment.device)
+    handed = handed_to(experiment, config, stack, new=checkpoint is None)
+    if "store" in algorithm.needs:
+        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
+    # Before anything is written: demonstrations that can't be used show here.
+    learner = algorithm.learner(config, seed=experiment.seed, device=device, **handed)
 
-        def validate(policy: ActorPolicy) -> Any:
-            return evaluate(
-                policy,
-                experiment.env_id,
-                episodes=experiment.eval_episodes,
-                seed=draw_seed(Stream.VALIDATION, experiment.seed),
-                env_kwargs=experiment.env_kwargs,
-                num_envs=experiment.eval_episodes,
-            )
-
-        return train(
-            learner,
-            out,
-            budget=experiment.budget,
-            demo_steps=demo_steps,
-            validate=validate,
-            eval_every=experiment.eval_every,
-            checkpoint_every=experiment.checkpoint_every,
-            resume=resume,
-            progress=progress,
-        )
-
-
-def preset(algorithm: str, env_id: str) -> dict[str, Any]:
-    """Tuned settings for (algorithm, environment), over the algorithm's defaults for any; those of a variant
-    `algorithm:variant` come over both.
-
-    Raises InputError for an unknown algorithm or variant.
-    """
-    table = _presets(algorithm)
-    environment = table.get(env_id.rpartition(":")[2], {})
-    return _over(_over(table.get("default", {}), environment), variant_settings(algorithm))
-
-
-def variant_settings(algorithm: str) -> dict[str, Any]:
-    """What makes `algorithm:variant` that variant; empty for an algorithm itself.
-
-    Raises InputError for an unknown algorithm or variant.
-    """
-    name, _, variant = algorithm.partition(":")
-    variants = _presets(algorithm).get("variants", {})
-    if variant and variant not in variants:
-        known = ", ".join(variants) or "none"
-        raise InputError(
-            f"{name} has no variant {variant!r}{did_you_mean(variant, variants)}; known: {known}"
-        )
-    return dict(variants[variant]) if variant else {}
-
-
-def _presets(algorithm: str) -> dict[str, Any]:
-    find(algorithm)
-    path = resources.files("imitate.training") / "presets" / f"{algorithm.partition(':')[0]}.toml"
-    return tomllib.loads(path.read_text("utf-8"))
-
-
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others in their place; those of a learner within another (`ppo` of GAIL) one by one."""
-    nested = {
-        name: _over(below[name], value)
-        for name, value in above.items()
-        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
-    }
-    return dict(below) | dict(above) | nested
-
-
-def check_demos(demos: DemoReader, env_id: str) -> None:
-    """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
-    if demos.info.env_id != env_id:
-        raise InputError(
-            f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
-        )
-    env = make_env(env_id, demos.info.env_kwargs)
-    for name in ("observation_space", "action_space"):
-        recorded, now = getattr(demos.info, name), getattr(env, name)
-        if recorded != now:
-            raise InputError(
-                f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again"
-            )
-    env.close()
-
-
-def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError unless the expert (or policy) takes the environment's observations and gives its actions."""
-    env = make_env(env_id, env_kwargs)
-    for space in ("observation_space", "action_space"):
-        has, wanted = _shape(getattr(actor, space)), _shape(getattr(env, space))
-        if has != wanted:
-            raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
-    env.close()
-
-
-def _shape(space: Any) -> str:
-    return (
-        str(space) if isinstance(space, Discrete) else f"{type(space).__name__}{space.shape} of {space.dtype}"
-    )
-
-
-def _initial_policy(experiment: Experiment) -> ActorPolicy:
-    assert experiment.init is not None
-    policy = load_policy(experiment.init)
-    env = make_env(experiment.env_id, experiment.env_kwargs)
-    if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
-        raise InputError(
-            f"the policy of {experiment.init} has other spaces than {experiment.env_id}; start from another run"
-        )
-    env.close()
-    return policy.train()
-
-
-@contextmanager
-def _store(out: Path, experiment: Experiment, envs: VecEnv) -> Iterator[DemoWriter]:
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "aggregated.h5"
-    if (out / CHECKPOINT).exists():
-        episodes = load_state(out / CHECKPOINT)["learner"]["store_episodes"]
-        store = DemoWriter.resume(path, episodes=episodes)
-    else:
-        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
-        info = DemoInfo(
+    def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
+        return evaluate(
+            policy,
             experiment.env_id,
-            envs.single_observation_space,
-            envs.single_action_space,
+            episodes=experiment.eval_episodes,
+            seed=draw_seed(Stream.VALIDATION, experiment.seed),
             env_kwargs=experiment.env_kwargs,
-            expert=experiment.expert or "",
+            num_envs=experiment.eval_episodes,
+            max_steps=max_steps,
         )
-        store = DemoWriter(path, info, expert_actions=True)
-    try:
-        with store:
-            yield store
-    finally:
-        if not any(out.iterdir()):  # the learner refused its settings, and the store removed its empty file
-            out.rmdir()
+
+    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
+    run = Run(
+        learner,
+        out,
+        budget=experiment.budget,
+        demo_steps=int(handed["demos"].lengths[handed["episodes"]].sum()) if "demos" in handed else 0,
+        validate=validate,
+        eval_every=experiment.eval_every,
+        eval_episodes=experiment.eval_episodes,
+        most_validation=math.inf if limit is None else limit * experiment.eval_episodes,
+        checkpoint_every=experiment.checkpoint_every,
+        num_envs=0 if algorithm.offline else experiment.num_envs,
+        store=handed.get("store"),
+        checkpoint=checkpoint,
+        progress=progress,
+        snapshot=snapshot,
+    )
+    experiment.write(out / "config.json")
+    return run
+
+
+def _fields(algorithm: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(find(algorithm).config)}
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    """A config as config.json gives it back."""
+    data: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return data
+
+
+def _is_file(folder: Path, expert: str) -> bool:
+    """Whether an expert's spec is a path, relative to `folder`, and not a name."""
+    return expert not in known_experts() and (folder / expert).exists()
 
 
 def _device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: this torch sees no GPU; use --device cpu")
+        raise InputError("device cuda: this torch sees no GPU; use --device cpu")
     return name
-
-
-def _config(algorithm: str, values: Mapping[str, Any]) -> Any:
-    try:
-        return find(algorithm).config(**as_tuples(values))
-    except TypeError as error:
-        raise InputError(f"hyperparameters of {algorithm} that can't be used: {error}") from error

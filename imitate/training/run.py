@@ -1,224 +1,293 @@
-"""The one training loop: budget, logging, validation, best policy, checkpoint, resume, Ctrl-C.
+"""The one training loop: budget, logging, validation, best policy, checkpoint, resume, signals.
 
 A checkpoint is a reset point. An uninterrupted run, too, puts the state it has just saved back into the learner,
 which begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
-the same states as one that was not, byte for byte, although environments can't be saved.
+the same states as one that was not, byte for byte, although environments can't be saved. (A replay of pixels is the
+exception: it is not saved, so an uninterrupted run keeps its own and a resumed one fills another.)
 """
 
 from __future__ import annotations
 
-import ctypes
-import json
+import logging
+import math
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
 
 from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
+from imitate.datasets.writer import DemoWriter
+from imitate.errors import InputError, one_line
 from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
+from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
+from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
 
-__all__ = ["CHECKPOINT", "Progress", "Validate", "keep_freed_memory", "train"]
+__all__ = ["Progress", "Run", "Snapshot", "Validate"]
 
-CHECKPOINT = "checkpoint.safetensors"
-Validate = Callable[[ActorPolicy], Evaluation]
+logger = logging.getLogger(__name__)
+
+_FEW_EPISODES = 5
+"""A checkpoint drops the episodes in flight. Where it came more often than this many of them end, long ones would
+hardly ever be finished: what is learned and logged would be of short ones."""
+_GROWTH = 1.5
+"""How much longer than in training an episode of the validation may be, when its cost is reserved."""
+
+Validate = Callable[[ActorPolicy, int], Evaluation]
+"""(policy, environment steps it may take at most) -> Evaluation, incomplete where these did not do."""
 Progress = Callable[[int, dict[str, float]], None]
+"""(steps of the budget spent, metrics), after each iteration."""
+Snapshot = Callable[[int, ActorPolicy], None]
+"""(steps of the budget spent, the policy as it is), before the first iteration and after each."""
 
 
-@dataclass
-class _Account:
-    """Where a run stands; all of it is in the checkpoint."""
+class Run:
+    """A learner, driven until the budget of environment steps is spent or it is done.
 
-    iterations: int = 0
-    validation_steps: int = 0
-    dearest_iteration: int = 0
-    dearest_validation: int = 0
-    next_validation: int = 0
-    next_checkpoint: int = 0
-    best_mean: float | None = None
-    metrics_bytes: int = 0
-    evaluations_bytes: int = 0
-
-
-def train(
-    learner: Learner,
-    out: Path,
-    *,
-    budget: int,
-    demo_steps: int = 0,
-    validate: Validate | None = None,
-    eval_every: int = 0,
-    checkpoint_every: int = 0,
-    resume: bool = False,
-    progress: Progress | None = None,
-) -> bool:
-    """Call `learner.step()` until the budget of environment steps is spent or the learner is done.
-
-    budget            demonstration steps, the learner's own and validation steps all count
-    validate          measures a policy; the best one by its mean return is kept in `policy/`, else the last
-    eval_every, checkpoint_every    in environment steps of the learner (its iterations where it takes none)
-
-    Returns False where Ctrl-C ended it early, after a checkpoint. Writes metrics.jsonl, evaluations.jsonl,
-    TensorBoard events, checkpoint.safetensors, policy/ and last_policy/ to `out`.
+    out               the folder to write: metrics.jsonl, evaluations.jsonl, TensorBoard events, a checkpoint, policy/
+                      (the best one by validation, else the last), last_policy/, timing.json, finished.json
+    budget            demonstration steps, the learner's own and validation steps all count; it is never exceeded
+    validate          measures a policy; the best one by its mean return is kept
+    most_validation   environment steps that a validation takes at most
+    eval_episodes     that it plays
+    eval_every, checkpoint_every    in environment steps of the learner (its iterations where it takes none); 0: never
+    num_envs          environments whose episodes a checkpoint cuts
+    store             demonstrations that the learner adds to; a checkpoint says how many there are
+    checkpoint        to go on from
     """
-    keep_freed_memory()
-    account = _Account(next_validation=eval_every, next_checkpoint=checkpoint_every)
-    wall_seconds = 0.0
-    if resume and (out / CHECKPOINT).exists():
-        state = load_state(out / CHECKPOINT)
-        account = _Account(**state["account"])
-        learner.load_state_dict(state["learner"])
-        wall_seconds = json.loads((out / "timing.json").read_text())["wall_seconds"]
-    begin = time.monotonic() - wall_seconds
 
-    def spent() -> int:
-        return demo_steps + learner.env_steps + account.validation_steps
+    def __init__(
+        self,
+        learner: Learner,
+        out: str | Path,
+        *,
+        budget: int,
+        demo_steps: int = 0,
+        validate: Validate | None = None,
+        eval_every: int = 0,
+        eval_episodes: int = 1,
+        most_validation: float = math.inf,
+        checkpoint_every: int = 0,
+        num_envs: int = 0,
+        store: DemoWriter | None = None,
+        checkpoint: Checkpoint | None = None,
+        progress: Progress | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        self.learner, self.out, self.budget, self.demo_steps = learner, Path(out), budget, demo_steps
+        self.validate = validate if eval_every else None
+        self.eval_every, self.eval_episodes, self.most_validation = eval_every, eval_episodes, most_validation
+        self.checkpoint_every, self.num_envs, self.store = checkpoint_every, num_envs, store
+        self.progress, self.snapshot = progress, snapshot
+        self.account = Account(next_validation=eval_every)
+        if checkpoint is not None:
+            self._go_on(checkpoint)
+        elif budget < (least := demo_steps + learner.least_steps):
+            raise InputError(
+                f"a budget of {budget} steps is too small: the demonstrations take {demo_steps}, one update of the "
+                f"learner {learner.least_steps}; give at least --budget {least}"
+            )
+        self._began = time.monotonic() - self.account.wall_seconds
+        self._cpu_began = cpu_seconds() - self.account.cpu_seconds
 
-    def position() -> int:
-        return learner.env_steps or account.iterations
+    @property
+    def spent(self) -> int:
+        """Steps of the budget."""
+        return self.demo_steps + self.learner.env_steps + self.account.validation_steps
 
-    def affordable() -> bool:
-        # The budget holds: room is kept for one more iteration and for a validation after it.
-        return spent() + account.dearest_iteration + account.dearest_validation <= budget
+    @property
+    def position(self) -> int:
+        """What `eval_every` and `checkpoint_every` count."""
+        return self.learner.env_steps or self.account.iterations
 
-    with (
-        _continued(out / "metrics.jsonl", account.metrics_bytes) as metrics_file,
-        _continued(out / "evaluations.jsonl", account.evaluations_bytes) as evaluations_file,
-        SummaryWriter(str(out), purge_step=spent() or None) as board,
-        _interruptible() as interrupted,
-    ):
+    def finish(self) -> bool:
+        """Drive the learner to the end. Returns False where Ctrl-C ended it early, after a checkpoint; SIGTERM, after
+        a checkpoint too, ends the process with status 143.
 
-        def run_validation() -> None:
-            assert validate is not None
-            evaluation = validate(learner.policy)
-            steps = int(evaluation.lengths.sum())
-            account.validation_steps += steps
-            account.dearest_validation = max(account.dearest_validation, steps)
-            # Of equals the later one: it has learned from more.
-            best = account.best_mean is None or evaluation.mean >= account.best_mean
-            if best:
-                account.best_mean = evaluation.mean
-                save_policy(out / "policy", learner.policy)
-            row = {
-                "budget_steps": spent(),
-                "env_steps": learner.env_steps,
-                "mean_return": evaluation.mean,
-                "std_return": evaluation.std,
-                "returns": evaluation.returns.tolist(),
-                "best": best,
-            }
-            account.evaluations_bytes += _append(evaluations_file, row)
-            board.add_scalar("validation/mean_return", evaluation.mean, spent())
+        Raises InputError, with what was kept, where learning diverges. What an environment raises in `step` passes,
+        with a line on what was saved.
+        """
+        keep_freed_memory()
+        with self._files(), interruptible() as caught:
+            try:
+                finished = self._drive(caught)
+            except FloatingPointError as error:
+                raise InputError(f"learning diverged: {error}; {self._kept()}") from error
+            except InputError as error:
+                raise InputError(f"{error}; {self._kept()}") from error
+            except Exception as error:
+                error.add_note(f"imitate: {self._kept()}")
+                raise
+        if not finished and caught() == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
+        return finished
 
-        def checkpoint() -> None:
-            write_json(out / "timing.json", {"wall_seconds": time.monotonic() - begin})
-            save_state(out / CHECKPOINT, {"account": asdict(account), "learner": learner.state_dict()})
-            learner.load_state_dict(load_state(out / CHECKPOINT)["learner"])
+    def write_timing(self) -> None:
+        """Seconds of the clock, and of the processor in this process and in those of its children that have ended."""
+        self._stop_watch()
+        times = {"wall_seconds": self.account.wall_seconds, "cpu_seconds": self.account.cpu_seconds}
+        write_json(self.out / "timing.json", times)
 
-        validated = -1
-        while affordable() and not learner.done and not interrupted():
-            before = learner.env_steps
-            metrics = learner.step()
-            account.iterations += 1
-            account.dearest_iteration = max(account.dearest_iteration, learner.env_steps - before)
-            counts = {
-                "iteration": account.iterations,
-                "budget_steps": spent(),
-                "env_steps": learner.env_steps,
-            }
-            row = counts | {"expert_queries": learner.expert_queries} | metrics
-            account.metrics_bytes += _append(metrics_file, row)
-            for name, value in metrics.items():
-                board.add_scalar(f"train/{name}", value, spent() if learner.env_steps else account.iterations)
-            if eval_every and position() >= account.next_validation:
-                account.next_validation = position() + eval_every
-                run_validation()
-                validated = account.iterations
-            if checkpoint_every and position() >= account.next_checkpoint:
-                account.next_checkpoint = position() + checkpoint_every
-                checkpoint()
-            if progress is not None:
-                progress(spent(), metrics)
+    def _drive(self, caught: Callable[[], int]) -> bool:
+        if self.snapshot is not None and not self.account.iterations:
+            self.snapshot(self.spent, self.learner.policy)
+        while not caught():
+            limit = self.budget - self.spent - self._reserve()
+            if not self.learner.done and limit >= self.learner.least_steps:
+                self._iterate(limit)
+            elif self.validate is not None and self.account.validated < self.account.iterations:
+                # Where this takes less than was kept back for it, the rest goes into learning.
+                self.account.closing = True
+                self._run_validation(self.validate)
+            else:
+                self._close()
+                return True
+        self._save_checkpoint()
+        return False
 
-        if interrupted():
-            checkpoint()
-            return False
-        if eval_every and validated != account.iterations:
-            run_validation()
-        save_policy(out / "last_policy", learner.policy)
-        if account.best_mean is None:
-            save_policy(out / "policy", learner.policy)
-        totals = {
-            "env_steps": learner.env_steps,
-            "demo_steps": demo_steps,
-            "validation_steps": account.validation_steps,
-            "expert_queries": learner.expert_queries,
+    def _reserve(self) -> int:
+        """Steps to keep for the last validation. Until it comes policies may improve, so that episodes last longer."""
+        if self.validate is None:
+            return 0
+        if self.account.closing:
+            return self.account.last_validation
+        estimate = math.ceil(_GROWTH * self.eval_episodes * self.account.episode_steps)
+        return int(min(max(estimate, self.account.last_validation), self.most_validation))
+
+    def _iterate(self, limit: int) -> None:
+        """An iteration of at most `limit` steps, and what is due after it."""
+        account = self.account
+        metrics = self.learner.step(limit)
+        account.iterations += 1
+        account.episode_steps = metrics.get("train_length", account.episode_steps)
+        counts = {
+            "iteration": account.iterations,
+            "budget_steps": self.spent,
+            "env_steps": self.learner.env_steps,
+            "expert_queries": self.learner.expert_queries,
         }
-        write_json(out / "timing.json", {"wall_seconds": time.monotonic() - begin})
-        write_json(out / "finished.json", totals)
-        (out / CHECKPOINT).unlink(missing_ok=True)
-        if progress is not None:
-            progress(spent(), {})
-    return True
+        account.metrics_bytes += append(self._metrics, counts | metrics)
+        for name, value in metrics.items():
+            if name.endswith("loss") and not math.isfinite(value):
+                raise FloatingPointError(f"{name} is {value} in iteration {account.iterations}")
+            self._board.add_scalar(
+                f"train/{name}", value, self.spent if self.learner.env_steps else account.iterations
+            )
+        if self.validate is not None and self.position >= account.next_validation:
+            account.next_validation = self.position + self.eval_every
+            self._run_validation(self.validate)
+        if self._checkpoint_is_due():
+            account.last_checkpoint = self.position
+            self._save_checkpoint()
+        if self.progress is not None:
+            self.progress(self.spent, metrics)
+        if self.snapshot is not None:
+            self.snapshot(self.spent, self.learner.policy)
 
+    def _run_validation(self, validate: Validate) -> None:
+        account, left = self.account, self.budget - self.spent
+        account.validated = account.iterations
+        if left < self.eval_episodes:
+            logger.info("no steps are left to validate the last policy: the best one before it is kept")
+            return
+        evaluation = validate(self.learner.policy, left)
+        account.last_validation = evaluation.steps
+        account.validation_steps += evaluation.steps
+        if not evaluation.complete:
+            logger.info("the last validation was cut by the budget and chooses nothing")
+            return
+        # Of equals the later one: it has learned from more.
+        best = account.best_mean is None or evaluation.mean >= account.best_mean
+        if best:
+            account.best_mean = evaluation.mean
+            self._save_policy("policy")
+        row = {
+            "budget_steps": self.spent,
+            "env_steps": self.learner.env_steps,
+            "mean_return": evaluation.mean,
+            "std_return": evaluation.std,
+            "returns": evaluation.returns.tolist(),
+            "best": best,
+        }
+        account.evaluations_bytes += append(self._evaluations, row)
+        self._board.add_scalar("validation/mean_return", evaluation.mean, self.spent)
 
-@contextmanager
-def _continued(path: Path, size: int) -> Iterator[IO[str]]:
-    """Open for appending, without what was written after the checkpoint."""
-    path.touch()
-    with path.open("r+", encoding="utf-8") as file:
-        file.truncate(size)
-        file.seek(size)
-        yield file
+    def _checkpoint_is_due(self) -> bool:
+        """After `checkpoint_every`, but a few episodes apart; where none has ended yet, after ten times as much."""
+        since, length = self.position - self.account.last_checkpoint, self.account.episode_steps
+        if not self.checkpoint_every or since < self.checkpoint_every:
+            return False
+        if length or not self.num_envs:
+            return since >= _FEW_EPISODES * length * self.num_envs
+        return since >= 10 * self.checkpoint_every
 
+    def _save_checkpoint(self) -> None:
+        require_finite(self.learner.policy)
+        if self.store is not None:
+            self.store.flush()
+        self._stop_watch()
+        state = {
+            "account": asdict(self.account),
+            "learner": self.learner.state_dict(),
+            "store_episodes": 0 if self.store is None else len(self.store),
+        }
+        save_state(self.out / CHECKPOINT, state)
+        self.learner.load_state_dict(load_state(self.out / CHECKPOINT)["learner"])
 
-def _append(file: IO[str], row: dict[str, Any]) -> int:
-    line = json.dumps(row) + "\n"
-    file.write(line)
-    file.flush()
-    return len(line)
+    def _go_on(self, checkpoint: Checkpoint) -> None:
+        self.account = checkpoint.account
+        try:
+            self.learner.load_state_dict(dict(checkpoint.learner))
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the checkpoint in {self.out} does not fit this learner ({type(error).__name__}: {one_line(error)}); "
+                "begin anew with another --out"
+            ) from error
 
+    def _kept(self) -> str:
+        if not (self.out / CHECKPOINT).exists():
+            return f"there was no checkpoint yet, so nothing can be resumed in {self.out}"
+        return f"the last checkpoint is kept: go on from it with `imitate train --resume {self.out}`"
 
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C ends the loop after the iteration in progress; a second one ends the program at once."""
-    seen = False
+    def _close(self) -> None:
+        self._save_policy("last_policy")
+        if self.account.best_mean is None:
+            self._save_policy("policy")
+        totals = {
+            "env_steps": self.learner.env_steps,
+            "demo_steps": self.demo_steps,
+            "validation_steps": self.account.validation_steps,
+            "expert_queries": self.learner.expert_queries,
+        }
+        self.write_timing()
+        write_json(self.out / "finished.json", totals)
+        (self.out / CHECKPOINT).unlink(missing_ok=True)
+        if self.progress is not None:
+            self.progress(self.spent, {})
 
-    def handle(_signum: int, _frame: Any) -> None:
-        nonlocal seen
-        seen = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def _save_policy(self, name: str) -> None:
+        require_finite(self.learner.policy)
+        save_policy(self.out / name, self.learner.policy)
 
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # only the main thread may set handlers: elsewhere Ctrl-C is the caller's
-        yield lambda: False
-        return
-    try:
-        yield lambda: seen
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def _stop_watch(self) -> None:
+        self.account.wall_seconds = time.monotonic() - self._began
+        self.account.cpu_seconds = cpu_seconds() - self._cpu_began
 
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-
-
-def keep_freed_memory() -> None:
-    """Have glibc keep up to 256 MB of what this process frees, and map single blocks from 32 MB on only.
-
-    By default it gives blocks of 128 KB, a minibatch of 256 in a layer of 128, back to the system and gets them anew,
-    page by page: a quarter of the time of AggreVaTeD's updates. Other C libraries are left as they are.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        mallopt(_TRIM_THRESHOLD, 256 << 20)
-        mallopt(_MMAP_THRESHOLD, 32 << 20)
+    @contextmanager
+    def _files(self) -> Iterator[None]:
+        account = self.account
+        with ExitStack() as stack:
+            self._metrics = stack.enter_context(continued(self.out / "metrics.jsonl", account.metrics_bytes))
+            self._evaluations = stack.enter_context(
+                continued(self.out / "evaluations.jsonl", account.evaluations_bytes)
+            )
+            self._board = stack.enter_context(SummaryWriter(str(self.out), purge_step=self.spent or None))
+            account.metrics_bytes, account.evaluations_bytes = self._metrics.tell(), self._evaluations.tell()
+            yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -336,3 +337,34 @@ def test_the_critics_settings_are_those_of_the_config() -> None:
     assert of_a_preset.fqe == FQEConfig(hidden=(8,), gamma=0.9)
     with pytest.raises(InputError, match="tau must be in"):
         AggreVaTeDConfig(fqe={"tau": 2.0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("total", "limits"), [(1_000, (None,)), (1_000, (350, 210, 4)), (10, (None,))])
+def test_no_step_takes_more_than_its_limit_and_the_last_one_fits_the_policy_for_long(
+    tmp_path: Path, total: int, limits: tuple[int | None, ...]
+) -> None:
+    updates: list[int] = []
+    with learning(
+        tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), total_steps=total, iterations=7,
+        updates_per_iteration=1, final_updates=9, hidden=(2,),
+    ) as learner:  # fmt: skip
+        batches = learner._batches
+
+        def counted(count: int, size: int, fields: Any) -> Any:
+            if fields == ("obs", "labels") and size == learner.config.batch_size:
+                updates.append(count)
+            return batches(count, size, fields)
+
+        learner._batches = counted  # type: ignore[method-assign]
+        for limit in itertools.chain(limits, itertools.repeat(limits[-1])):
+            if learner.done or (limit is not None and limit < learner.least_steps):
+                break
+            before = learner.env_steps
+            learner.step(limit)
+            assert learner.env_steps - before <= (limit or total)
+            if limit == limits[-1] == 4:
+                break
+        assert learner.env_steps <= total
+        assert learner.env_steps > total - 4 or limits[-1] == 4
+    assert updates[-1] == 9
+    assert set(updates[:-1]) <= {1}

@@ -107,7 +107,8 @@ def test_training_options_leave_the_reported_scores_alone() -> None:
 
     def play(**options: bool) -> tuple[Rollout, dict[str, float]]:
         envs = make_vec(BREAKOUT, 2, **options)  # type: ignore[arg-type]
-        sampler, rng = Sampler(envs, seed=1), np.random.default_rng(1)
+        sampler, rng = Sampler(envs), np.random.default_rng(1)
+        sampler.restart(1)
 
         def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
             actions = rng.integers(4, size=2)

@@ -47,7 +47,7 @@ def test_identity_discrete() -> None:
     while a2c.env_steps < 10_000:
         metrics = a2c.step()
     assert evaluate(a2c.policy, "Identity-v0", episodes=20).mean == 10
-    assert metrics["learning_rate"] == 0  # the schedule has arrived
+    assert metrics["learning_rate"] < 0.05 * 3e-3  # the schedule has arrived
 
 
 @pytest.mark.parametrize("options", [{}, {"head": "squashed"}, {"normalize_rewards": True}])

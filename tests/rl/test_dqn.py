@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.rl.dqn import DQN, DQNConfig, QNet, dqn_targets
+from imitate.rl.dqn import DQN, DQNConfig, QNet, dqn_loss, dqn_targets
 
 ALL = {"dueling": True, "n_step": 2, "prioritized": True}
 
@@ -130,16 +131,42 @@ def test_errors_up_to_huber_count_squared(huber: float, wanted: float) -> None:
         "discounts": torch.zeros(2),
         "next_obs": obs,
     }
-    loss, _ = dqn._update(None, batch)
-    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+    assert float(dqn.update(batch)["q_loss"].mean()) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_loss_by_hand() -> None:
+    """Values 1 and 4 of the actions taken, targets 1.5 and 2: errors 0.5 and 2, of Huber's loss 0.125 and 1.5."""
+    batch = {"obs": torch.tensor([[1.0, 9.0], [8.0, 4.0]]), "actions": torch.tensor([0, 1])}
+    targets = torch.tensor([1.5, 2.0])
+    loss, parts = dqn_loss(lambda obs: obs, targets, batch, huber=1.0)
+    assert float(loss) == pytest.approx((0.125 + 1.5) / 2)
+    assert parts["values"].tolist() == [1.0, 4.0]
+    weighted, _ = dqn_loss(lambda obs: obs, targets, batch | {"weights": torch.tensor([1.0, 0.5])}, huber=1.0)
+    assert float(weighted) == pytest.approx((0.125 + 0.75) / 2)
 
 
 def test_epsilon_goes_down_linearly() -> None:
     dqn = learner(total_steps=1_000, exploration_fraction=0.5, epsilon_final=0.1)
     seen = []
-    for dqn.sampler.env_steps in (0, 250, 500, 900):
+    for progress in (0, 0.25, 0.5, 0.9):
+        dqn.schedule(progress)
         seen.append(round(dqn.epsilon, 6))
     assert seen == [1.0, 0.55, 0.1, 0.1]
+
+
+def test_a_round_is_collected_and_learned_from_by_whoever_composes_it() -> None:
+    """What SQIL does: the steps of a round with other rewards go into the replay, and batches of it are learned."""
+    dqn = learner("CartPole-v1", num_steps=30)
+    rollout = dqn.collect(limit=24)
+    assert rollout.rewards.shape == (3, 8)
+    assert len(dqn.replay) == 0
+    dqn.replay.add(replace(rollout, rewards=np.full_like(rollout.rewards, 7)))
+    samples = dqn.replay.sample(5, np.random.default_rng(0))
+    assert samples.returns.tolist() == [7] * 5
+    parts = dqn.update(dqn.tensors(samples))
+    assert parts["q_loss"].shape == (5,)
+    assert dqn.updates == 1
+    assert dqn.end_iteration([parts])["mean_q"] == pytest.approx(float(parts["values"].mean()))
 
 
 def test_the_target_network_follows() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +15,12 @@ from numpy.testing import assert_allclose
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.rl.replay import Replay, SumTree
+from imitate.rl.replay import PrioritizedReplay, Replay, SumTree
 from imitate.rl.rollout import Rollout
 
 GAMMA = 0.5
 VECTORS = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+ACTIONS = spaces.Discrete(5)
 PIXELS = spaces.Box(0, 255, (3, 2, 2), np.uint8)  # stacks of 3 frames
 
 
@@ -111,7 +114,8 @@ def test_samples_are_transitions_that_happened(
 ) -> None:
     world = World(seed, num_envs, pixels=pixels)
     space = PIXELS if pixels else VECTORS
-    replay = Replay(25 * num_envs, num_envs, space, gamma=GAMMA, n_step=n_step, prioritized=prioritized)
+    kind = PrioritizedReplay if prioritized else Replay
+    replay = kind(25 * num_envs, num_envs, space, ACTIONS, gamma=GAMMA, n_step=n_step)
     rng = np.random.default_rng(seed)
     for length in rng.integers(1, 7, size=rollouts):
         replay.add(world.rollout(int(length)))
@@ -157,22 +161,22 @@ def drawn(replay: Replay) -> dict[int, tuple[float, float, float]]:
     return {int(a): (float(r), float(d), float(s)) for a, r, d, s in zip(*columns, strict=True)}
 
 
-def make(**options: object) -> Replay:
-    return Replay(20, 1, spaces.Box(-9, 9, (1,), np.float32), **{"gamma": 0.5, "n_step": 2} | options)  # type: ignore[arg-type]
+def make(kind: type[Replay] = Replay, *, n_step: int = 2, actions: spaces.Space[Any] = ACTIONS) -> Replay:
+    return kind(20, 1, spaces.Box(-9, 9, (1,), np.float32), actions, gamma=0.5, n_step=n_step)
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_by_hand(prioritized: bool) -> None:
-    running = make(prioritized=prioritized)
+@pytest.mark.parametrize("kind", [Replay, PrioritizedReplay])
+def test_by_hand(kind: type[Replay]) -> None:
+    running = make(kind)
     running.add(steps([1, 2, 4]))
     # 1 + .5 * 2 and .25 V(2), 2 + .5 * 4 and .25 V(3); the newest has one reward only: 4 and .5 V(3)
     assert drawn(running) == {0: (2, 0.25, 2), 1: (4, 0.25, 3), 2: (4, 0.5, 3)}
 
-    ended = make(prioritized=prioritized)
+    ended = make(kind)
     ended.add(steps([1, 2, 4], terminated=1))
     assert drawn(ended) == {0: (2, 0, 9), 1: (2, 0, 9), 2: (4, 0.5, 3)}
 
-    cut = make(prioritized=prioritized)
+    cut = make(kind)
     cut.add(steps([1, 2, 4], truncated=1))
     assert drawn(cut) == {0: (2, 0.25, 9), 1: (2, 0.5, 9), 2: (4, 0.5, 3)}
 
@@ -186,10 +190,20 @@ def test_the_oldest_steps_give_way_and_a_restart_cuts() -> None:
     assert drawn(replay)[9] == (1, 0.5, 10)
 
 
+def test_continuous_actions_are_kept_as_they_are() -> None:
+    replay = make(n_step=1, actions=spaces.Box(-1, 1, (2,), np.float32))
+    actions = np.float32([[[0.25, -1]], [[0.5, 1]]])
+    replay.add(replace(steps([1, 2]), actions=actions))
+    samples = replay.sample(50, np.random.default_rng(0))
+    assert samples.actions.dtype == np.float32
+    # the reward says which of the two steps it is
+    np.testing.assert_array_equal(samples.actions, actions[samples.returns.astype(int) - 1, 0])
+
+
 def test_each_frame_is_stored_once() -> None:
-    replay = Replay(1_000_000, 8, spaces.Box(0, 255, (4, 84, 84), np.uint8), gamma=0.99, prioritized=True)
+    space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    replay = PrioritizedReplay(1_000_000, 8, space, ACTIONS, gamma=0.99)
     arrays = [value for value in vars(replay).values() if isinstance(value, np.ndarray)]
-    assert replay.tree is not None
     assert sum(array.nbytes for array in [*arrays, replay.tree.sums]) < 7.5e9
 
 
@@ -200,9 +214,9 @@ def test_observations_that_are_not_stacks_are_refused() -> None:
         rollout = world.rollout(1)
     rollout.last_obs[:] = 77
     with pytest.raises(InputError, match=r"\(3, 2, 2\) are not stacks of the last frames"):
-        Replay(100, 1, PIXELS, gamma=0.9).add(rollout)
+        Replay(100, 1, PIXELS, ACTIONS, gamma=0.9).add(rollout)
     with pytest.raises(InputError, match="replay_size 10 is too small for 4 environments"):
-        Replay(10, 4, PIXELS, gamma=0.9)
+        Replay(10, 4, PIXELS, ACTIONS, gamma=0.9)
 
 
 def test_the_sum_tree_draws_in_proportion() -> None:

@@ -1,4 +1,4 @@
-"""n-step and Monte-Carlo returns against arithmetic by hand, and against the advantages that they imply."""
+"""Monte-Carlo returns against arithmetic by hand, and against the advantages that they imply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from imitate.envs.spaces import Array
-from imitate.rl.returns import discounted_returns, gae, n_step_returns
+from imitate.rl.returns import discounted_returns, gae
 
 
 def column(*values: float) -> Array:
@@ -22,27 +22,6 @@ def flags(*values: int) -> Array:
 
 NEVER = flags(0, 0, 0)
 REWARDS, NEXT_VALUES = column(1, 2, 4), column(10, 20, 40)
-
-
-@pytest.mark.parametrize(
-    ("terminated", "truncated", "n", "wanted"),
-    [
-        # g = .5; running: 1 + 5, 2 + 10, 4 + 20
-        (NEVER, NEVER, 1, (6, 12, 24)),
-        # 1 + .5 * 2 + .25 * 20, 2 + .5 * 4 + .25 * 40; the last one has no second reward
-        (NEVER, NEVER, 2, (7, 14, 24)),
-        # 1 + .5 * 2 + .25 * 4 + .125 * 40
-        (NEVER, NEVER, 3, (8, 14, 24)),
-        (NEVER, NEVER, 9, (8, 14, 24)),
-        # ends after the second step: 1 + .5 * 2, 2
-        (flags(0, 1, 0), NEVER, 3, (2, 2, 24)),
-        # cut after the second step: 1 + .5 * 2 + .25 * 20, 2 + .5 * 20
-        (NEVER, flags(0, 1, 0), 3, (7, 12, 24)),
-        (flags(0, 0, 1), NEVER, 3, (3, 4, 4)),
-    ],
-)
-def test_n_step_returns(terminated: Array, truncated: Array, n: int, wanted: tuple[float, ...]) -> None:
-    assert_allclose(n_step_returns(REWARDS, NEXT_VALUES, terminated, truncated, 0.5, n), column(*wanted))
 
 
 @pytest.mark.parametrize(
@@ -61,8 +40,8 @@ def test_monte_carlo_returns(
     assert_allclose(discounted_returns(REWARDS, next_values, terminated, truncated, 0.5), column(*wanted))
 
 
-@given(st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**31), st.floats(0, 1), st.integers(1, 12))
-def test_all_three_agree(steps: int, num_envs: int, seed: int, gamma: float, n: int) -> None:
+@given(st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**31), st.floats(0, 1))
+def test_advantages_are_what_the_returns_imply(steps: int, num_envs: int, seed: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
     shape = (steps, num_envs)
     rewards, values, next_values = rng.normal(size=(3, *shape))
@@ -73,19 +52,5 @@ def test_all_three_agree(steps: int, num_envs: int, seed: int, gamma: float, n: 
     ends = (terminated, truncated, gamma)
     monte_carlo = discounted_returns(rewards, next_values, *ends)
     assert_allclose(monte_carlo, gae(rewards, values, next_values, *ends, 1.0) + values, atol=1e-9)
-    assert_allclose(monte_carlo, n_step_returns(rewards, next_values, *ends, steps), atol=1e-9)
-    one_step = n_step_returns(rewards, next_values, *ends, 1)
+    one_step = rewards + gamma * next_values * ~terminated
     assert_allclose(one_step, gae(rewards, values, next_values, *ends, 0.0) + values, atol=1e-9)
-
-    # and n steps by the definition, one by one
-    wanted = np.empty(shape)
-    for t, m in np.ndindex(shape):
-        total, last = 0.0, t
-        for k in range(n):
-            last = t + k
-            total += gamma**k * rewards[last, m]
-            if terminated[last, m] or truncated[last, m] or last == steps - 1:
-                break
-        bootstrap = 0.0 if terminated[last, m] else next_values[last, m]
-        wanted[t, m] = total + gamma ** (last - t + 1) * bootstrap
-    assert_allclose(n_step_returns(rewards, next_values, *ends, n), wanted, atol=1e-9)

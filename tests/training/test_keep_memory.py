@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import numpy as np
-from imitate.training.run import keep_freed_memory
+from imitate.training.process import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -14,14 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from imitate.algorithms import find
 from imitate.datasets.evaluation import Evaluation
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import save_state
 from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, execute, preset
-from imitate.training.run import train
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.experiment import Experiment, execute
+from imitate.training.run import Run
+from imitate.training.settings import tuned
 
 VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
 RUNS: dict[str, dict[str, Any]] = {
@@ -49,7 +53,7 @@ RUNS: dict[str, dict[str, Any]] = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from imitate.training.experiment import Experiment, execute, preset
+from imitate.training.experiment import Experiment, execute
 execute(Experiment.read(Path(sys.argv[1])), Path(sys.argv[2]), resume=True)
 """
 
@@ -99,66 +103,205 @@ def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
 
 
 class Counter:
-    """Ten steps an iteration; its policy is a network whose bias says how far it has come."""
+    """At most ten steps an iteration, in episodes of `length`; its policy's bias says how far it has come."""
 
     expert_queries = 0
     done = False
+    least_steps = 2
 
-    def __init__(self, policy: ActorPolicy) -> None:
-        self.policy, self.env_steps = policy, 0
+    def __init__(self, policy: ActorPolicy, length: float | None = None) -> None:
+        self.policy, self.env_steps, self.length = policy, 0, length
+        self.restarts: list[int] = []
 
-    def step(self) -> dict[str, float]:
-        self.env_steps += 10
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        self.env_steps += 10 if limit is None else min(10, limit)
         self.policy.output.bias.data.fill_(self.env_steps)
-        return {}
+        return {} if self.length is None else {"train_length": self.length}
 
     def state_dict(self) -> dict[str, Any]:
         return {"env_steps": self.env_steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.env_steps = state["env_steps"]
+        self.restarts.append(self.env_steps)
 
 
-def _policy() -> ActorPolicy:
-    from gymnasium import spaces
+def counter(length: float | None = None) -> Counter:
+    return Counter(ActorPolicy(spaces.Discrete(2), spaces.Discrete(2)), length)
 
-    return ActorPolicy(spaces.Discrete(2), spaces.Discrete(2))
+
+def best_at_40(policy: ActorPolicy, max_steps: int) -> Evaluation:
+    """7 steps, if there are as many; the best policy is that of 40 steps of training."""
+    progress = policy.output.bias[0].item()
+    if max_steps < 7:
+        return Evaluation(np.array([]), np.array([], int), complete=False, dropped_steps=max_steps)
+    return Evaluation(np.array([-abs(progress - 40)]), np.array([7]))
 
 
 def test_demonstrations_training_and_validation_share_the_budget_and_the_best_policy_is_kept(
     tmp_path: Path,
 ) -> None:
-    learner = Counter(_policy())
-
-    def validate(policy: ActorPolicy) -> Evaluation:  # 7 steps; best at 40 steps of training
-        progress = policy.output.bias[0].item()
-        return Evaluation(np.array([-abs(progress - 40)]), np.array([7]))
-
-    assert train(learner, tmp_path, budget=150, demo_steps=20, validate=validate, eval_every=20)
+    run = Run(counter(), tmp_path, budget=151, demo_steps=20, validate=best_at_40, eval_every=20)
+    assert run.finish()
     totals = json.loads((tmp_path / "finished.json").read_text())
-    # 20 + 10 * 9 + 7 * 5 = 145: one more step of 10 and its validation of 7 would pass 150
-    assert totals == {"env_steps": 90, "demo_steps": 20, "validation_steps": 35, "expert_queries": 0}
+    # 20 demonstrated, 96 trained, 5 validations of 7: the last iteration is cut to 6, so that all of 151 is spent.
+    assert totals == {"env_steps": 96, "demo_steps": 20, "validation_steps": 35, "expert_queries": 0}
     assert load_policy(tmp_path).output.bias[0].item() == 40
-    assert load_policy(tmp_path / "last_policy").output.bias[0].item() == 90
+    assert load_policy(tmp_path / "last_policy").output.bias[0].item() == 96
     rows = [json.loads(line) for line in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
-    assert [row["budget_steps"] for row in rows] == [47, 74, 101, 128, 145]
+    assert [row["budget_steps"] for row in rows] == [47, 74, 101, 128, 151]
     assert [row["best"] for row in rows] == [True, True, False, False, False]
 
 
-def test_ctrl_c_saves_and_resuming_finishes(tmp_path: Path) -> None:
-    learner = Counter(_policy())
+@pytest.mark.parametrize("budget", range(2, 60))
+def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
+    Run(counter(2.0), tmp_path, budget=budget, validate=best_at_40, eval_every=15).finish()
+    totals = json.loads((tmp_path / "finished.json").read_text())
+    spent = totals["env_steps"] + totals["validation_steps"]
+    assert (
+        budget - 7 - Counter.least_steps < spent <= budget
+    )  # what is left pays for no update and its validation
+
+
+def test_a_budget_too_small_for_one_update_is_refused_with_the_least_that_works(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="update of the learner 2; give at least --budget 22"):
+        Run(counter(), tmp_path, budget=21, demo_steps=20)
+
+
+def test_a_validation_that_the_budget_cuts_chooses_nothing(tmp_path: Path) -> None:
+    """Nothing is known of what it costs before the first, so that 5 steps are left for it."""
+    Run(counter(), tmp_path, budget=45, validate=best_at_40, eval_every=40).finish()
+    assert (tmp_path / "evaluations.jsonl").read_text() == ""
+    assert json.loads((tmp_path / "finished.json").read_text())["validation_steps"] == 5
+    assert load_policy(tmp_path).output.bias[0].item() == 40  # the last
+
+
+def test_the_last_validation_is_paid_for_before_any_was_seen(tmp_path: Path) -> None:
+    """Two training episodes take 8 steps: half as much again is kept back, of which 7 are used. The 5 that are left
+    would not do for another update and its validation."""
+    Run(counter(4.0), tmp_path, budget=45, validate=best_at_40, eval_every=1_000, eval_episodes=2).finish()
+    totals = json.loads((tmp_path / "finished.json").read_text())
+    assert (totals["env_steps"], totals["validation_steps"]) == (33, 7)
+    assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, None), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_saves_and_resuming_finishes_it(
+    tmp_path: Path, number: signal.Signals, status: int | None
+) -> None:
+    learner = counter()
 
     def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
         if learner.env_steps == 30:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(number)
 
-    assert not train(learner, tmp_path, budget=100, progress=interrupt)
-    fresh = Counter(_policy())
-    assert train(fresh, tmp_path, budget=100, resume=True)
+    run = Run(learner, tmp_path, budget=100, progress=interrupt)
+    if status is None:
+        assert not run.finish()
+    else:
+        with pytest.raises(SystemExit) as ended:
+            run.finish()
+        assert ended.value.code == status
+    fresh = counter()
+    assert Run(fresh, tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path)).finish()
     assert fresh.env_steps == 100
-    assert [
-        json.loads(line)["env_steps"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
-    ] == list(range(10, 101, 10))
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == list(range(10, 101, 10))
+
+
+def interrupted(folder: Path) -> None:
+    """A run of 30 steps with a checkpoint."""
+    learner = counter()
+
+    def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
+        if learner.env_steps == 30:
+            signal.raise_signal(signal.SIGINT)
+
+    Run(learner, folder, budget=100, progress=interrupt).finish()
+
+
+def test_metrics_shorter_than_at_the_checkpoint_keep_their_whole_lines(tmp_path: Path) -> None:
+    interrupted(tmp_path)
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    Run(counter(), tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path)).finish()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [10, 20, *range(40, 101, 10)]
+
+
+def test_a_checkpoint_waits_until_a_few_episodes_have_ended(tmp_path: Path) -> None:
+    """Episodes of 6 steps in 4 environments: 5 of each are 120 steps. Closer together, none would reach its end."""
+    learner = counter(6.0)
+    Run(learner, tmp_path, budget=400, checkpoint_every=10, num_envs=4).finish()
+    assert learner.restarts == [120, 240, 360]
+
+
+def test_learning_that_diverges_is_one_line_and_the_good_checkpoint_is_kept(tmp_path: Path) -> None:
+    class Diverging(Counter):
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            super().step(limit)
+            return {"value_loss": float("nan") if self.env_steps == 50 else 1.0}
+
+    learner = Diverging(counter().policy)
+    with pytest.raises(
+        InputError, match=r"value_loss is nan in iteration 5; the last checkpoint is kept: .*--resume"
+    ):
+        Run(learner, tmp_path, budget=100, checkpoint_every=20).finish()
+    checkpoint = Checkpoint.read(tmp_path)
+    assert checkpoint is not None
+    assert checkpoint.learner["env_steps"] == 40
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
+    class Diverging(Counter):
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            metrics = super().step(limit)
+            if self.env_steps == 40:
+                self.policy.output.weight.data.fill_(float("inf"))
+            return metrics
+
+    with pytest.raises(InputError, match=r"output.weight is not finite"):
+        Run(Diverging(counter().policy), tmp_path, budget=100, checkpoint_every=20).finish()
+    checkpoint = Checkpoint.read(tmp_path)
+    assert checkpoint is not None
+    assert checkpoint.learner["env_steps"] == 20
+    assert not (tmp_path / "policy").exists()
+
+
+def test_an_environment_that_raises_leaves_a_line_on_what_was_saved(tmp_path: Path) -> None:
+    class Broken(Counter):
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            if self.env_steps == 30:
+                raise ZeroDivisionError("in the environment")
+            return super().step(limit)
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        Run(Broken(counter().policy), tmp_path, budget=100, checkpoint_every=20).finish()
+    (note,) = raised.value.__notes__
+    assert f"go on from it with `imitate train --resume {tmp_path}`" in note
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+    save_state(tmp_path / "checkpoint.safetensors", {"account": {"iterations": "many"}, "learner": {}})
+    with pytest.raises(InputError, match=r"checkpoint.safetensors is damaged: .*iterations"):
+        Checkpoint.read(tmp_path)
+    good = {"account": {}, "learner": {"env_stops": 3}, "store_episodes": 0}
+    save_state(tmp_path / "checkpoint.safetensors", good)
+    with pytest.raises(InputError, match="does not fit this learner"):
+        Run(counter(), tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path))
+
+
+def test_snapshots_are_taken_before_the_first_iteration_and_after_each(tmp_path: Path) -> None:
+    seen: list[int] = []
+    Run(counter(), tmp_path, budget=35, snapshot=lambda spent, _policy: seen.append(spent)).finish()
+    assert seen == [0, 10, 20, 30, 35]
+
+
+def test_time_is_of_the_clock_and_of_the_processor(tmp_path: Path) -> None:
+    Run(counter(), tmp_path, budget=100).finish()
+    times = json.loads((tmp_path / "timing.json").read_text())
+    assert set(times) == {"wall_seconds", "cpu_seconds"}
+    assert 0 < times["cpu_seconds"] < 60
 
 
 def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
@@ -192,7 +335,7 @@ def test_a_variant_is_known_by_its_algorithm_and_its_presets() -> None:
     assert find("ppo:sparse").title == "PPO (sparse)"
     assert find("ppo:sparse").learner is find("ppo").learner
     with pytest.raises(InputError, match="ppo has no variant 'sparse'"):
-        preset("ppo:sparse", "CartPole-v1")
+        tuned("ppo:sparse", "CartPole-v1")
 
 
 def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from imitate.envs.make import make_env
+from imitate.envs.make import MAX_EPISODE_STEPS, make_env
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
 __all__ = ["EnvPool", "installed", "knows"]
-
-NO_LIMIT = np.iinfo(np.int32).max - 1
 
 
 class EnvPool:
@@ -35,8 +33,7 @@ class EnvPool:
         self.single_observation_space = env.observation_space
         self.single_action_space = env.action_space
         env.close()
-        limit = gym.spec(env_id).max_episode_steps
-        self._limit = NO_LIMIT if limit is None else limit
+        self._limit = gym.spec(env_id).max_episode_steps or MAX_EPISODE_STEPS
         num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
         # One more than the limit: the pool itself never cuts an episode.
         self._settings = {"num_threads": num_threads, "max_episode_steps": self._limit + 1}

@@ -1,0 +1,63 @@
+"""Which modules `module:name` may import: those that the user typed, never those that a file names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from imitate.errors import InputError, one_line
+
+__all__ = ["bare_id", "current_folder", "import_typed", "trust"]
+
+_trusted: set[str] = set()
+
+
+def trust(name: str) -> None:
+    """Allow the module of `module:name`, which the user typed, to be imported in this process.
+
+    The command line calls it with what follows `--env`. A name without a module changes nothing.
+    """
+    module, colon, _ = name.rpartition(":")
+    if colon:
+        _trusted.add(module)
+
+
+def import_typed(name: str) -> ModuleType:
+    """The module of `module:name`, from the current folder too.
+
+    Raises InputError where the import fails, and for a module that is neither imported already nor trusted.
+    """
+    module = name.rpartition(":")[0]
+    if module in sys.modules:
+        return sys.modules[module]
+    if module not in _trusted:
+        raise InputError(
+            f"{name!r} would import {module!r}, and a file may not choose what is imported: "
+            f"if you trust it, say --env {name} (in Python: import {module})"
+        )
+    try:
+        with current_folder():
+            return importlib.import_module(module)
+    except Exception as error:  # whatever the module does wrong; the traceback is kept as the cause
+        raise InputError(f"module {module!r} of {name!r} can't be imported: {one_line(error)}") from error
+
+
+@contextmanager
+def current_folder() -> Iterator[None]:
+    """The current folder at the end of the import path, for as long as a module that the user typed needs it."""
+    folder = str(Path.cwd())
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+
+
+def bare_id(env_id: str) -> str:
+    """The id without the module that registers it: `module:Env-v0` and `Env-v0` are the same environment."""
+    return env_id.rpartition(":")[2]

@@ -1,0 +1,148 @@
+"""What a run is given, checked against its environment before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.spaces import Discrete
+
+from imitate.algorithms import find
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.writer import DemoWriter
+from imitate.envs import make_vec
+from imitate.envs.make import make_env
+from imitate.envs.trust import bare_id
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+from imitate.experts import Expert, load_expert
+from imitate.files import lock, sweep
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import load_policy
+from imitate.training.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from imitate.training.experiment import Experiment
+
+__all__ = ["check_demos", "check_expert", "check_widths", "handed_to", "held", "opened_store"]
+
+
+def check_demos(demos: DemoReader, env_id: str) -> None:
+    """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
+    if bare_id(demos.info.env_id) != bare_id(env_id):
+        raise InputError(
+            f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
+        )
+    with closing(make_env(env_id, demos.info.env_kwargs)) as env:
+        for name in ("observation_space", "action_space"):
+            recorded, now = getattr(demos.info, name), getattr(env, name)
+            if recorded != now:
+                raise InputError(
+                    f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again"
+                )
+
+
+def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError unless the expert (or policy) takes the environment's observations and gives its actions."""
+    with closing(make_env(env_id, env_kwargs)) as env:
+        for space in ("observation_space", "action_space"):
+            has, wanted = _shape(getattr(actor, space)), _shape(getattr(env, space))
+            if has != wanted:
+                raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
+
+
+def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: bool) -> dict[str, Any]:
+    """What the algorithm needs, made and checked (in a new run the expert's critic too); `stack` closes it."""
+    algorithm = find(experiment.algorithm)
+    handed: dict[str, Any] = {}
+    env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
+    if "demos" in algorithm.needs:
+        demos = stack.enter_context(DemoReader(str(experiment.demos)))
+        check_demos(demos, env_id)
+        handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
+    if "envs" in algorithm.needs:
+        handed["envs"] = make_vec(
+            env_id,
+            experiment.num_envs,
+            backend=experiment.backend,
+            env_kwargs=env_kwargs,
+            episodic_life=experiment.episodic_life,
+            clip_rewards=experiment.clip_rewards,
+        )
+        stack.callback(handed["envs"].close)
+    if "expert" in algorithm.needs:
+        spec = str(experiment.expert)
+        expert = handed["expert"] = load_expert(spec)
+        check_expert(expert, spec, env_id, env_kwargs)
+        if new and algorithm.checker is not None:
+            algorithm.checker(config, expert, env_id, env_kwargs)
+    if experiment.init is not None:
+        handed["policy"] = _initial_policy(experiment.init, env_id, env_kwargs)
+    return handed
+
+
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """The run's folder is this process's alone; it is removed where nothing came into it.
+
+    Raises InputError where another process trains in it.
+    """
+    try:
+        with lock(out, "a training run"):
+            sweep(out)
+            yield
+    finally:
+        if out.is_dir() and not any(out.iterdir()):
+            out.rmdir()
+
+
+@contextmanager
+def opened_store(
+    out: Path, experiment: Experiment, envs: VecEnv, checkpoint: Checkpoint | None
+) -> Iterator[DemoWriter]:
+    """Where the learner keeps what it was told: as it was at the checkpoint, or new."""
+    path = out / "aggregated.h5"
+    if checkpoint is not None:
+        store = DemoWriter.resume(path, episodes=checkpoint.store_episodes)
+    else:
+        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        info = DemoInfo(
+            experiment.env_id,
+            envs.single_observation_space,
+            envs.single_action_space,
+            env_kwargs=experiment.env_kwargs,
+            expert=experiment.expert or "",
+        )
+        store = DemoWriter(path, info, expert_actions=True)
+    with store:
+        yield store
+
+
+def _initial_policy(run: str, env_id: str, env_kwargs: Mapping[str, Any]) -> ActorPolicy:
+    """The policy of a run, to start from. Raises InputError where it is of other spaces than the environment's."""
+    policy = load_policy(run)
+    with closing(make_env(env_id, env_kwargs)) as env:
+        if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
+            raise InputError(f"the policy of {run} has other spaces than {env_id}; start from another run")
+    return policy.train()
+
+
+def check_widths(run: str, hyperparameters: Mapping[str, Any]) -> None:
+    """Raise InputError where these hyperparameters ask for another network than that of the run to start from."""
+    has = load_policy(run).architecture
+    for name in ("hidden", "activation", "head"):
+        wanted = hyperparameters.get(name)
+        wanted = list(wanted) if isinstance(wanted, tuple) else wanted
+        if wanted is not None and wanted != has[name]:
+            raise InputError(
+                f"--{name} {wanted}, but the policy of {run} has {name} {has[name]}: leave it out, or start anew"
+            )
+
+
+def _shape(space: Any) -> str:
+    return (
+        str(space) if isinstance(space, Discrete) else f"{type(space).__name__}{space.shape} of {space.dtype}"
+    )

@@ -1,0 +1,71 @@
+"""Tuned settings, from the files in `presets/`: [default], a table an environment, and [variants]."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from imitate.algorithms import find
+from imitate.envs.trust import bare_id
+from imitate.errors import InputError, did_you_mean
+from imitate.nn.state import as_tuples
+
+__all__ = ["RUN_FIELDS", "make_config", "over", "tuned", "variant_settings"]
+
+# What a preset may say of the run, beside the algorithm's hyperparameters.
+RUN_FIELDS = (
+    *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
+    *("eval_every", "eval_episodes", "checkpoint_every"),
+)
+
+
+def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
+    """Settings of the run and hyperparameters for (algorithm, environment): those for any environment, then those for
+    this one, then those of the variant, where it is `algorithm:variant`.
+
+    Raises InputError for an unknown algorithm or variant.
+    """
+    table = _presets(algorithm)
+    environment = table.get(bare_id(env_id), {})
+    return over(over(table.get("default", {}), environment), variant_settings(algorithm))
+
+
+def variant_settings(algorithm: str) -> dict[str, Any]:
+    """What makes `algorithm:variant` that variant; empty for an algorithm itself.
+
+    Raises InputError for an unknown algorithm or variant.
+    """
+    name, _, variant = algorithm.partition(":")
+    variants = _presets(algorithm).get("variants", {})
+    if variant and variant not in variants:
+        known = ", ".join(variants) or "none"
+        raise InputError(
+            f"{name} has no variant {variant!r}{did_you_mean(variant, variants)}; known: {known}"
+        )
+    return dict(variants[variant]) if variant else {}
+
+
+def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others in their place; those of a learner within another (`ppo` of GAIL) one by one."""
+    nested = {
+        name: over(below[name], value)
+        for name, value in above.items()
+        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+    }
+    return dict(below) | dict(above) | nested
+
+
+def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
+    """The algorithm's config of these hyperparameters. Raises InputError for those that it does not take."""
+    try:
+        return find(algorithm).config(**as_tuples(values))
+    except TypeError as error:
+        raise InputError(f"hyperparameters of {algorithm} that can't be used: {error}") from error
+
+
+def _presets(algorithm: str) -> dict[str, Any]:
+    find(algorithm)
+    path = resources.files("imitate.training") / "presets" / f"{algorithm.partition(':')[0]}.toml"
+    return tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}

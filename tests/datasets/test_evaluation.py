@@ -1,0 +1,103 @@
+"""The one evaluation core: whose episodes count, what a bound on steps costs, and that it ends."""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from counting import counting_envs
+from numpy.testing import assert_array_equal
+
+from imitate.datasets.evaluation import Evaluation, evaluate, play
+from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
+from imitate.envs.spaces import Array
+
+
+class Zero:
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return np.zeros(len(obs), np.int64)
+
+
+LENGTHS = [1 + seed % 7 for seed in islice(episode_seeds(0), 6)]
+"""Of the counting environment, whose step t is worth t."""
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_returns_and_lengths_in_the_order_of_seeds(num_envs: int) -> None:
+    result = play(Zero(), counting_envs(num_envs), episodes=6, seed=0)
+    assert_array_equal(result.lengths, LENGTHS)
+    assert_array_equal(result.returns, [n * (n - 1) / 2 for n in LENGTHS])
+    assert result.complete
+    assert result.steps == sum(LENGTHS)
+
+
+def test_a_bound_on_steps_drops_the_episode_that_it_cuts() -> None:
+    bound = sum(LENGTHS[:3]) + 1
+    assert LENGTHS[3] > 1
+    result = play(Zero(), counting_envs(1), episodes=6, seed=0, max_steps=bound)
+    assert_array_equal(result.lengths, LENGTHS[:3])
+    assert (result.complete, result.steps, result.dropped_steps) == (False, bound, 1)
+    enough = play(Zero(), counting_envs(1), episodes=6, seed=0, max_steps=sum(LENGTHS))
+    assert enough.complete
+
+
+@pytest.mark.parametrize("bound", range(0, 30, 3))
+def test_a_bound_on_steps_holds_for_all_environments_together(bound: int) -> None:
+    result = play(Zero(), counting_envs(4), episodes=6, seed=0, max_steps=bound)
+    assert bound - 4 < result.steps <= bound or result.complete
+    assert set(result.lengths.tolist()) <= set(LENGTHS)
+
+
+def test_no_episode_is_no_number() -> None:
+    nothing = play(Zero(), counting_envs(2), episodes=6, seed=0, max_steps=1)
+    assert np.isnan([nothing.mean, nothing.std, nothing.iqm, *nothing.ci95]).all()
+    assert str(nothing) == "no episode ended within 0 steps"
+
+
+def test_it_prints_its_mean_and_interval() -> None:
+    result = Evaluation(np.array([1.0, 3.0]), np.array([10, 20]))
+    assert str(result) == (
+        "return 2.00 +- 1.00 (IQM 2.00, 95 % interval of the mean 1.00 to 3.00) "
+        "over 2 episodes of 10 to 20 steps (mean 15.0)"
+    )
+
+
+class Endless(gym.Env[Any, Any]):
+    observation_space = gym.spaces.Discrete(1)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> tuple[int, dict[str, Any]]:
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:  # noqa: ARG002
+        return 0, 1.0, False, False, {}
+
+
+gym.register("Endless-v0", Endless)
+
+
+def test_an_environment_without_a_time_limit_is_cut_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("imitate.envs.make.MAX_EPISODE_STEPS", 30)
+    with caplog.at_level(logging.WARNING, "imitate"):
+        assert_array_equal(evaluate(Zero(), "Endless-v0", episodes=3).lengths, 30)
+        (said,) = caplog.messages
+        assert "has no time limit: an episode was cut after 30 steps" in said
+        caplog.clear()
+        limited = evaluate(Zero(), "Endless-v0", episodes=2, env_kwargs={"max_episode_steps": 40})
+        assert_array_equal(limited.lengths, 40)
+        assert caplog.messages == []
+
+
+def test_an_environment_with_a_time_limit_keeps_it() -> None:
+    env = make_env("CartPole-v1")
+    assert env.spec is not None
+    assert env.spec.max_episode_steps == 500
+    assert "Cut" not in str(env)
+    env.close()

@@ -1,0 +1,100 @@
+"""What runs because its name was given, and what does not because a file or a folder names it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.trust import bare_id, trust
+from imitate.errors import InputError
+
+REGISTER = """
+from pathlib import Path
+import gymnasium as gym
+Path("ran").touch()
+gym.register("{name}-v0", "{name}_class:Heavy", max_episode_steps=50)
+"""
+
+
+def own_env(folder: Path, name: str) -> str:
+    """A module that registers an environment, whose class is in another module beside it."""
+    (folder / f"{name}.py").write_text(REGISTER.format(name=name))
+    source = "from gymnasium.envs.classic_control import CartPoleEnv\nclass Heavy(CartPoleEnv): ...\n"
+    (folder / f"{name}_class.py").write_text(source)
+    return f"{name}:{name}-v0"
+
+
+def imitate(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """As the installed command runs: -P keeps the current folder off the path."""
+    script = f"import sys; from imitate.cli import main; sys.exit(main({list(command)!r}))"
+    command = (sys.executable, "-P", "-c", script)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_module_is_imported_if_the_user_typed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    env_id = own_env(tmp_path, "typed_env")
+    before = list(sys.path)
+    with pytest.raises(InputError, match=f"say --env {env_id}"):
+        resolve_env_id(env_id)  # as a file may name it
+    assert not Path("ran").exists()
+    trust(env_id)
+    env = make_env(env_id)
+    assert env.spec is not None
+    assert env.spec.max_episode_steps == 50
+    env.close()
+    assert sys.path == before
+
+
+def test_a_module_that_is_imported_already_needs_no_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    env_id = own_env(tmp_path, "imported_env")
+    __import__("imported_env")
+    assert resolve_env_id(env_id) == env_id
+
+
+def test_a_module_and_an_environment_that_are_not_there() -> None:
+    trust("nowhere:X-v0")
+    with pytest.raises(InputError, match="module 'nowhere' of 'nowhere:X-v0' can't be imported"):
+        resolve_env_id("nowhere:X-v0")
+    trust("os:sys:X-v0")
+    with pytest.raises(InputError, match="module 'os:sys'"):
+        resolve_env_id("os:sys:X-v0")
+
+
+def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
+    env_id = own_env(tmp_path, "mine")
+    run = ["train", "ppo", "--out", "run", "--budget", "300", "--num-steps", "16", "--eval-every", "0"]
+    done = imitate(tmp_path, *run, "--env", env_id, "--backend", "async")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "ran").unlink()
+    done = imitate(tmp_path, "evaluate", "run", "--episodes", "1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("say --env mine:mine-v0 (in Python: import mine)")
+    assert not (tmp_path / "ran").exists()
+    done = imitate(tmp_path, "evaluate", "run", "--episodes", "1", f"--env={env_id}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_that_lies_in_the_current_folder_runs(tmp_path: Path) -> None:
+    """`dill` is what torch looks for when it is imported; the other is how installed packages bring environments."""
+    for name in ("dill", "google", "yaml", "plugin"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')")
+    (tmp_path / "plugin-1.0.dist-info").mkdir()
+    (tmp_path / "plugin-1.0.dist-info" / "METADATA").write_text("Name: plugin\nVersion: 1.0\n")
+    (tmp_path / "plugin-1.0.dist-info" / "entry_points.txt").write_text("[gymnasium.envs]\nx = plugin\n")
+    for command in (["data", "info", "absent.h5"], ["evaluate", "CartPole-v1:ppo", "--env", "No-v0"]):
+        done = imitate(tmp_path, *command)
+        assert done.returncode == 2, done.stderr
+        assert not (tmp_path / "ran").exists()
+
+
+def test_the_module_is_no_part_of_what_an_environment_is() -> None:
+    assert bare_id("module:Env-v0") == bare_id("Env-v0") == "Env-v0"

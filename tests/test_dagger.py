@@ -1,0 +1,126 @@
+"""DAgger: the returns of what it learns, from experts that a reader can check, and what it spends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from imitate.dagger import DAgger, DAggerConfig, mixing_coefficient
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+
+
+class Balancer:
+    """Balances CartPole by pushing the way that the pole falls: 500 in every episode."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
+
+
+class Namer:
+    """Names the observation of ContinuousIdentity: 0 in every episode."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return obs
+
+
+@contextmanager
+def learning(folder: Path, env_id: str, expert: Any, **options: Any) -> Iterator[DAgger]:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
+    with DemoWriter(folder / "store.h5", info, expert_actions=True) as store:
+        yield DAgger(DAggerConfig(**options), envs=envs, expert=expert, store=store, seed=0)
+
+
+@contextmanager
+def learned(folder: Path, env_id: str, expert: Any, **options: Any) -> Iterator[DAgger]:
+    with learning(folder, env_id, expert, **options) as learner:
+        while not learner.done:
+            learner.step()
+        yield learner
+
+
+@pytest.mark.parametrize(("per", "expert"), [("step", Balancer().act), ("episode", Balancer())])
+def test_dagger_balances_with_any_expert(tmp_path: Path, per: str, expert: Any) -> None:
+    with learned(tmp_path, "CartPole-v1", expert, total_steps=3_000, beta_per=per) as learner:
+        assert evaluate(learner.policy, "CartPole-v1").mean == 500
+        assert learner.store.num_steps == learner.env_steps == learner.expert_queries == 3_000
+
+
+def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"total_steps": 2_000, "beta_schedule": "constant", "beta_rate": 0.0}
+    with learned(tmp_path, "CartPole-v1", Balancer(), **options) as learner:
+        pieces = list(learner.store.reader())
+    for piece in pieces:
+        assert piece.expert_actions is not None
+        np.testing.assert_array_equal(piece.expert_actions, Balancer().act(piece.obs[:-1]))
+    assert (pieces[0].actions != pieces[0].labels).any()  # an untrained learner acted in the first iteration
+
+
+def test_the_experts_share() -> None:
+    shares = [
+        [mixing_coefficient(s, r, n) for n in range(4)] for s, r in (("linear", 0.4), ("exponential", 0.5))
+    ]  # type: ignore[arg-type]
+    assert_allclose(shares, [[1, 0.6, 0.2, 0], [1, 0.5, 0.25, 0.125]])
+    assert_allclose([mixing_coefficient("inverse", 0.9, n) for n in range(3)], [1, 1 / 2, 1 / 3])
+    assert mixing_coefficient("constant", 0.3, 7) == 0.3
+
+
+def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
+    class Marker(Namer):
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+            return np.full_like(obs, 2.0)  # no fresh learner comes near this
+
+    with learned(
+        tmp_path, "ContinuousIdentity-v0", Marker(), total_steps=400,
+        steps_per_iteration=400, beta_schedule="constant", beta_rate=0.5, beta_per="episode",
+    ) as learner:  # fmt: skip
+        by_expert = [(piece.actions == 2.0).mean() for piece in learner.store.reader()]
+    assert set(by_expert) == {0.0, 1.0}
+
+
+def test_a_limit_shortens_the_roll_in_and_the_budget_ends_the_learning(tmp_path: Path) -> None:
+    """Budget 1,000, 4 environments: 500, then 299 rounded down to 296, then the 204 that remain."""
+    with learning(tmp_path, "CartPole-v1", Balancer(), total_steps=1_000, updates_per_iteration=2) as learner:
+        spent = []
+        for limit in (None, 299, None):
+            assert not learner.done
+            before = learner.env_steps
+            learner.step(limit)
+            spent.append(learner.env_steps - before)
+        assert (spent, learner.done, learner.least_steps) == ([500, 296, 204], True, 4)
+
+
+def test_the_learning_rate_reaches_its_end_where_validations_take_a_part_of_the_budget(
+    tmp_path: Path,
+) -> None:
+    with learning(
+        tmp_path,
+        "CartPole-v1",
+        Balancer(),
+        total_steps=1_000,
+        steps_per_iteration=100,
+        updates_per_iteration=1,
+    ) as learner:
+        room = 900
+        while room >= 100:
+            learner.step(room)
+            room -= 200  # another 100 are spent by somebody else
+        # The last step began at 400 of the 500 steps of its own.
+        assert learner.optimizer.learning_rate == pytest.approx(3e-3 * 0.2)
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match=r"beta_rate must be in \[0, 1\], got 2"):
+        DAggerConfig(beta_rate=2.0)
