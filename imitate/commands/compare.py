@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.compare import Comparison
 from imitate.compare import compare as run_comparison
 from imitate.envs.make import resolve_env_id
 from imitate.experts import known_experts
+from imitate.files import read_json
 
 __all__ = ["compare", "quickstart"]
 
@@ -67,8 +67,9 @@ def compare(argv: list[str]) -> int:
         except KeyboardInterrupt:
             print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
-        print_json(json_format.loads((out / "summary.json").read_text())) if json else print(report)
-        return 0
+        summary = read_json(out / "summary.json", dict[str, Any])
+        print_json(summary) if json else print(report)
+        return 1 if summary["failures"] else 0
 
     return run(command, argv, "compare")
 

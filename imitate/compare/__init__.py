@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from imitate.compare.execute import execute
+from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
 
-__all__ = ["Comparison", "compare", "execute", "write_report"]
+__all__ = ["Comparison", "carry_out", "compare", "write_report"]
 
 
 def compare(comparison: Comparison, out: Path | str, *, workers: int | None = None) -> Path:
@@ -18,7 +18,7 @@ def compare(comparison: Comparison, out: Path | str, *, workers: int | None = No
     default; their number does not change the results. Call it under `if __name__ == "__main__":`, since
     worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `execute` do, and where no learner came to an end.
+    Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
     """
-    execute(comparison, Path(out), workers=workers)
+    carry_out(comparison, Path(out), workers=workers)
     return write_report(Path(out))

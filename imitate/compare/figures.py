@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from imitate.compare.results import Learner, Outcome
+from imitate.compare.results import Entry, Outcome
 from imitate.compare.sentences import number
 
 __all__ = ["COLORS", "draw_bars", "draw_curves", "inline_svg", "save_png"]
@@ -220,5 +220,5 @@ def _narrow(axes: Axes) -> bool:
     return figure is not None and bool(figure.get_size_inches()[0] < WIDE[0])
 
 
-def _color(outcome: Outcome, learner: Learner) -> str:
+def _color(outcome: Outcome, learner: Entry) -> str:
     return COLORS[outcome.place(learner) % len(COLORS)]

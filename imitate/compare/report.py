@@ -15,7 +15,7 @@ import jinja2
 
 from imitate.algorithms import find
 from imitate.compare.figures import COLORS, draw_bars, draw_curves, inline_svg, save_png
-from imitate.compare.results import Learner, Outcome, read_outcome
+from imitate.compare.results import Entry, Outcome, read_outcome
 from imitate.compare.sentences import (
     bars_in_words,
     curves_in_words,
@@ -68,7 +68,7 @@ def _summary(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _facts(outcome: Outcome, learner: Learner) -> dict[str, Any]:
+def _facts(outcome: Outcome, learner: Entry) -> dict[str, Any]:
     counts = ("expert_queries", "env_steps", "demo_steps", "validation_steps", "wall_seconds")
     steps, mean, low, high = learner.curve()
     columns = {"budget_steps": steps, "mean_return": mean, "low": low, "high": high}
@@ -99,9 +99,14 @@ def _csv(outcome: Outcome) -> str:
             final = result.final
             values = [final["mean"], final["std"], final["iqm"], *final["ci95"], outcome.share(result.mean)]
             writer.writerow(
-                [result.algorithm, result.seed, *values, *(getattr(result, name) for name in counts)]
+                [_quoted(result.algorithm), result.seed, *values, *(getattr(result, name) for name in counts)]
             )
     return text.getvalue()
+
+
+def _quoted(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _html(outcome: Outcome) -> str:
@@ -133,7 +138,7 @@ def _unbroken(text: str) -> str:
     return text.replace(" %", "\u00a0%").replace(" ± ", "\u00a0±\u00a0")
 
 
-def _row(outcome: Outcome, learner: Learner) -> dict[str, Any]:
+def _row(outcome: Outcome, learner: Entry) -> dict[str, Any]:
     """What the table and the list of settings say of a learner."""
     low, high = learner.ci95
     share = outcome.share(learner.mean)

@@ -17,7 +17,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import write_json
 
-__all__ = ["Learner", "Outcome", "Result", "interval", "read_outcome"]
+__all__ = ["Entry", "Outcome", "Result", "interval", "read_outcome"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Learner:
+class Entry:
     """All seeds of one algorithm."""
 
     algorithm: str
@@ -124,7 +124,7 @@ class Outcome:
     """
 
     comparison: Comparison
-    learners: Sequence[Learner]
+    learners: Sequence[Entry]
     expert: Mapping[str, Any] | None
     random: Mapping[str, Any]
     failures: Sequence[str]
@@ -144,11 +144,11 @@ class Outcome:
             return None
         return (value - self.random_mean) / (self.expert_mean - self.random_mean)
 
-    def place(self, learner: Learner) -> int:
+    def place(self, learner: Entry) -> int:
         """In the comparison's order, whether or not the others came to an end: what colours go by."""
         return self.comparison.algorithms.index(learner.algorithm)
 
-    def ranked(self) -> list[Learner]:
+    def ranked(self) -> list[Entry]:
         return sorted(self.learners, key=lambda learner: -learner.mean)
 
 
@@ -179,7 +179,7 @@ def read_outcome(out: Path) -> Outcome:
         folders = [out / "runs" / f"{name}-seed{seed}" for seed in range(comparison.seeds)]
         results = [result for folder in folders if (result := Result.load(folder))]
         if results:
-            learners.append(Learner(name, results))
+            learners.append(Entry(name, results))
     failures = [
         str(json.loads(path.read_text())["error"]) for path in sorted((out / "errors").glob("*.json"))
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from imitate.compare.results import Learner, Outcome
+from imitate.compare.results import Entry, Outcome
 
 __all__ = [
     "bars_in_words",
@@ -28,14 +28,14 @@ def summary(outcome: Outcome) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _first(outcome: Outcome, level: Sequence[Learner]) -> str:
+def _first(outcome: Outcome, level: Sequence[Entry]) -> str:
     names, budget = listed([learner.title for learner in level]), number(outcome.comparison.budget)
     ended = "ended" if len(outcome.learners) == 1 else "ended level" if len(level) > 1 else "ended best"
     way = _way(outcome, level[0])
     return f"With {budget} environment steps each, {names} {ended}, at a mean return of {way}."
 
 
-def _way(outcome: Outcome, learner: Learner) -> str:
+def _way(outcome: Outcome, learner: Entry) -> str:
     share, expert, random = outcome.share(learner.mean), outcome.expert_mean, outcome.random_mean
     if expert is None:
         return f"{_with_half(learner)} (random actions get {number(random)})"
@@ -47,7 +47,7 @@ def _way(outcome: Outcome, learner: Learner) -> str:
     return f"{_with_half(learner)}: {way}"
 
 
-def _second(outcome: Outcome, level: Sequence[Learner], others: Sequence[Learner]) -> str:
+def _second(outcome: Outcome, level: Sequence[Entry], others: Sequence[Entry]) -> str:
     if not others:
         return ""
     reached = [learner for learner in others if (outcome.share(learner.mean) or 0) >= 0]
@@ -116,7 +116,7 @@ def _levels(outcome: Outcome) -> str:
     return f"{expert}random actions {number(outcome.random_mean)}."
 
 
-def _with_half(learner: Learner) -> str:
+def _with_half(learner: Entry) -> str:
     low, high = learner.ci95
     return f"{number(learner.mean)} ± {number((high - low) / 2)}"
 

@@ -29,13 +29,13 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import atomic, versions, write_json
+from imitate.nn.state import as_tuples
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment, execute, variant_settings
 from imitate.video import record_video
 
-__all__ = ["experiment", "film", "is_done", "record", "run", "test", "train"]
+__all__ = ["check", "experiment", "film", "is_done", "record", "run", "test", "train"]
 
-"""Seeds the demonstrated episodes: none of those that learners are validated or tested on."""
 NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
 CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
 
@@ -174,6 +174,16 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
         env_kwargs=comparison.env_kwargs,
         num_envs=NUM_ENVS,
     )
+
+
+def check(chosen: Experiment) -> None:
+    """Raise InputError where a learner that needs no more than environments can't act in this one: a learner is made,
+    and thrown away."""
+    algorithm = find(chosen.algorithm)
+    if set(algorithm.needs) == {"envs"}:
+        config = algorithm.config(**as_tuples(chosen.hyperparameters))
+        with closing(SyncVecEnv([partial(make_env, chosen.env_id, chosen.env_kwargs)])) as envs:
+            algorithm.learner(config, envs=envs, seed=chosen.seed, device=chosen.device)
 
 
 def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001

@@ -20,13 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imitate.compare import Comparison, compare, work
-from imitate.compare.execute import execute
+from imitate.compare.backends.processes import Processes
+from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs, validation
-from imitate.compare.pool import Pool
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
+from imitate.files import lock, write_json
 
 EXPERT = "CartPole-v1:ppo"
 QUICK: dict[str, Any] = {"bc": {"max_epochs": 2}, "dagger": {"updates_per_iteration": 20}}
@@ -125,15 +126,29 @@ def test_what_can_not_be_carried_out_is_refused_before_anything_is_written(
     tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message) as error:
-        execute(comparison("dagger", "ppo", **({"hyperparameters": {}} | fields)), tmp_path / "out")
+        carry_out(comparison("dagger", "ppo", **({"hyperparameters": {}} | fields)), tmp_path / "out")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_learner_that_can_not_act_here_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    wanted = Comparison("Pendulum-v1", ("bc", "dqn"), expert="Pendulum-v1", seeds=1)
+    with pytest.raises(InputError, match="dqn wants discrete actions, got Box"):
+        carry_out(wanted, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_comparisons_in_one_folder_are_refused(tmp_path: Path) -> None:
+    wanted = comparison("ppo", expert=None)
+    write_json(tmp_path / "comparison.json", wanted.to_json())
+    with lock(tmp_path, "a comparison"), pytest.raises(InputError, match=r"at work in .*: wait for it"):
+        carry_out(wanted, tmp_path)
 
 
 def test_another_folder_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="exists and is no comparison; choose another --out"):
-        execute(comparison("ppo"), tmp_path)
+        carry_out(comparison("ppo"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -182,7 +197,7 @@ def die(*, progress: Any) -> None:  # noqa: ARG001
 
 
 def test_jobs_fail_alone(tmp_path: Path) -> None:
-    with Pool(1, tmp_path / "errors") as pool:
+    with Processes(1, tmp_path / "errors") as pool:
         for value in (1, -1, 99, 3):
             pool.submit(f"job {value}", double, tmp_path, value)
         ended: list[str] = []
@@ -206,7 +221,7 @@ def test_jobs_fail_alone(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
-    with Pool(1, tmp_path) as pool:
+    with Processes(1, tmp_path) as pool:
         pool.submit("job", die)
         while pool.running:
             list(pool.ended())
@@ -252,10 +267,10 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
 SCRIPT = """
 import sys
 from pathlib import Path
-from imitate.compare import Comparison, execute
+from imitate.compare import Comparison, carry_out
 if __name__ == "__main__":
     wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4)
-    execute(wanted, Path(sys.argv[1]), workers=1)
+    carry_out(wanted, Path(sys.argv[1]), workers=1)
 """
 
 
@@ -280,7 +295,7 @@ def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert not result.exists()
     assert not (out / "errors").exists()
     done = metrics.read_bytes()
-    execute(Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4), out, workers=1)
+    carry_out(Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4), out, workers=1)
     assert metrics.read_bytes().startswith(done)
     assert len(metrics.read_bytes()) > len(done)
     assert result.exists()

@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import Learner, Outcome, Result, interval, read_outcome
+from imitate.compare.results import Entry, Outcome, Result, interval, read_outcome
 from imitate.compare.sentences import duration, listed, number, percent, summary
 from imitate.errors import InputError
 from imitate.files import write_json
@@ -65,7 +65,7 @@ RETURNS = {
 def fill(
     out: Path, returns: dict[str, list[list[float]]] = RETURNS, expert: float | None = 500.0, **fields: Any
 ) -> Path:
-    """A folder as `execute` leaves it."""
+    """A folder as `carry_out` leaves it."""
     names = tuple(returns)
     seeds = max(1, *map(len, returns.values()))
     comparison = Comparison("CartPole-v1", names, expert="CartPole-v1", seeds=seeds, budget=1_000, **fields)
@@ -123,7 +123,7 @@ def test_curves_meet_where_all_seeds_have_been() -> None:
         result("ppo", 0, [1.0], curve=[(0, 0.0), (100, 10.0), (200, 20.0)]),
         result("ppo", 1, [1.0], curve=[(50, 15.0), (150, 25.0)]),  # 10 higher everywhere
     ]
-    steps, mean, low, high = Learner("ppo", runs).curve()
+    steps, mean, low, high = Entry("ppo", runs).curve()
     assert steps.tolist() == [50, 100, 150]
     assert mean.tolist() == [10.0, 15.0, 20.0]
     assert low.tolist() == [5.0, 10.0, 15.0]
@@ -131,14 +131,14 @@ def test_curves_meet_where_all_seeds_have_been() -> None:
 
 
 def test_a_curve_of_one_seed_has_no_interval() -> None:
-    steps, mean, low, high = Learner("ppo", [result("ppo", 0, [8.0])]).curve()
+    steps, mean, low, high = Entry("ppo", [result("ppo", 0, [8.0])]).curve()
     assert (steps.tolist(), mean.tolist()) == ([100, 1_000], [4.0, 8.0])
     assert np.isnan([low, high]).all()
 
 
 def test_the_median_seed_is_shown() -> None:
     runs = [result("ppo", seed, [value]) for seed, value in enumerate([9.0, 1.0, 5.0])]
-    assert Learner("ppo", runs).typical.seed == 2
+    assert Entry("ppo", runs).typical.seed == 2
 
 
 # --- words

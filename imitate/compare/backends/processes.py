@@ -23,7 +23,7 @@ import torch
 from imitate.errors import InputError
 from imitate.files import write_json
 
-__all__ = ["Pool"]
+__all__ = ["Processes"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ POLL_SECONDS = 0.2
 Report = Callable[[int], None]
 
 
-class Pool:
+class Processes:
     """Worker processes. A job is a function and its arguments, called with `progress=`; it raises, or
     returns.
 

@@ -1,0 +1,158 @@
+"""Statistics against arithmetic by hand, against rliable, and intervals against what they promise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from imitate.compare.statistics import (
+    area,
+    difference,
+    holm,
+    improvement,
+    interval,
+    iqm,
+    optimality_gap,
+    profile,
+    reached,
+    resampled,
+    worst,
+)
+
+SCORES = np.array([[0.1, 0.5, 0.9], [0.3, 0.7, 1.1], [0.2, 0.2, 1.0], [0.6, 0.4, 0.8]])  # (4 seeds, 3 tasks)
+OTHERS = np.array([[0.2, 0.5, 0.3], [0.1, 0.6, 0.7], [0.25, 0.2, 0.9]])
+
+
+# --- intervals
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize(
+    ("of_seeds", "of_episodes", "noise"), [(1, 0, 0.5), (0, 1, 0.5), (0.5, 2, 1), (1, 1, 0.2)]
+)
+def test_95_percent_intervals_hold_95_percent(
+    seeds: int, of_seeds: float, of_episodes: float, noise: float
+) -> None:
+    """The true mean is 0. Two thousand repetitions: one standard error is half a percent."""
+    rng, held, paired = np.random.default_rng(3), 0, 0
+    for _ in range(2_000):
+        hardness = of_episodes * rng.normal(size=(1, 20))
+        a, b = (
+            of_seeds * rng.normal(size=(seeds, 1)) + hardness + noise * rng.normal(size=(seeds, 20))
+            for _ in range(2)
+        )
+        low, high = interval(a)
+        held += low <= 0 <= high
+        found = difference(a, b)
+        paired += found.low <= 0 <= found.high
+    assert 0.93 <= held / 2_000 <= 0.97
+    assert 0.93 <= paired / 2_000 <= 0.97
+
+
+def test_five_seeds_that_differ_and_episodes_that_do_not_give_students_t() -> None:
+    # Means 1 to 5: 3 +- t(0.975, 4) * sqrt(2.5 / 5) = 2.776 * 0.7071 = 1.963
+    low, high = interval(np.repeat([[1.0], [2.0], [3.0], [4.0], [5.0]], 4, axis=1))
+    assert (low, high) == pytest.approx((3 - 1.963, 3 + 1.963), abs=1e-3)
+
+
+def test_below_five_seeds_it_is_students_t_over_their_means() -> None:
+    # Means 1, 2 and 3: 2 +- 4.303 * 1 / sqrt(3) = 2.484, whatever the episodes of each are.
+    assert interval([[0.0, 2.0], [1.0, 3.0], [4.0, 2.0]]) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+
+
+def test_one_policy_has_an_interval_over_its_episodes() -> None:
+    # 1, 2, 3: the same three numbers, now as episodes.
+    assert interval([[1.0, 2.0, 3.0]]) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+    assert all(map(math.isnan, interval([[7.0]])))
+
+
+def test_what_never_varies_has_an_interval_of_no_width() -> None:
+    assert interval(np.full((5, 4), 500.0)) == (500.0, 500.0)
+    assert difference(np.full((5, 4), 500.0), np.full((1, 4), 500.0)).p == 1.0
+    assert difference(np.full((5, 4), 500.0), np.full((5, 4), 20.0)).p == 0.0
+
+
+# --- differences
+
+
+def test_what_an_episode_gives_to_both_cancels() -> None:
+    """Episodes differ by hundreds; b is one lower on each."""
+    hardness = np.array([[-300.0, -100.0, 0.0, 250.0]])
+    seeds = np.array([[-0.2], [-0.1], [0.0], [0.1], [0.2]])
+    a, b = hardness + seeds + 1, hardness + seeds
+    paired = difference(a, b)
+    # Standard error: sqrt(2 * 0.025 / 5) = 0.1; degrees of freedom 8: t = 2.306
+    assert (paired.mean, paired.low, paired.high) == pytest.approx((1.0, 1 - 0.2306, 1 + 0.2306), abs=1e-4)
+    assert paired.p == pytest.approx(1e-5, rel=0.2)
+    low, high = interval(a)
+    assert high - low > 700
+
+
+def test_the_expert_is_one_policy_and_no_sample() -> None:
+    learner = np.array([[9.0, 11.0], [8.0, 10.0], [10.0, 12.0], [9.0, 11.0], [9.0, 11.0]])
+    found = difference(learner, [[10.0, 12.0]])
+    # Seeds' means are 10, 9, 11, 10, 10: variance 0.5; every episode is one below the expert's.
+    assert found.mean == -1.0
+    assert found.high - found.mean == pytest.approx(2.776 * math.sqrt(0.5 / 5), abs=1e-3)
+
+
+def test_holm_multiplies_the_smallest_by_all_and_never_goes_down() -> None:
+    # Sorted: 0.01 * 3 = 0.03, 0.02 * 2 = 0.04, 0.03 * 1 = 0.03 -> not below 0.04
+    assert holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    adjusted = holm([math.nan, 0.01])
+    assert math.isnan(adjusted[0])
+    assert adjusted[1] == 0.01
+
+
+def test_improvement_counts_pairs_of_runs() -> None:
+    # Run means 1, 3 against 2, 3: 1 < 2, 1 < 3, 3 > 2, 3 = 3: (0 + 0 + 1 + 0.5) / 4
+    assert improvement([[0.0, 2.0], [3.0, 3.0]], [[2.0, 2.0], [2.0, 4.0]]) == 0.375
+
+
+def test_the_worst_tenth_sees_the_crashes() -> None:
+    returns = np.full((2, 10), 300.0)
+    returns[1, 3] = -100.0
+    assert worst(returns) == 100.0  # the two worst of twenty
+    assert worst([[5.0, 7.0]]) == 5.0
+
+
+# --- suites: values that rliable 1.2.0 gave for the same arrays
+
+
+def test_aggregates_are_those_of_rliable() -> None:
+    assert iqm(SCORES) == pytest.approx(0.5499999999999999)
+    assert optimality_gap(SCORES) == pytest.approx(0.44166666666666665)
+    by_task = [improvement(SCORES[:, [task]], OTHERS[:, [task]]) for task in range(3)]
+    assert np.mean(by_task) == pytest.approx(0.6805555555555555)
+
+
+def test_a_profile_is_the_share_of_runs_above() -> None:
+    assert profile(SCORES, [0.0, 0.5, 0.95]).tolist() == [1.0, 6 / 12, 2 / 12]
+
+
+def test_resampling_keeps_tasks_apart() -> None:
+    scores = np.array([[0.0, 10.0], [1.0, 11.0]])
+    drawn = resampled(scores, 200)
+    assert drawn.shape == (200, 2, 2)
+    assert set(drawn[..., 0].ravel()) == {0.0, 1.0}
+    assert set(drawn[..., 1].ravel()) == {10.0, 11.0}
+
+
+# --- curves
+
+
+def test_reached_is_the_first_time_or_never() -> None:
+    curve = [(0, 0.0), (100, 0.6), (200, 0.95), (300, 0.7), (400, 1.0)]
+    assert reached(curve, 0.5) == 100
+    assert reached(curve, 0.95) == 200
+    assert reached(curve, 1.01) is None
+    assert reached([], 0.5) is None
+
+
+def test_area_is_the_mean_height_up_to_the_budget() -> None:
+    # A ramp from 0 to 1 over the first half (area 0.25), then 1 (0.5).
+    assert area([(0, 0.0), (50, 1.0)], 100) == pytest.approx(0.75)
+    assert area([(10, 0.5)], 100) == pytest.approx(0.5)
