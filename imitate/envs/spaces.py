@@ -20,7 +20,6 @@ Array = npt.NDArray[Any]
 Space = spaces.Space[Any]
 
 
-
 def check_supported(observation_space: Space, action_space: Space) -> None:
     """Raise InputError, naming the space, unless observations are a Box or Discrete and actions are Discrete or
     a bounded, flat Box of floats."""
