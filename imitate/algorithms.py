@@ -97,6 +97,12 @@ ALGORITHMS = {
             "random": "demonstrations of random actions",
         },
     ),
+    "sqil": Algorithm(
+        "SQIL",
+        "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
+        "imitate.sqil",
+        ("envs", "demos"),
+    ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),
