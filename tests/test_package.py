@@ -56,7 +56,7 @@ FLOORS = (
     ("nn",),
     ("experts",),
     ("rl", "bc", "video"),
-    ("aggrevated", "dagger", "gail"),
+    ("aggrevated", "dagger", "gail", "sqil"),
     ("algorithms",),
     ("training",),
     ("compare",),
