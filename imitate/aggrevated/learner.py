@@ -69,9 +69,7 @@ class AggreVaTeD:
         self.store, self.seed, self.device = store, seed, torch.device(device)
         self.actor = new_policy(config, observations, self.action_space, seed=seed).to(self.device)
         self.policy = copy.deepcopy(self.actor)  # the average
-        averaged: list[Tensor] = list(self.policy.parameters())
-        learned: list[Tensor] = list(self.actor.parameters())
-        self._averaged = averaged, learned
+        self._averaged: list[list[Tensor]] = [list(net.parameters()) for net in (self.policy, self.actor)]
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         if not discrete and config.estimator != "target":
             parameters.append(self.actor.log_std)
@@ -194,7 +192,7 @@ class AggreVaTeD:
                 loss = loss - config.ent_coef * distribution.entropy()
             self.optimizer.descend(loss.mean(), self.actor, prepared, update / count)
             with torch.no_grad():
-                torch._foreach_lerp_(*self._averaged, 1.0 - config.ema)
+                torch._foreach_lerp_(self._averaged[0], self._averaged[1], 1.0 - config.ema)
             sums += torch.stack([policy_loss.detach().mean(), cloning.detach().mean()])
         with torch.no_grad():
             after = self.actor(new_states)
