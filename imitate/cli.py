@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
 from types import FrameType
 
-from imitate.errors import InputError, did_you_mean, one_line
-
 from imitate.algorithms import ALGORITHMS
+from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = ["main"]
 
