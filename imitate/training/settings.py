@@ -28,7 +28,8 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
     Raises InputError for an unknown algorithm or variant.
     """
     table = _presets(algorithm)
-    environment = next((table[name] for name in game_ids(env_id) if name in table), {})
+    tables = [table[name] for name in game_ids(env_id) if name in table]
+    environment = tables[0] if tables else {}
     return over(over(table.get("default", {}), environment), variant_settings(algorithm))
 
 
