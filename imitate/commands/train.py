@@ -200,7 +200,7 @@ def _resume(argv: list[str]) -> int:
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     if experiment.expert is not None:
-        announced(experiment.expert)
+        announced(experiment.expert, env_id=experiment.env_id, env_kwargs=experiment.env_kwargs)
     try:
         with _progress(experiment) as progress:
             finished = execute(experiment, out, resume=resume, progress=progress)

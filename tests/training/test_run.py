@@ -104,7 +104,7 @@ def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
         algorithm, env_id, budget=budget, eval_every=budget // 3, eval_episodes=3, **given
     )
     if "demos" in given and budget < 600:
-        with pytest.raises(InputError, match="demonstrations take 500"):
+        with pytest.raises(InputError, match="too small for the demonstrations 500"):
             execute(experiment, tmp_path / "run")
         assert not (tmp_path / "run").exists()
         return
@@ -215,7 +215,7 @@ def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
 
 
 def test_a_budget_too_small_for_one_update_is_refused_with_the_least_that_works(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="update of the learner 2; give at least --budget 22"):
+    with pytest.raises(InputError, match="update of the learner 2: give at least --budget 22"):
         Run(counter(), tmp_path, budget=21, demo_steps=20)
 
 
