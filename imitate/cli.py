@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module, metadata
+from importlib import import_module
 from types import FrameType
 
 from imitate.errors import InputError, did_you_mean, one_line
@@ -80,6 +80,8 @@ def _run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
+        from importlib import metadata  # a tenth of a second, which help does not have
+
         print(f"imitate-rl {metadata.version('imitate-rl')}")
         return 0
     # Before torch starts its threads: networks as small as these are slower on several.
