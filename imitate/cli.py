@@ -91,9 +91,10 @@ def _run(arguments: list[str]) -> int:
     for argument in arguments:
         if "\0" in argument or not _is_text(argument):
             raise InputError(f"{argument!r} is not UTF-8 text, which records of a run are: rename the file")
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
-        if option == "--env" or option.startswith("--env="):
-            trust(option.removeprefix("--env=") if "=" in option else value)
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        option, equals, joined = argument.partition("=")
+        if option in ("--env", "--expert"):
+            trust(joined if equals else following)
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     return _command(arguments)(arguments[1:])
