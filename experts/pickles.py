@@ -24,7 +24,7 @@ from imitate.errors import InputError, one_line
 
 __all__ = ["Global", "Persistent", "Record", "read_pickle", "to_array", "to_float"]
 
-_MOST_OPCODES = 200_000  # an agent's pickles have some hundred; 200,000 take 0.3 s
+_MOST_OPCODES = 50_000  # an agent's pickles have some hundred
 _DEEPEST = 64
 _LARGEST_ARRAY = 64 << 20  # bytes
 

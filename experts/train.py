@@ -15,7 +15,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -30,10 +32,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from tqdm import tqdm
 
 from imitate.envs.make import make_env, resolve_env_id
-from imitate.envs.seeds import TEST_SEED
-from imitate.errors import InputError, did_you_mean
+from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
+from imitate.errors import InputError, did_you_mean, one_line
 from imitate.experts.folder import save_expert
-from imitate.files import atomic
+from imitate.files import atomic, sweep
 
 __all__ = ["ALGORITHMS", "preset", "train_expert"]
 
@@ -53,7 +55,6 @@ ALGORITHMS = {
 }
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
 NEVER = 10**9
-_VALIDATION_SEED = 10_000  # SB3 adds the number of the environment to it
 
 
 def preset(algorithm: str, env_id: str) -> dict[str, Any]:
@@ -119,12 +120,14 @@ def train_expert(
 
     keeper = _KeepBest(
         training,
-        make_venv(min(eval_episodes, 10), _VALIDATION_SEED),
+        make_venv(min(eval_episodes, 10), 0),
+        seed=draw_seed(Stream.VALIDATION, seed) % 2**31,  # SB3 adds the number of the environment to it
         every=eval_every or max(total_steps // 50, 1),
         episodes=eval_episodes,
         total_steps=total_steps,
     )
-    if resume and (training / "checkpoint").exists():
+    if resume and (training / "checkpoint" / "checkpoint.pt").exists():
+        sweep(training / "checkpoint")
         keeper.load(model)
     try:
         if model.num_timesteps < total_steps:
@@ -202,9 +205,12 @@ def _linear(spec: str) -> Callable[[float], float]:
 class _KeepBest(BaseCallback):
     """Progress bar, validation on fixed seeds, best parameters, and the checkpoint to resume from."""
 
-    def __init__(self, folder: Path, venv: VecEnv, *, every: int, episodes: int, total_steps: int) -> None:
+    def __init__(
+        self, folder: Path, venv: VecEnv, *, seed: int, every: int, episodes: int, total_steps: int
+    ) -> None:
         super().__init__()
         self._folder, self._venv, self._every, self._episodes = folder, venv, every, episodes
+        self._seed = seed
         self._bar = tqdm(total=total_steps, unit="step", file=sys.stderr)
         self._next_validation, self._best = every, -np.inf
 
@@ -226,7 +232,7 @@ class _KeepBest(BaseCallback):
         return wrapped
 
     def validate(self) -> None:
-        self._venv.seed(_VALIDATION_SEED)
+        self._venv.seed(self._seed)
         venv = self.normalized(self._venv, self.model)
         returns, _ = evaluate_policy(
             self.model, venv, n_eval_episodes=self._episodes, return_episode_rewards=True
@@ -248,6 +254,25 @@ class _KeepBest(BaseCallback):
         self._write("checkpoint", self.model, with_buffer=True)
 
     def load(self, model: BaseAlgorithm) -> None:
+        """Go on from the checkpoint. Raises InputError where it is damaged, or of other settings than the model's."""
+        try:
+            self._load(model)
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RuntimeError,
+            EOFError,
+            UnpicklingError,
+            BadZipFile,
+        ) as error:
+            raise InputError(
+                f"{self._folder / 'checkpoint'} can't be resumed with these settings: {one_line(error)[:300]}; "
+                "give the same as before, or another --out"
+            ) from error
+
+    def _load(self, model: BaseAlgorithm) -> None:
         state = self._read("checkpoint", model)
         self._best, self._next_validation = state["best"], state["next_validation"]
         if isinstance(model, OffPolicyAlgorithm):

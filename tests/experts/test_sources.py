@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import logging
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,13 +22,16 @@ import torch
 from sb3_contrib.common.wrappers import TimeFeatureWrapper
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from imitate.datasets.play import episodes
+from imitate.datasets.play import RandomPolicy, episodes
 from imitate.envs.make import make_env
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
 from imitate.experts.expert import Expert
-from imitate.experts.measure import Measured, verdict
+from imitate.experts.measure import Measured, measure, verdict
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import save_policy
 
 CARTPOLE = "CartPole-v1"
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -252,6 +258,169 @@ def test_measuring_is_remembered_and_judged(
         load_expert(path).measure(episodes=4, seed=2)
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_other_statistics_are_other_measurements(model: Any, tmp_path: Path) -> None:
+    """The same weights, normalised otherwise, are another expert: once 500 was stated of one that made 84."""
+    path = _zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
+    statistics = _statistics(tmp_path / "far.pkl", mean=1_000.0)
+    plain, far = load_expert(path), load_expert(path, vecnormalize=statistics)
+    assert plain.normalisation_sha256 == ""
+    assert len(far.normalisation_sha256) == 64
+    assert f"normalised by {statistics}" in far.describe()
+    assert load_expert(path, vecnormalize="none").normalisation is None
+    returns = {expert.measure(episodes=4).mean for expert in (plain, far)}
+    assert (
+        len(returns) == 2
+    )  # at -1,000 / std each state looks alike: one action for ever, which falls at once
+
+
+def _statistics(path: Path, mean: float) -> Path:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
+    venv.reset()
+    venv.obs_rms.mean[:] = mean
+    venv.save(str(path))
+    return path
+
+
+OWN_ENV = """
+import gymnasium as gym, numpy as np
+
+class Paying(gym.Env):
+    observation_space = action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {{}}
+    def step(self, action):
+        return np.zeros(1, np.float32), {pay}, False, False, {{}}
+"""
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_another_reward_is_another_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for pay in (1.0, 2.0):
+        (tmp_path / "own_rewards.py").write_text(OWN_ENV.format(pay=pay))
+        sys.modules.pop("own_rewards", None)
+        importlib.invalidate_caches()
+        gym.registry.pop("Paying-v0", None)
+        entry_point = importlib.import_module("own_rewards").Paying
+        gym.register("Paying-v0", entry_point=entry_point, max_episode_steps=3)
+        measured = measure(
+            RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, episodes=2, seed=0
+        )
+        assert measured.mean == 3 * pay
+    played = measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, episodes=2, seed=0)
+    monkeypatch.setattr("imitate.experts.measure._play", lambda *_: (7.0, 0.0))
+    again = {"episodes": 2, "seed": 0}
+    assert measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again) == played
+    assert (
+        measure(
+            RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, remeasure=True, **again
+        ).mean
+        == 7
+    )
+    assert (
+        measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again).mean == 7
+    )  # replaced
+
+
+def test_a_run_is_an_expert(tmp_path: Path) -> None:
+    env = make_env(CARTPOLE)
+    policy = ActorPolicy(env.observation_space, env.action_space, hidden=(8,))
+    save_policy(tmp_path / "run" / "policy", policy)
+    config = {"algorithm": "dagger", "env_id": CARTPOLE, "env_kwargs": {}, "budget": 10}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    expert = load_expert(tmp_path / "run")
+    assert (expert.env_id, expert.algorithm, expert.oracle, expert.has_value) == (
+        CARTPOLE,
+        "dagger",
+        None,
+        False,
+    )
+    weights = (tmp_path / "run" / "policy" / "policy.safetensors").read_bytes()
+    assert expert.sha256 == hashlib.sha256(weights).hexdigest()
+    obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    assert (expert.act(obs) == policy.act(obs, deterministic=True)).all()
+    with pytest.raises(InputError, match="is not for Pendulum-v1"):
+        load_expert(tmp_path / "run", env_id="Pendulum-v1")
+
+
+OWN_EXPERTS = """
+import numpy as np
+
+def leaning():
+    return lambda obs: (obs[:, 2] > 0).astype(int)
+
+class Always:
+    def act(self, obs, deterministic=True):
+        return np.full(len(obs), 1)
+
+number = 3
+nothing = lambda: None
+"""
+
+
+def test_a_callable_is_an_expert_if_its_module_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_experts.py").write_text(OWN_EXPERTS)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="may not choose what is imported"):
+        load_expert("own_experts:leaning", env_id=CARTPOLE)
+    trust("own_experts:leaning")
+    leaning = load_expert("own_experts:leaning", env_id=CARTPOLE)
+    obs = np.array([[0, 0, -1, 0], [0, 0, 1, 0]], np.float32)
+    assert leaning.act(obs).tolist() == [0, 1]
+    assert load_expert("own_experts:Always", env_id=CARTPOLE).act(obs).tolist() == [1, 1]
+    for spec, wrong in (
+        ("number", "no callable"),
+        ("gone", "no callable"),
+        ("nothing", "returned a NoneType"),
+    ):
+        with pytest.raises(InputError, match=wrong):
+            load_expert(f"own_experts:{spec}", env_id=CARTPOLE)
+    with pytest.raises(InputError, match="--env"):
+        load_expert("own_experts:leaning")
+
+
+def test_random_is_an_expert() -> None:
+    expert = load_expert("random", env_id=CARTPOLE)
+    expert.seed(3)
+    first = expert.act(np.zeros((50, 4)))
+    expert.seed(3)
+    assert (expert.act(np.zeros((50, 4))) == first).all()
+    assert set(first.tolist()) == {0, 1}
+    with pytest.raises(InputError, match="--env"):
+        load_expert("random")
+
+
+def test_a_folder_does_not_choose_what_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "planted_by_folder.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    save_expert(
+        tmp_path / "own",
+        sb3.A2C("MlpPolicy", CARTPOLE, device="cpu"),
+        None,
+        {"env_id": "planted_by_folder:X-v0"},
+    )
+    assert not load_expert(tmp_path / "own").runnable
+    assert "may not choose what is imported" in caplog.text
+    assert load_expert(tmp_path / "own", env_id=CARTPOLE).runnable
+
+
+def test_the_zoo_may_be_several_folders(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    _zoo_entry(first / "a2c", model, "CartPole-v1_1", CARTPOLE)
+    _zoo_entry(second / "ppo", model, "CartPole-v1_1", CARTPOLE)
+    _zoo_entry(second / "a2c", model, "CartPole-v1_9", CARTPOLE)
+    (second / "a2c/CartPole-v1_9/CartPole-v1.zip").write_bytes(b"never read: the first folder has one")
+    monkeypatch.setenv("IMITATE_ZOO_DIR", os.pathsep.join([str(first), str(second)]))
+    assert {"zoo:a2c/CartPole-v1", "zoo:ppo/CartPole-v1"} <= set(known_experts())
+    for algorithm in ("a2c", "ppo"):
+        assert load_expert(f"zoo:{algorithm}/CartPole-v1").env_id == CARTPOLE
+
+
 def test_verdicts() -> None:
     # The standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3; 287.9 - 230 = 57.9 is more.
     assert "far below" in str(verdict(Measured(230, 122, 20, -105), 287.9))
@@ -323,7 +492,7 @@ def hub(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def test_hub_experts_are_pinned_and_normalised(hub: dict[str, bytes]) -> None:
     spec = "hub:org/a2c-CartPole-v1"
-    for expert in (load_expert(spec), load_expert(f"{spec}@{SHA}")):
+    for expert in map(load_expert, (spec, f"{spec}@{SHA}", "hub:org/a2c/CartPole-v1")):
         assert isinstance(expert, Expert)
         assert (expert.env_id, expert.algorithm, expert.revision) == (CARTPOLE, "A2C", SHA)
         assert expert.sha256 == hashlib.sha256(hub["a2c-CartPole-v1.zip"]).hexdigest()

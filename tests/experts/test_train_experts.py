@@ -53,6 +53,8 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     monkeypatch.undo()
     buffer = np.load(tmp_path / "sac" / "training" / "checkpoint" / "replay.npz", allow_pickle=False)
     assert len(buffer["rewards"]) == 399  # the transition of the interrupted step is not in it yet
+    with pytest.raises(InputError, match="can't be resumed with these settings"):
+        train_expert("td3", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SMALL)
     train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SMALL)
     rows = [json.loads(line)["step"] for line in (tmp_path / "sac" / "log.jsonl").read_text().splitlines()]
     assert rows[:3] == [200, 400, 600]
