@@ -58,6 +58,8 @@ def make_env(
             env = Cut(env, MAX_EPISODE_STEPS)
         if time_feature:
             env = TimeFeature(env)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
