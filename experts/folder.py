@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from imitate.experts.networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.sb3 import ALGORITHMS, make_spec
 from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.vecnormalize import Normalisation
-from imitate.files import atomic, read_bytes, read_json, versions, write_json
+from imitate.files import atomic, read_bytes, versions, write_json
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -137,7 +138,7 @@ def read_folder(folder: Path) -> Stored:
     """Read an expert's folder back. Raises InputError where it is none, damaged, too large, or of another format."""
     if not (folder / "expert.json").is_file() or not (folder / "policy.safetensors").is_file():
         raise InputError(f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors")
-    description = read_json(folder / "expert.json", _Description, limit=_LARGEST_DESCRIPTION)
+    description = _read_description(folder / "expert.json")
     weights = read_bytes(folder / "policy.safetensors", LARGEST_WEIGHTS)
     sha256 = hashlib.sha256(weights).hexdigest()
     policy, normalisation = description.policy, description.normalisation
@@ -166,6 +167,16 @@ def read_folder(folder: Path) -> Stored:
         training=description.training,
         sha256=sha256,
     )
+
+
+def _read_description(path: Path) -> _Description:
+    # By `json`, since files of the first release hold Infinity, which msgspec's reader does not take.
+    try:
+        return msgspec.convert(json.loads(read_bytes(path, _LARGEST_DESCRIPTION)), _Description)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise InputError(
+            f"{path} can't be read: {one_line(error)[:300]}; restore it or make it again"
+        ) from error
 
 
 def _read_tensors(folder: Path, weights: bytes) -> Mapping[str, Tensor]:

@@ -238,6 +238,14 @@ def test_our_own_folder_round_trips(tmp_path: Path) -> None:
         load_expert(tmp_path / "expert")
 
 
+@pytest.mark.parametrize("name", [name for name in known_experts() if not name.startswith("zoo:")])
+def test_every_bundled_expert_opens(name: str) -> None:
+    expert = load_expert(name)
+    obs = np.zeros((2, *(expert.observation_space.shape or ())), np.float32)
+    assert expert.runnable
+    assert expert.action_space.contains(expert.act(obs)[0])
+
+
 def test_measuring_is_remembered_and_judged(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
