@@ -82,11 +82,10 @@ class Encoder(nn.Module):
             return rows
         x = obs.reshape(len(obs), -1)
         if self.moments is not None:
-            mean, std = (
-                self.moments.mean.numpy(),
-                np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
-            )
-            return np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
+            mean, variance = self.moments.mean.numpy(), self.moments.var.numpy()
+            std = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+            standardised: Array = np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
+            return standardised
         x = x.astype(np.float32, copy=False)
         return x / np.float32(255) if self.is_bytes else x
 
