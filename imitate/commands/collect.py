@@ -32,10 +32,12 @@ def collect(argv: list[str]) -> int:
         steps: int | None = None,
         env: str | None = None,
         env_kwargs: JsonObject | None = None,
+        vecnormalize: str | None = None,
         num_envs: int = 8,
         deterministic: bool = True,
         noise: str = "",
         seed: int = 0,
+        remeasure: bool = False,
         resume: bool = False,
         json: bool = False,
     ) -> int:
@@ -49,18 +51,20 @@ def collect(argv: list[str]) -> int:
             steps: begin no episode once so many steps are recorded (those in flight are finished)
             env: the environment, where the expert doesn't say or another one is wanted
             env_kwargs: keywords of the environment, as a JSON object
+            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
             num_envs: environments side by side
             deterministic: the expert's best action; --stochastic samples
             noise: gaussian:SIGMA (of half the action range) or random:P on what is executed; the labels stay clean
             seed: the start of episode n follows from (seed, n) alone
+            remeasure: play the 20 episodes of the expert's measured return again
             resume: go on with a file that was interrupted
             json: print the description of the file as JSON
         """
         _check_amount(episodes, steps)
         _check_out(out, resume)
         trust(expert)
-        source = load_expert(expert, env_id=env, env_kwargs=env_kwargs)
-        source.measure()
+        source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+        source.measure(remeasure=remeasure)
         source.seed(seed)
         with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
             info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
@@ -110,6 +114,7 @@ def _info(source: Expert, envs: SyncVecEnv, *, deterministic: bool, noise: str, 
         env_kwargs=source.env_kwargs,
         expert=source.source,
         expert_sha256=source.sha256,
+        normalisation_sha256=source.normalisation_sha256,
         expert_return=source.measured.mean if source.measured else None,
         deterministic=deterministic,
         noise=noise,

@@ -35,6 +35,7 @@ def evaluate(argv: list[str]) -> int:
         seed: int = TEST_SEED,
         env: str | None = None,
         env_kwargs: JsonObject | None = None,
+        vecnormalize: str | None = None,
         num_envs: int = 8,
         deterministic: bool = True,
         video: Path | None = None,
@@ -48,12 +49,13 @@ def evaluate(argv: list[str]) -> int:
             seed: the n-th episode starts alike for everyone who is measured with the same seed
             env: the environment, where the subject doesn't say or another one is wanted
             env_kwargs: keywords of the environment, as a JSON object
+            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
             num_envs: environments side by side
             deterministic: the best action; --stochastic samples
             video: an mp4 of the first episode
             json: print JSON
         """
-        policy, env_id, kwargs = _subject(subject, env, env_kwargs)
+        policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
         check_expert(policy, subject, env_id, kwargs)
         if video is not None:
             _check_video(video, env_id, kwargs)
@@ -88,7 +90,7 @@ def _is_run(subject: str) -> bool:
 
 
 def _subject(
-    subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None
+    subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None, vecnormalize: str | None
 ) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
     """Who is measured, the environment and its keywords."""
     folder = Path(subject)
@@ -97,8 +99,10 @@ def _subject(
         if runs:
             raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
         trust(subject)
-        expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs)
+        expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
         return expert, resolve_env_id(expert.env_id), expert.env_kwargs
+    if vecnormalize is not None:
+        raise InputError(f"--vecnormalize is for experts in SB3's zips; {subject} is a run, which has its statistics")
     experiment = Experiment.read(folder / "config.json")
     if not (folder / "policy").exists():
         raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
