@@ -99,6 +99,8 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
     elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
+    at_home = (asked.env_id or stored.env_id, env_kwargs) == (stored.env_id, stored.env_kwargs)
+    measured = stored.measured if at_home else {}  # what was measured elsewhere promises nothing here
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
@@ -109,8 +111,8 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
         action_space=stored.spec.action_space,
         **agent_parts(stored.spec, stored.tensors, stored.normalisation, stored.gamma),
         normalised_by="expert.json" if stored.normalisation else "",
-        published_return=stored.measured.get("mean"),
-        published_std=stored.measured.get("std"),
+        published_return=measured.get("mean"),
+        published_std=measured.get("std"),
         runnable=env is not None,
         training=stored.training,
     )

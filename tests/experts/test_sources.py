@@ -222,6 +222,7 @@ def test_our_own_folder_round_trips(tmp_path: Path) -> None:
     ]
     expert = load_expert(tmp_path / "expert")
     assert (expert.env_id, expert.env_kwargs, expert.published_return) == ("Pendulum-v1", {"g": 9.0}, -150.0)
+    assert load_expert(tmp_path / "expert", env_kwargs={"g": 1.0}).published_return is None
     assert expert.training["command"] == "imitate expert train"
     assert expert.normalisation is not None
     assert expert.normalisation.mean is not None
