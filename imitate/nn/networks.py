@@ -87,8 +87,8 @@ class Encoder(nn.Module):
                 np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
             )
             return np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
-        x = x.astype(np.float32, copy=False)
-        return x / np.float32(255) if self.is_bytes else x
+        numbers: Array = x.astype(np.float32, copy=False)
+        return numbers / np.float32(255) if self.is_bytes else numbers
 
     def observe(self, obs: Tensor) -> None:
         """Take raw observations (B, *obs_shape) into the running moments, if there are any."""
