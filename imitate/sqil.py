@@ -99,7 +99,7 @@ class SQIL:
         count, half = self.dqn.config.num_updates, self.dqn.config.batch_size // 2
         drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
         both = [
-            {name: x.reshape(count, half, *x.shape[1:]) for name, x in self.dqn.tensors(s).items()}
+            {name: x.view(count, half, *x.shape[1:]) for name, x in self.dqn.tensors(s).items()}
             for s in drawn
         ]
         joined = {

@@ -93,7 +93,7 @@ def test_a_checkpoint_goes_on_in_the_same_bytes(demos: DemoReader, tmp_path: Pat
 
 
 def test_settings_that_can_not_be_used_are_named() -> None:
-    with pytest.raises(InputError, match="half of each batch are demonstrations"):
+    with pytest.raises(InputError, match="half of a batch are demonstrations"):
         SQILConfig(dqn={"prioritized": True})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="gamma 1"):
         SQILConfig(dqn={"gamma": 1.0})  # type: ignore[arg-type]

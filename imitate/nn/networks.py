@@ -86,8 +86,8 @@ class Encoder(nn.Module):
             std = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
             standardised: Array = np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
             return standardised
-        x = x.astype(np.float32, copy=False)
-        return x / np.float32(255) if self.is_bytes else x
+        numbers: Array = x.astype(np.float32, copy=False)
+        return numbers / np.float32(255) if self.is_bytes else numbers
 
     def observe(self, obs: Tensor) -> None:
         """Take raw observations (B, *obs_shape) into the running moments, if there are any."""

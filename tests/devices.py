@@ -1,0 +1,85 @@
+"""One of every learner on small environments, for the tests of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from imitate.algorithms import ALGORITHMS
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.experts import load_expert
+
+TINY: dict[str, dict[str, Any]] = {
+    "bc": {"max_epochs": 3},
+    "dagger": {"steps_per_iteration": 32, "updates_per_iteration": 3},
+    "aggrevated": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
+    "gail": {"ppo": {"num_steps": 16, "num_epochs": 1}, "updates_per_round": 2},
+    "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
+    "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
+    "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
+    "dqn": {"learning_starts": 16, "rounds_per_iteration": 10, "prioritized": True, "dueling": True},
+    "reinforce": {"num_episodes": 4},
+    "a2c": {"rounds_per_iteration": 2},
+}
+"""Settings of every algorithm with which an iteration takes a moment."""
+
+CONTINUOUS = ("rpo",)
+
+
+def record(folder: Path, env_id: str) -> Path:
+    """Two episodes of somebody on CartPole-v1 or Pendulum-v1."""
+    env = make_env(env_id)
+    env.action_space.seed(0)
+    path = folder / f"{env_id}.h5"
+    with DemoWriter(path, DemoInfo(env_id, env.observation_space, env.action_space)) as writer:
+        for seed in range(2):
+            rows, actions = [env.reset(seed=seed)[0]], []
+            for _ in range(8):
+                actions.append(env.action_space.sample())
+                rows.append(env.step(actions[-1])[0])
+            rewards = np.ones(8, np.float32)
+            writer.append(
+                Trajectory(np.stack(rows), np.stack(actions), rewards, terminated=False, truncated=True)
+            )
+    return path
+
+
+def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
+    """Makes the learner `name` on a device, always the same one."""
+    algorithm = ALGORITHMS[name]
+    env_id = "Pendulum-v1" if name in CONTINUOUS else "CartPole-v1"
+    handed: dict[str, Any] = {}
+    if "demos" in algorithm.needs:
+        handed["demos"] = DemoReader(record(folder, env_id))
+    if "expert" in algorithm.needs:
+        handed["expert"] = load_expert("CartPole-v1")
+    made: list[None] = []
+
+    def make() -> Any:
+        own = dict(handed)
+        if "envs" in algorithm.needs:
+            own["envs"] = SyncVecEnv([lambda: make_env(env_id)] * 4)
+        if "store" in algorithm.needs:
+            made.append(None)
+            env = make_env(env_id)
+            info = DemoInfo(env_id, env.observation_space, env.action_space)
+            own["store"] = DemoWriter(folder / f"store-{len(made)}.h5", info, expert_actions=True)
+        config = algorithm.config(**TINY[name])
+        return algorithm.learner(config, seed=0, device=device, **own)
+
+    return make
+
+
+def devices_of(learner: Any) -> set[str]:
+    """Where a learner's networks are."""
+    modules = [part for part in vars(learner).values() if isinstance(part, torch.nn.Module)]
+    return {tensor.device.type for module in modules for tensor in module.state_dict().values()}

@@ -1,0 +1,46 @@
+"""Every learner on CUDA: `pytest -m gpu` on a machine that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from devices import TINY, maker
+
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy, save_policy
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this torch sees no GPU"),
+]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_every_learner_trains_resumes_and_acts_on_both_devices(name: str, tmp_path: Path) -> None:
+    make = maker(name, tmp_path, "cuda")
+    learner = make()
+    for _ in range(3):
+        learner.step()
+    save_state(tmp_path / "state", learner.state_dict())
+    resumed = learner if name in ("dagger", "aggrevated") else make()  # those go on with their own store
+    resumed.load_state_dict(load_state(tmp_path / "state"))
+    resumed.step()
+    save_policy(tmp_path / "policy", resumed.policy)
+    space = resumed.policy.observation_space
+    space.seed(0)
+    obs = np.stack([space.sample() for _ in range(5)])
+    on_cpu, on_gpu = (load_policy(tmp_path / "policy", device=device) for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(on_cpu.act(obs), on_gpu.act(obs), atol=1e-4)
+    assert on_gpu.act(obs, deterministic=False).shape == on_cpu.act(obs, deterministic=False).shape
+
+
+def test_a_policy_that_is_moved_still_samples(tmp_path: Path) -> None:
+    policy = maker("ppo", tmp_path, "cpu")().policy
+    obs = np.zeros((5, 4), np.float32)
+    draws = [policy.to(device).act(np.repeat(obs, 20, 0), deterministic=False) for device in ("cuda", "cpu")]
+    assert all(len(set(draw.tolist())) == 2 for draw in draws)
+    policy.to("cuda")
+    assert not np.array_equal(*(policy.act(np.repeat(obs, 20, 0), deterministic=False) for _ in range(2)))
