@@ -17,6 +17,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,8 @@ class AggreVaTeD:
         self.value = self.estimator.value
         self.iteration = 0
         self.sampler = Sampler(envs, seed)
-        self.mixture = Mixture(
-            expert, self.actor.act, envs.num_envs, config.alpha_per, config.switch_probability
-        )
+        act = partial(self.actor.act, deterministic=False)
+        self.mixture = Mixture(expert, act, envs.num_envs, config.alpha_per, config.switch_probability)
         self._reseed()
 
     @property

@@ -44,8 +44,10 @@ def scene(space: Any, **fields: Any) -> Scene:
 
 @pytest.mark.parametrize(
     ("space", "name"),
-    [(BOX, "target"), (BOX, "score"), (BOX, "reparameterised")]
-    + [(NAMES, "exact"), (NAMES, "score"), (NAMES, "regression")],
+    [
+        *((BOX, name) for name in ("target", "score", "reparameterised")),
+        *((NAMES, name) for name in ("exact", "score", "regression")),
+    ],
 )
 def test_losses_stay_on_their_device(space: Any, name: Any) -> None:
     seen = scene(space, estimator=name, beta=0.5, normalisation="baseline")
