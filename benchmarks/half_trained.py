@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.algorithms import find
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
@@ -59,8 +58,6 @@ def measure(seed: int, folder: Path) -> dict[str, float]:
         algorithm = find(name)
         config = algorithm.config(**as_tuples(experiment.hyperparameters | {"total_steps": STEPS}))
         handed: dict[str, Any] = {"envs": envs, "expert": teacher, "seed": seed}
-        if name == "aggrevated":
-            handed["oracle"] = FittedQ(*spaces, FQEConfig(), seed=seed)
         (folder / name).mkdir()
         with DemoWriter(folder / f"{name}.h5", DemoInfo(WALKER, *spaces), expert_actions=True) as store:
             learner = algorithm.learner(config, store=store, **handed)
