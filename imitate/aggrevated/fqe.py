@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.aggrevated.memory import Memory
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, check_supported
 from imitate.errors import InputError, check_range
@@ -24,7 +25,7 @@ from imitate.nn.following import follow
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 
-__all__ = ["FQEConfig", "FittedQ", "Memory", "discounted_sums"]
+__all__ = ["FQEConfig", "FittedQ", "discounted_sums"]
 
 
 @dataclass(frozen=True)
@@ -238,66 +239,6 @@ class Twins(nn.Module):
         if weight.shape[2] == 1:  # a product with one column is many times faster so
             return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)
         return torch.baddbmm(bias, x, weight)
-
-
-class Memory:
-    """Steps of trajectories on a device, in order: observations once, (T + 1, ...) of each piece, with the expert's
-    action at every one of them, so that the labels of steps are those of their successors' too."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.pieces = 0
-        self._device = device
-        self._new: list[dict[str, Tensor]] = []
-        self._columns: dict[str, Tensor] = {}
-        self._rows = self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def append(self, piece: Trajectory, last_label: Tensor) -> None:
-        """`last_label` (1, ...) is the expert's action at the piece's last observation."""
-        terminated = np.zeros(len(piece), bool)
-        terminated[-1] = piece.terminated
-        arrays = {
-            "obs": piece.obs,
-            "row": self._rows
-            + np.arange(len(piece)),  # of a step's observation; the next one is its successor's
-            "actions": piece.actions,
-            "rewards": piece.rewards,
-            "terminated": terminated,
-        }
-        new = {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in arrays.items()}
-        new["labels"] = torch.cat([torch.from_numpy(np.array(piece.labels)), last_label.cpu()]).to(
-            self._device
-        )
-        self._new.append(new)
-        self._rows += len(piece.obs)
-        self._count += len(piece)
-        self.pieces += 1
-
-    def batch(self, steps: Tensor) -> dict[str, Tensor]:
-        """What `FittedQ.update` takes, of the steps (B,)."""
-        self._merge()
-        columns, steps = self._columns, steps.to(self._device)
-        row = columns["row"][steps]
-        own = {name: columns[name][steps] for name in ("actions", "rewards", "terminated")}
-        return own | {
-            "obs": columns["obs"][row],
-            "next_obs": columns["obs"][row + 1],
-            "next_actions": columns["labels"][row + 1],
-        }
-
-    def last(self, count: int) -> tuple[Tensor, Tensor]:
-        """Observations and the expert's actions (B, ...) of the last `count` steps."""
-        self._merge()
-        row = self._columns["row"][-count:]
-        return self._columns["obs"][row], self._columns["labels"][row]
-
-    def _merge(self) -> None:
-        if self._new:
-            pieces = [self._columns, *self._new] if self._columns else self._new
-            self._columns = {name: torch.cat([piece[name] for piece in pieces]) for name in self._new[0]}
-            self._new = []
 
 
 def discounted_sums(rewards: Array, gamma: float) -> list[float]:

@@ -51,7 +51,7 @@ _PROBED = 2_048  # states that the critic is judged on, anew in each iteration
 
 class AggreVaTeD:
     """AggreVaTeD. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape);
-    `oracle` its action values, in place of those that `config.oracle` names."""
+    `oracle` its action values, which stay as they are, in place of those that `config.oracle` names."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class AggreVaTeD:
         self.value = self.estimator.value
         self.iteration = 0
         self.sampler = Sampler(envs)
-        learner = partial(self.actor.act, deterministic=False)
-        self.mixture = Mixture(expert, learner, envs.num_envs, config.alpha_per, config.switch_probability)
+        act = partial(self.actor.act, deterministic=False)
+        self.mixture = Mixture(expert, act, envs.num_envs, config.alpha_per, config.switch_probability)
         self._reseed()
 
     @property
