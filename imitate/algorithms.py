@@ -133,6 +133,12 @@ ALGORITHMS = {
         inner="learner",
         audit=True,
     ),
+    "sqil": Algorithm(
+        "SQIL",
+        "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
+        "imitate.sqil",
+        ("envs", "demos"),
+    ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),

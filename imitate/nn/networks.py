@@ -78,7 +78,8 @@ class Encoder(nn.Module):
     def prepare_numpy(self, obs: Array) -> Array:
         """`prepare` for what is no image, in NumPy; it sees the moments where torch writes them, on a CPU."""
         if self.one_hot:
-            return np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
+            rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
+            return rows
         x = obs.reshape(len(obs), -1)
         if self.moments is not None:
             mean, std = (
@@ -86,7 +87,8 @@ class Encoder(nn.Module):
                 np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
             )
             return np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
-        return x.astype(np.float32) / np.float32(255) if self.is_bytes else x.astype(np.float32, copy=False)
+        x = x.astype(np.float32, copy=False)
+        return x / np.float32(255) if self.is_bytes else x
 
     def observe(self, obs: Tensor) -> None:
         """Take raw observations (B, *obs_shape) into the running moments, if there are any."""
