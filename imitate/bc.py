@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
 from imitate.datasets.reader import DemoReader
@@ -23,7 +24,7 @@ from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement"]
+__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
 
@@ -60,6 +61,38 @@ class BCConfig:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
         check_range(self, 1, math.inf, "max_epochs", "max_updates", "patience", "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
+
+
+class _Network(Protocol):
+    """What the hyperparameters of every imitator say of its network."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def activation(self) -> Literal["tanh", "relu"]: ...
+    @property
+    def log_std_init(self) -> float: ...
+
+
+def new_policy(
+    config: _Network,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    *,
+    seed: int,
+    normalize_obs: bool = True,
+) -> ActorPolicy:
+    """An untrained policy whose weights depend on `seed` alone; continuous actions are squashed."""
+    with seeded(seed):
+        return ActorPolicy(
+            observation_space,
+            action_space,
+            hidden=config.hidden,
+            activation=config.activation,
+            head="categorical" if isinstance(action_space, spaces.Discrete) else "squashed",
+            log_std_init=config.log_std_init,
+            normalize_obs=normalize_obs,
+        )
 
 
 def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: Tensor) -> Tensor:
@@ -107,16 +140,10 @@ class BC:
     ) -> None:
         """`episodes`: indices of those to learn from, by default all."""
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
-        with seeded(seed):
-            self.policy = ActorPolicy(
-                demos.info.observation_space,
-                demos.info.action_space,
-                hidden=config.hidden,
-                activation=config.activation,
-                head="squashed" if demos.info.action_space.shape else "categorical",
-                log_std_init=config.log_std_init,
-                normalize_obs=config.normalize_obs,
-            ).to(self.device)
+        info, normalize = demos.info, config.normalize_obs
+        self.policy = new_policy(
+            config, info.observation_space, info.action_space, seed=seed, normalize_obs=normalize
+        ).to(self.device)
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
         # One episode can't be split: all of it is trained on.

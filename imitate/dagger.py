@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from imitate.aggrevated.mixture import Mixture, Schedule, mixing_coefficient
-from imitate.bc import bc_loss, mean_agreement
+from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
@@ -26,8 +26,6 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.following import first_layer, follow
-from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Sampler
 
 __all__ = ["DAgger", "DAggerConfig"]
@@ -84,16 +82,8 @@ class DAgger:
     ) -> None:
         self.config, self.store = config, store
         self.seed, self.device = seed, torch.device(device)
-        with seeded(seed):
-            self.policy = ActorPolicy(
-                envs.single_observation_space,
-                envs.single_action_space,
-                hidden=config.hidden,
-                activation=config.activation,
-                head="squashed" if envs.single_action_space.shape else "categorical",
-                log_std_init=config.log_std_init,
-                normalize_obs=True,
-            ).to(self.device)
+        observations, actions = envs.single_observation_space, envs.single_action_space
+        self.policy = new_policy(config, observations, actions, seed=seed).to(self.device)
         parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate)
         self.iteration = 0

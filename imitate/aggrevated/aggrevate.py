@@ -90,11 +90,9 @@ class AggreVaTe:
 
         Raises InputError where they don't suffice for a single visit.
         """
-        config = self.core.config
-        room = config.total_steps - self.env_steps
-        room = room if limit is None else min(room, limit)
-        iterations = max(min(config.iterations - self.core.iteration, room // self.least_steps), 1)
-        self.core.begin()
+        core = self.core
+        room, iterations = core.config.plan(core.iteration, self.env_steps, limit, self.least_steps)
+        core.begin()
         visits = self._visit(room // iterations, room)
         if not visits:
             raise InputError(
@@ -102,7 +100,7 @@ class AggreVaTe:
                 "give more with --budget"
             )
         obs, labels = (np.concatenate(column) for column in zip(*visits, strict=True))
-        return self.core.learn(obs, labels, last=iterations == 1)
+        return core.learn(obs, labels, last=iterations == 1)
 
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
         """Visits to states until `steps` are spent, never more than `most`: observations and the expert's actions."""

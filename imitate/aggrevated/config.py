@@ -116,6 +116,13 @@ class AggreVaTeDConfig:
                 "use a beta above 0, or estimator reparameterised"
             )
 
+    def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
+        """Steps that remain after `env_steps`, at most `limit`, and the iterations that they are divided over: those
+        from `iteration` on, fewer where `least` steps don't come to each. With 1 it is the last."""
+        room = self.total_steps - env_steps
+        room = room if limit is None else min(room, limit)
+        return room, max(min(self.iterations - iteration, room // least), 1)
+
     def completed(self, discrete: bool) -> AggreVaTeDConfig:
         """What depends on the kind of actions filled in. Raises InputError where the estimator does not suit them, or
         needs values that the oracle has not."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from imitate.experts.critics import QOracle
 
-__all__ = ["GATE", "Gate", "measure_gate"]
+__all__ = ["GATE", "Gate", "compared", "measure_gate"]
 
 GATE = 2 / 3
 """Critics that AggreVaTeD could use showed an openness of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
@@ -54,6 +54,19 @@ def measure_gate(
         return Gate(gap, math.nan, True)
     openness = float((values > random.mean(0)).float().mean())
     return Gate(gap, openness, openness >= threshold)
+
+
+@torch.no_grad()
+def compared(oracle: QOracle, gate: Gate, obs: Tensor, expert: Tensor, learner: Tensor) -> dict[str, float]:
+    """What is logged: values of the expert's and of the learner's actions, the second over the first in units of the
+    gap, and the gate's openness, where it applies."""
+    of_expert, of_learner = oracle.heads(obs, expert), oracle.heads(obs, learner)  # (H, B)
+    metrics = {
+        "q_expert": float(of_expert.mean()),
+        "q_learner": float(of_learner.mean()),
+        "advantage": float(((of_learner - of_expert).mean(1) / gate.gap).mean()),
+    }
+    return metrics if math.isnan(gate.openness) else metrics | {"gate": gate.openness}
 
 
 def _random_actions(space: spaces.Space[Any], count: int, rng: np.random.Generator) -> Tensor:

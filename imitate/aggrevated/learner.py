@@ -28,12 +28,12 @@ from torch import Tensor
 from imitate.aggrevated.ablations import find_estimator
 from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.descent import find_descent
-from imitate.aggrevated.gate import Gate, measure_gate
+from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.mixture import Mixture, mixing_coefficient
 from imitate.aggrevated.natural_gradient import kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.bc import bc_loss, mean_agreement
+from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
@@ -41,8 +41,6 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
 from imitate.nn.following import first_layer, follow
-from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -70,17 +68,9 @@ class AggreVaTeD:
         discrete = isinstance(self.action_space, spaces.Discrete)
         self.config = config = config.completed(discrete)
         self.store, self.seed, self.device = store, seed, torch.device(device)
-        with seeded(seed):
-            self.actor = ActorPolicy(
-                observations,
-                self.action_space,
-                hidden=config.hidden,
-                activation=config.activation,
-                head="categorical" if discrete else "squashed",
-                log_std_init=config.log_std_init,
-                normalize_obs=True,
-            ).to(self.device)
+        self.actor = new_policy(config, observations, self.action_space, seed=seed).to(self.device)
         self.policy = copy.deepcopy(self.actor)  # the average
+        self._averaged: list[list[Tensor]] = [list(net.parameters()) for net in (self.policy, self.actor)]
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         if not discrete and config.estimator != "target":
             parameters.append(self.actor.log_std)
@@ -96,8 +86,8 @@ class AggreVaTeD:
         self.value = self.estimator.value
         self.iteration = 0
         self.sampler = Sampler(envs)
-        learner = partial(self.actor.act, deterministic=False)
-        self.mixture = Mixture(expert, learner, envs.num_envs, config.alpha_per, config.switch_probability)
+        act = partial(self.actor.act, deterministic=False)
+        self.mixture = Mixture(expert, act, envs.num_envs, config.alpha_per, config.switch_probability)
         self._reseed()
 
     @property
@@ -120,9 +110,7 @@ class AggreVaTeD:
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps. What remains is divided over the iterations that remain,
         so the last one, with its long fit, always comes."""
-        room = self.config.total_steps - self.env_steps
-        room = room if limit is None else min(room, limit)
-        iterations = max(min(self.config.iterations - self.iteration, room // self.least_steps), 1)
+        room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
         self.begin()
         rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
         labels = self.mixture.labels(rollout)  # (T, N, ...)
@@ -174,11 +162,7 @@ class AggreVaTeD:
             obs, labels = next(self._batches(1, _PROBED))
         gate = measure_gate(self.oracle, obs, labels, self.action_space, self.rng, self.config.gate)
         own = self.actor.to_env(self.actor(self.actor.encoder.prepare(obs)).mode())
-        expert, learner = self.oracle.heads(obs, labels), self.oracle.heads(obs, own)  # (H, B)
-        metrics["q_expert"], metrics["q_learner"] = float(expert.mean()), float(learner.mean())
-        metrics["advantage"] = float(((learner - expert).mean(1) / gate.gap).mean())
-        if not math.isnan(gate.openness):
-            metrics["gate"] = gate.openness
+        metrics |= compared(self.oracle, gate, obs, labels, own)
         return gate
 
     def _train(
@@ -207,18 +191,14 @@ class AggreVaTeD:
             if config.ent_coef:
                 loss = loss - config.ent_coef * distribution.entropy()
             self.optimizer.descend(loss.mean(), self.actor, prepared, update / count)
-            self._average()
+            with torch.no_grad():
+                torch._foreach_lerp_(self._averaged[0], self._averaged[1], 1.0 - config.ema)
             sums += torch.stack([policy_loss.detach().mean(), cloning.detach().mean()])
         with torch.no_grad():
             after = self.actor(new_states)
-            policy_mean, cloning_mean = (sums / count).tolist()
-            return {
-                "policy_loss": policy_mean,
-                "imitation_loss": cloning_mean,
-                "kl": float(kl_divergence(before, after).mean()),
-                "entropy": float(after.entropy().mean()),
-                "updates": float(count),
-            }
+            losses = dict(zip(("policy_loss", "imitation_loss"), (sums / count).tolist(), strict=True))
+            kl, entropy = float(kl_divergence(before, after).mean()), float(after.entropy().mean())
+        return losses | {"kl": kl, "entropy": entropy, "updates": float(count)}
 
     def _batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
         """Observations and labels, shuffled, of all states so far."""
@@ -226,11 +206,6 @@ class AggreVaTeD:
         epochs = (reader.batches(size, self.rng) for _ in itertools.count())
         for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
             yield tuple(tensor.to(self.device) for tensor in batch)
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        averaged, learned = list(self.policy.parameters()), list(self.actor.parameters())
-        torch._foreach_lerp_(averaged, learned, 1.0 - self.config.ema)
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)

@@ -43,4 +43,5 @@ def first_layer(encoder: Encoder) -> list[tuple[Tensor, Tensor]]:
 def _spread(moments: RunningMoments) -> Tensor:
     """(F,) what deviations from the mean are divided by, as `forward` has it, floor included."""
     mean, step = moments.mean.double(), 1e-6
-    return step / moments(mean + step).double()
+    standardised: Tensor = moments(mean + step)
+    return step / standardised.double()

@@ -368,3 +368,51 @@ def test_no_step_takes_more_than_its_limit_and_the_last_one_fits_the_policy_for_
     assert learner.env_steps == {1_000: 1_000, 10: 8}[total] or limits[-1] == 4
     assert updates[-1] == 9
     assert set(updates[:-1]) <= {1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"ema": 1.0}, "ema must be in"),
+        ({"beta": -0.1}, "beta must be at least 0"),
+        ({"ent_coef": -1.0}, "ent_coef must be at least 0"),
+        ({"estimator": "target", "beta": 0.0}, "learns nothing"),
+    ],
+)
+def test_settings_that_learn_nothing_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AggreVaTeDConfig(**wrong)
+
+
+def test_every_question_to_the_expert_is_counted(tmp_path: Path) -> None:
+    """By the critic that is learned, too. 4 environments, so 4 pieces are cut in each iteration; a state's label is
+    asked for once, whoever acts there."""
+    asked = 0
+
+    def expert(obs: Array) -> Array:
+        nonlocal asked
+        asked += len(obs)
+        return chain_expert(obs)
+
+    fields: dict[str, Any] = {
+        "total_steps": 80,
+        "iterations": 2,
+        "updates_per_iteration": 2,
+        "fqe_updates": 5,
+    }
+    learner = trained(tmp_path, "TwoStateChain-v0", expert, **fields)
+    assert learner.expert_queries == asked == 80 + 2 * 4
+
+
+def test_input_statistics_are_of_all_states_and_those_of_a_first_roll_in_no_longer_rule(
+    tmp_path: Path,
+) -> None:
+    with learning(
+        tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Bowl(), total_steps=400, iterations=4,
+        updates_per_iteration=1,
+    ) as learner:  # fmt: skip
+        while not learner.done:
+            learner.step()
+        everything = learner.store.reader().transitions().obs
+    for policy in (learner.policy, learner.actor):
+        np.testing.assert_allclose(policy.encoder.moments.mean, everything.mean(0), rtol=1e-4, atol=1e-6)

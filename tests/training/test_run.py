@@ -83,6 +83,7 @@ ODD: dict[str, dict[str, Any]] = {
     "dqn": {"hyperparameters": {"num_updates": 1}},
     "reinforce": {},
     "a2c": {},
+    "sqil": {"demos": "demos.h5", "hyperparameters": {"num_updates": 1}},
 }
 
 
@@ -393,6 +394,6 @@ def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None
     chosen = Experiment.create(
         "aggrevated", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
     )
-    with pytest.raises(InputError, match="does not fit action space"):
+    with pytest.raises(InputError, match="does not fit discrete actions"):
         execute(chosen, tmp_path / "run")
     assert not (tmp_path / "run").exists()
