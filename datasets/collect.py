@@ -19,6 +19,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
@@ -151,7 +152,8 @@ def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
 def _check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
     for name in _SAME_WHEN_RESUMED:
         was, now = getattr(old, name), getattr(new, name)
-        if was != now:
+        same = bare_id(was) == bare_id(now) if name == "env_id" else was == now
+        if not same:
             raise InputError(
                 f"{out} has {name} {was!r}, not {now!r}: resume with the same or choose another name"
             )

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module, metadata
+from importlib import import_module
 from types import FrameType
 
 from imitate.algorithms import ALGORITHMS
@@ -81,6 +81,8 @@ def _run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
+        from importlib import metadata  # a tenth of a second, which help does not have
+
         print(f"imitate-rl {metadata.version('imitate-rl')}")
         return 0
     # Before torch starts its threads: networks as small as these are slower on several.
@@ -90,9 +92,10 @@ def _run(arguments: list[str]) -> int:
     for argument in arguments:
         if "\0" in argument or not _is_text(argument):
             raise InputError(f"{argument!r} is not UTF-8 text, which records of a run are: rename the file")
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
-        if option == "--env" or option.startswith("--env="):
-            trust(option.removeprefix("--env=") if "=" in option else value)
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        option, equals, joined = argument.partition("=")
+        if option in ("--env", "--expert"):
+            trust(joined if equals else following)
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     return _command(arguments)(arguments[1:])

@@ -14,11 +14,11 @@ from imitate.commands.options import JsonObject, report, run
 from imitate.datasets.collect import collect as record
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
-from imitate.envs.make import make_env, resolve_env_id, stacked_frames
+from imitate.envs.make import make_env, stacked_frames
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
-from imitate.training.experiment import check_expert
 
 __all__ = ["collect"]
 
@@ -42,7 +42,8 @@ def collect(argv: list[str]) -> int:
         """Record an expert's demonstrations.
 
         Args:
-            expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder
+            expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+                module:make_expert or random
             out: the HDF5 file to write
             episodes: how many episodes to record
             steps: begin no episode once so many steps are recorded (those in flight are finished)
@@ -57,12 +58,8 @@ def collect(argv: list[str]) -> int:
         """
         _check_amount(episodes, steps)
         _check_out(out, resume)
+        trust(expert)
         source = load_expert(expert, env_id=env, env_kwargs=env_kwargs)
-        if env is not None:
-            source.env_id = resolve_env_id(env)
-        if env_kwargs is not None:
-            source.env_kwargs = env_kwargs
-        check_expert(source, expert, source.env_id, source.env_kwargs)
         source.measure()
         source.seed(seed)
         with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:

@@ -35,7 +35,7 @@ FAMILIES = (
     Family("Classic control", "gymnasium.envs.classic_control", "gymnasium"),
     Family("Toy text", "gymnasium.envs.toy_text", "gymnasium"),
     Family("Box2D", "gymnasium.envs.box2d", "Box2D", "pip install 'gymnasium[box2d]'"),
-    Family("Of imitate", "imitate.", "pybullet", "pip install pybullet"),
+    Family("Our own", "imitate.", "pybullet", "pip install pybullet"),
     Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", "pip install 'gymnasium[mujoco]'"),
     Family("Atari", "ale_py", "ale_py", "pip install ale-py"),
 )
@@ -87,7 +87,7 @@ def _newest(family: Family) -> list[str]:
 
 
 def _backends(family: Family, env_id: str) -> list[str]:
-    """None for an environment whose spaces no learner takes."""
+    """Empty for an environment whose spaces no learner takes."""
     if family.title == "Atari":  # all alike: making a hundred takes long
         return ["gymnasium", "async", "ale"]
     try:

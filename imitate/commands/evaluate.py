@@ -14,6 +14,7 @@ from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets.evaluation import evaluate as measure
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.files import write_json
@@ -90,23 +91,21 @@ def _subject(
     subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None
 ) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
     """Who is measured, the environment and its keywords."""
-    actor: Expert | ActorPolicy
     folder = Path(subject)
-    if _is_run(subject):
-        experiment = Experiment.read(folder / "config.json")
-        if not (folder / "policy").exists():
-            raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
-        if not (folder / "finished.json").exists():
-            logger.warning("%s is not finished: this is its best policy so far", subject)
-        actor, env_id, kwargs = load_policy(subject), experiment.env_id, experiment.env_kwargs
-    else:
+    if not _is_run(subject):
         runs = sorted(path.parent for path in folder.glob("*/config.json"))
         if runs:
             raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
-        actor = load_expert(subject, env_id=env, env_kwargs=env_kwargs)
-        env_id, kwargs = actor.env_id, actor.env_kwargs
-    env_id = env_id if env is None else env
-    return actor, resolve_env_id(env_id), dict(kwargs if env_kwargs is None else env_kwargs)
+        trust(subject)
+        expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs)
+        return expert, resolve_env_id(expert.env_id), expert.env_kwargs
+    experiment = Experiment.read(folder / "config.json")
+    if not (folder / "policy").exists():
+        raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
+    if not (folder / "finished.json").exists():
+        logger.warning("%s is not finished: this is its best policy so far", subject)
+    env_id = resolve_env_id(experiment.env_id if env is None else env)
+    return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
 
 
 def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:

@@ -53,6 +53,8 @@ def make_env(
             env = FreshWorld(env)
         if env.spec is None or env.spec.max_episode_steps is None:
             env = Cut(env, MAX_EPISODE_STEPS)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:

@@ -103,6 +103,17 @@ def test_another_environment_is_collected_and_recorded_as_such(tmp_path: Path) -
         assert set(demos.lengths) == {50}
 
 
+def test_a_zip_that_does_not_say_its_environment(tmp_path: Path, zoo: Path, said: Any) -> None:
+    agent = tmp_path / "agent.zip"
+    shutil.copy(zoo / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip", agent)
+    assert "env id" in said("evaluate", agent)
+    assert main(["evaluate", str(agent), "--env", "CartPole-v1", "--episodes", "2"]) == 0
+    out = tmp_path / "demos.h5"
+    assert main(["collect", str(agent), "--env", "CartPole-v1", "--episodes", "1", "--out", str(out)]) == 0
+    with DemoReader(out) as demos:
+        assert demos.info.env_id == "CartPole-v1"
+
+
 @pytest.mark.parametrize(
     ("amount", "wanted"),
     [

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -119,6 +120,16 @@ def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=8, resume=True)
     assert seeds_in(path) == sorted(islice(episode_seeds(1), 8))
+
+
+def test_resuming_under_the_name_with_its_module(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    info = replace(info_of(envs, seed=1), env_id="Counting-v0")
+    collect(Cycling(), envs, path, info, episodes=5).close()
+    named = replace(info, env_id="counting:Counting-v0")
+    with collect(Cycling(), envs, path, named, episodes=6, resume=True) as demos:
+        assert len(demos) == 6
 
 
 @pytest.mark.parametrize("changed", [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}])
