@@ -186,7 +186,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "expert of another environment": (
         ["train", "dagger", "--env", "Acrobot-v1", "--expert", "CartPole-v1:ppo", "--out", "o"],
-        "choose another",
+        "CartPole-v1:ppo is not for Acrobot-v1",
     ),
     "truncated HDF5": (["data", "info", "truncated.h5"], "truncated.h5"),
     "foreign HDF5": (

@@ -83,6 +83,7 @@ ODD: dict[str, dict[str, Any]] = {
     "dqn": {"hyperparameters": {"num_updates": 1}},
     "reinforce": {},
     "a2c": {},
+    "sqil": {"demos": "demos.h5"},
 }
 
 
@@ -375,9 +376,7 @@ def test_inputs_that_do_not_fit_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give --expert"):
         Experiment.create("dagger", "CartPole-v1")
     wrong = Experiment.create("dagger", "Acrobot-v1", expert="CartPole-v1:ppo")
-    with pytest.raises(
-        InputError, match=r"has observation_space Box\(4,\) of float32, that of Acrobot-v1 is Box\(6,\)"
-    ):
+    with pytest.raises(InputError, match=r"CartPole-v1:ppo is not for Acrobot-v1"):
         execute(wrong, tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()
 
@@ -393,6 +392,6 @@ def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None
     chosen = Experiment.create(
         "aggrevated", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
     )
-    with pytest.raises(InputError, match="does not fit action space"):
+    with pytest.raises(InputError, match="does not fit discrete actions"):
         execute(chosen, tmp_path / "run")
     assert not (tmp_path / "run").exists()
