@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -20,17 +21,20 @@ _LARGEST_EPISODE = 1 << 30
 
 
 class Column:
-    """A row a step; `obs` has T + k rows an episode of T steps, with k frames a stack (1 without).
+    """A row a step; `obs` has T + k rows an episode of T steps, with k frames a stack (1 without). The rows of several
+    files follow one another.
 
     dtype, shape   of one row
     space          that all values must be in; None: any finite number
     """
 
-    def __init__(self, dataset: h5py.Dataset, name: str, space: gym.Space[Any] | None) -> None:
+    def __init__(self, parts: Sequence[h5py.Dataset], name: str, space: gym.Space[Any] | None) -> None:
         self.name = name
-        self.dtype: np.dtype[Any] = dataset.dtype
-        self.shape: tuple[int, ...] = dataset.shape[1:]
-        self._dataset = dataset
+        self.dtype: np.dtype[Any] = parts[0].dtype
+        self.shape: tuple[int, ...] = parts[0].shape[1:]
+        self.starts = [0]
+        """(files,) number of the first row in each file."""
+        self._parts = parts
         self._space = space
 
     @property
@@ -42,7 +46,7 @@ class Column:
 
         Raises InputError where the file is damaged, or holds NaN or values outside the space.
         """
-        file = self._dataset.file.filename
+        file = self._parts[0].file.filename
         if into is None and (stop - start) * self.row_bytes > _LARGEST_EPISODE:
             raise InputError(
                 f"{file}: {stop - start} rows of {self.name} take {(stop - start) * self.row_bytes >> 20} MiB, "
@@ -52,9 +56,12 @@ class Column:
             into = np.empty((stop - start, *self.shape), self.dtype)
         # In pieces: a slice is read through a copy, but several times faster than h5py's read_direct.
         piece = max(1, _READ_BYTES // max(1, self.row_bytes))
-        with damaged(file, f"rows {start} to {stop} of {self.name}"):
-            for at in range(start, stop, piece):
-                into[at - start : at - start + piece] = self._dataset[at : min(at + piece, stop)]
+        for part, first, end in zip(self._parts, self.starts, [*self.starts[1:], stop], strict=True):
+            file = part.file.filename
+            with damaged(file, f"rows {start} to {stop} of {self.name}"):
+                for at in range(max(start, first), min(stop, end), piece):
+                    until = min(at + piece, stop, end)
+                    into[at - start : until - start] = part[at - first : until - first]
         if into.dtype.kind == "f" and not np.isfinite(into).all():
             raise InputError(
                 f"{self.name} of {file} hold NaN or infinity: drop the episode or record it again"
@@ -66,10 +73,17 @@ class Column:
         return into
 
 
-def read_columns(file: h5py.File, info: DemoInfo) -> dict[str, Column]:
-    """The columns of an open file, with what their values have to be in."""
+def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column]:
+    """The columns of open files, with what their values have to be in. Where some files have labels, the actions of the
+    others are theirs."""
     # Observations may leave the bounds of a Box: where one does, the environment declared them wrong.
     obs = info.observation_space if isinstance(info.observation_space, spaces.Discrete) else None
-    held = {"obs": obs, "actions": info.action_space, "rewards": None, "expert_actions": info.action_space}
-    with damaged(file.filename, "the columns"):
-        return {name: Column(file[name], name, space) for name, space in held.items() if name in file}
+    held = {"obs": obs, "actions": info.action_space, "rewards": None}
+    if any("expert_actions" in file for file in files):
+        held["expert_actions"] = info.action_space
+    columns = {}
+    for name, space in held.items():
+        with damaged(files[0].filename, f"the column {name}"):
+            parts = [file[name if name in file else "actions"] for file in files]
+            columns[name] = Column(parts, name, space)
+    return columns

@@ -17,7 +17,7 @@ from imitate.errors import InputError, one_line
 
 __all__ = ["contained"]
 
-SECONDS = 20.0
+SECONDS = 10.0
 MEMORY = 1 << 29
 """Bytes that the child may take beyond what the caller has."""
 

@@ -3,7 +3,9 @@ file is worth."""
 
 from __future__ import annotations
 
+import glob
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from imitate.datasets.superblock import SIZE, Settled, being_written, end_of_fil
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["open_demos", "read_table"]
+__all__ = ["open_demos", "paths_of", "read_table"]
 
 _LARGEST_CHUNK = 1 << 26
 _MOST_STEPS = 1 << 40
@@ -26,7 +28,26 @@ _BEST_COMPRESSION = 1100
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 """Those inside HDF5. Others are plugins, code that is loaded from elsewhere."""
 
-_TRIES = 3  # a file may change while it is checked
+_TRIES = 5  # a file that is being written may change while it is checked
+
+
+def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that `source` names: a file, several, a folder of .h5 files, or a pattern with `*`, `?` or `[`; sorted.
+
+    Raises InputError where a folder or a pattern names none.
+    """
+    if not isinstance(source, str | Path):
+        return [path for one in source for path in paths_of(one)]
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(path.glob("*.h5"))
+    elif not path.exists() and glob.has_magic(str(source)):
+        found = sorted(map(Path, glob.glob(str(source))))  # noqa: PTH207 (absolute patterns too)
+    else:
+        return [path]
+    if not found:
+        raise InputError(f"no file of demonstrations at {source}; record one with `imitate collect`")
+    return found
 
 
 def open_demos(path: Path) -> h5py.File:
@@ -117,10 +138,13 @@ def _check(path: Path) -> None:
 def _check_datasets(file: h5py.File, info: DemoInfo, size: int) -> None:
     action = (info.action_space.dtype, info.action_space.shape or ())
     wanted = {
+        "episodes": (
+            EPISODES,
+            (),
+        ),  # first: where a writer is at work, the others have the rows that it lists
         "obs": (info.observation_space.dtype, info.frame_shape),
         "actions": action,
         "rewards": (np.dtype(np.float32), ()),
-        "episodes": (EPISODES, ()),
         "expert_actions": action,
     }
     for name, (dtype, shape) in wanted.items():

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions
 from imitate.datasets.columns import read_columns
-from imitate.datasets.opening import open_demos, read_table
+from imitate.datasets.opening import open_demos, paths_of, read_table
 from imitate.datasets.play import stack_frames
-from imitate.datasets.schema import read_info
+from imitate.datasets.schema import common_info, read_info
 from imitate.datasets.trajectory import Trajectory, Transitions
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
@@ -26,30 +26,52 @@ __all__ = ["DemoReader"]
 
 
 class DemoReader:
-    """A file of demonstrations, read lazily: a sequence of trajectories, and of minibatches.
+    """Demonstrations, read lazily: a sequence of trajectories, and of minibatches.
 
-    source   a path, or a file that is open (`DemoWriter.reader`)
+    source   a path, several, a folder of .h5 files or a pattern such as "runs/*.h5", which are read as one; or a
+             file that is open (`DemoWriter.reader`)
     info     where the demonstrations come from
     table    (E,) records of the episodes, see `schema.EPISODES`
 
-    Raises InputError for a file that is absent, truncated, foreign or of another schema.
+    Raises InputError for a file that is absent, truncated, foreign or of another schema, and for files that do not
+    belong together.
     """
 
-    def __init__(self, source: str | Path | h5py.File) -> None:
-        self._owned = isinstance(source, str | Path)
-        self._file = open_demos(Path(source)) if isinstance(source, str | Path) else source
+    def __init__(self, source: str | Path | Sequence[str | Path] | h5py.File) -> None:
+        self._owned = not isinstance(source, h5py.File)
+        self._files: list[h5py.File] = [] if self._owned else [source]
         try:
-            self.info = read_info(self._file)
-            self._columns = read_columns(self._file, self.info)
+            if self._owned:
+                self._files += map(open_demos, paths_of(source))
+            self.info = common_info([(file.filename, read_info(file)) for file in self._files])
+            # The columns are opened after the tables are read, so that they have the rows that these list.
+            tables = [read_table(file) for file in self._files]
+            self._columns = read_columns(self._files, self.info)
             self._shuffler = Shuffler(self._columns, self.info.frame_stack)
-            self.refresh()
+            self._join(tables)
         except BaseException:
             self.close()
             raise
 
     def refresh(self) -> None:
         """See the episodes that were appended since."""
-        self.table = read_table(self._file)
+        self._join([read_table(file) for file in self._files])
+
+    def _join(self, tables: list[Array]) -> None:
+        """Number the episodes and rows of all files in one."""
+        steps = np.cumsum([0, *(table["length"].sum() for table in tables)])
+        rows = steps + self.info.frame_stack * np.cumsum([0, *map(len, tables)])
+        for table, first_step, first_row in zip(tables, steps[:-1], rows[:-1], strict=True):
+            table["start"] += first_step
+            table["obs_start"] += first_row
+        for name, column in self._columns.items():
+            column.starts = (rows if name == "obs" else steps)[:-1].tolist()
+        self.table: Array = np.concatenate(tables)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files."""
+        return [Path(file.filename) for file in self._files]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -92,8 +114,8 @@ class DemoReader:
         return (self[index] for index in range(len(self)))
 
     def first(self, count: int | None) -> Array:
-        """The `count` episodes that were begun first (None: all), sorted. In the file the short ones of those
-        that were played side by side come first, so the file's first ones are not a fair sample.
+        """The `count` episodes that were begun first (None: all), sorted. Of episodes that are played side by side the
+        short ones are recorded first, so the first ones in a file are not a fair sample.
 
         Raises InputError where there are fewer.
         """
@@ -161,9 +183,9 @@ class DemoReader:
         return selected
 
     def close(self) -> None:
-        """Close the file, unless it is a writer's."""
-        if self._owned:
-            self._file.close()
+        """Close the files, unless they are a writer's."""
+        for file in self._files if self._owned else ():
+            file.close()
 
     def __enter__(self) -> Self:
         return self

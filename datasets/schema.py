@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from imitate.envs.spaces import Array, check_supported, space_from_json, space_t
 from imitate.errors import InputError, one_line
 from imitate.files import versions
 
-__all__ = ["COLUMNS", "EPISODES", "DemoInfo", "damaged", "outside", "read_info", "write_info"]
+__all__ = ["COLUMNS", "EPISODES", "DemoInfo", "common_info", "damaged", "outside", "read_info", "write_info"]
 
 T = TypeVar("T")
 
@@ -140,6 +140,44 @@ def read_info(file: h5py.File) -> DemoInfo:
             frame_stack=_read(file, "frame_stack", int),
             versions={str(name): str(version) for name, version in _read_json(file, "versions").items()},
         )
+
+
+def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
+    """What holds of several files, given as (path, info). Experts and kinds of noise are listed; else what differs is
+    left out.
+
+    Raises InputError unless all are of one environment (`module:` before its name does not count), with the same
+    keywords, spaces and frame stack.
+    """
+    first_path, first = infos[0]
+    for path, info in infos[1:]:
+        for name in ("env_id", "env_kwargs", "observation_space", "action_space", "frame_stack"):
+            was, now = (getattr(one, name) for one in (first, info))
+            if name == "env_id":
+                was, now = was.rpartition(":")[2], now.rpartition(":")[2]
+            if was != now:
+                raise InputError(
+                    f"{path} has {name} {now}, {first_path} has {was}: they can't be read as one data set"
+                )
+    every = [info for _, info in infos]
+    return replace(
+        first,
+        expert=_joined(info.expert for info in every),
+        expert_sha256=_shared([info.expert_sha256 for info in every], ""),
+        normalisation_sha256=_shared([info.normalisation_sha256 for info in every], ""),
+        expert_return=_shared([info.expert_return for info in every], None),
+        deterministic=all(info.deterministic for info in every),
+        noise=_joined(info.noise for info in every),
+        seed=_shared([info.seed for info in every], None),
+    )
+
+
+def _joined(values: Iterable[str]) -> str:
+    return " + ".join(dict.fromkeys(filter(None, values)))
+
+
+def _shared(values: Sequence[T], default: T) -> T:
+    return values[0] if all(value == values[0] for value in values) else default
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class Settled(io.RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = path.open("rb", buffering=0)
         block = bytearray(self._file.read(SIZE))
         if _lookup3(block[: _CHECKSUM.start]) != int.from_bytes(block[_CHECKSUM], "little"):
@@ -49,6 +50,9 @@ class Settled(io.RawIOBase):
         block[_END] = os.fstat(self._file.fileno()).st_size.to_bytes(8, "little")
         block[_CHECKSUM] = _lookup3(block[: _CHECKSUM.start]).to_bytes(4, "little")
         self._block = bytes(block)
+
+    def __repr__(self) -> str:
+        return str(self._path)  # which h5py takes for the file's name
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)

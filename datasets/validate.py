@@ -19,13 +19,14 @@ __all__ = ["describe", "validate"]
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """What a person wants to know of a file, as plain data for JSON. Raises InputError where it can't be
-    read."""
+    """What a person wants to know of a file, or of several that are read as one, as plain data for JSON.
+
+    Raises InputError where it can't be read."""
     with DemoReader(path) as reader:
         info = reader.info
         return {
             "path": str(path),
-            "bytes": Path(path).stat().st_size,
+            "bytes": sum(file.stat().st_size for file in reader.paths),
             "episodes": len(reader),
             "steps": reader.num_steps,
             "returns": _spread(reader.returns),

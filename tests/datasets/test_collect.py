@@ -64,7 +64,7 @@ class Slow(Cycling):
     """Leaves time for the test to interrupt; says when it has begun."""
 
     def act(self, obs: Any, **_: Any) -> Any:
-        time.sleep(0.0005)
+        time.sleep(0.002)
         return super().act(obs)
 
 

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from attacks import KILLED
-from test_writer import INFO, one_line, run, trajectory
+from test_writer import INFO, one_line, run, start, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, contain
 from imitate.datasets.contain import contained
@@ -49,7 +49,7 @@ def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: P
     data = bytearray(killed.read_bytes())
     with DemoReader(killed) as reader:
         assert len(reader) == 30
-        header = h5py.h5o.get_info(reader._file["obs"].id).addr
+        header = h5py.h5o.get_info(reader._files[0]["obs"].id).addr
     data[header + 20] ^= 1
     broken.write_bytes(data)
     begin = time.monotonic()
@@ -110,3 +110,26 @@ def test_a_kill_while_a_file_is_created(tmp_path: Path, place: str) -> None:
         writer.append(trajectory(5, 0))
     with DemoReader(path) as reader:
         assert len(reader) == 1
+
+
+WRITING = """
+import sys
+from test_writer import INFO, DemoWriter, trajectory
+writer = DemoWriter(sys.argv[1], INFO)
+for seed in range(700):
+    writer.append(trajectory(20, seed))
+    writer.flush()
+    print(seed, flush=True)
+"""
+
+
+def test_a_file_is_read_while_it_is_written(tmp_path: Path) -> None:
+    """Whatever moment is met: the episodes that are listed are there."""
+    path = tmp_path / "demos.h5"
+    with start(WRITING, str(path)) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        while writer.poll() is None:
+            with DemoReader(path) as reader:
+                assert len(list(reader)) == len(reader) > 0
+            writer.stdout.readline()

@@ -57,16 +57,17 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
     assert one.info["seed"] == other.info["seed"]
 
 
-def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
+def start(script: str, *args: str) -> subprocess.Popen[str]:
     here = Path(__file__).parent
     paths = {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    return subprocess.run(
-        [sys.executable, "-c", script, *args],
-        env=os.environ | paths,
-        text=True,
-        capture_output=True,
-        timeout=60,
-    )
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", script, *args], env=os.environ | paths, text=True, **pipes)
+
+
+def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
+    with start(script, *args) as process:
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def one_line(error: pytest.ExceptionInfo[InputError]) -> str:

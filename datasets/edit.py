@@ -1,0 +1,153 @@
+"""New files of demonstrations from old ones: merge, split, filter, subsample. The old ones stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.files import atomic
+
+__all__ = ["concat", "keep", "merge", "save", "split", "subsample"]
+
+Source = str | Path | Sequence[str | Path]
+
+
+def save(
+    out: str | Path, info: DemoInfo, trajectories: Iterable[Trajectory], *, expert_actions: bool = False
+) -> None:
+    """Write a whole file, or none. Raises InputError where `out` exists, or there are no trajectories."""
+    out = Path(out)
+    if out.exists():
+        raise InputError(f"{out} exists already: choose another name")
+    trajectories = iter(trajectories)
+    first = list(islice(trajectories, 1))
+    if not first:
+        raise InputError(f"no episodes are left for {out}: choose wider bounds")
+    try:
+        with (
+            atomic(out, new=True) as temporary,
+            DemoWriter(temporary, info, expert_actions=expert_actions) as writer,
+        ):
+            for trajectory in chain(first, trajectories):
+                writer.append(trajectory)
+    except FileExistsError as error:
+        raise InputError(f"{out} exists already: choose another name") from error
+
+
+def concat(sources: Source, out: str | Path) -> None:
+    """All episodes of all files, one after another."""
+    with DemoReader(sources) as reader:
+        save(out, reader.info, reader, expert_actions=reader.has_expert_actions)
+
+
+def merge(sources: Source, out: str | Path) -> None:
+    """As `concat`, with an episode that several files have (the same to the bit) only once."""
+    with DemoReader(sources) as reader:
+        save(out, reader.info, _once(reader), expert_actions=reader.has_expert_actions)
+
+
+def split(
+    sources: Source, train: str | Path, held_out: str | Path, *, holdout: float = 0.1, seed: int = 0
+) -> None:
+    """Whole episodes at random into two files, `holdout` of them (at least one) into the second."""
+    with DemoReader(sources) as reader:
+        parts = reader.split(holdout, np.random.default_rng(seed))
+        for out in (train, held_out):
+            if Path(out).exists():
+                raise InputError(f"{out} exists already: choose another name")
+        for out, part in zip((train, held_out), parts, strict=True):
+            _save_episodes(out, reader, part)
+
+
+def keep(
+    sources: Source,
+    out: str | Path,
+    *,
+    min_return: float = -np.inf,
+    max_return: float = np.inf,
+    min_length: int = 1,
+    max_length: int | None = None,
+    terminated: bool | None = None,
+) -> None:
+    """The episodes within all these bounds (which are included)."""
+    with DemoReader(sources) as reader:
+        good = (
+            (reader.returns >= min_return) & (reader.returns <= max_return) & (reader.lengths >= min_length)
+        )
+        if max_length is not None:
+            good &= reader.lengths <= max_length
+        if terminated is not None:
+            good &= reader.table["terminated"] == terminated
+        _save_episodes(out, reader, np.flatnonzero(good))
+
+
+def subsample(
+    sources: Source, out: str | Path, *, every: int | None = None, pairs: int | None = None, seed: int = 0
+) -> None:
+    """Every k-th step of each episode, from its first; or so many steps at random.
+
+    Each becomes an episode of one step, with its true next observation; all but an episode's last are truncated.
+
+    Raises InputError where there are fewer steps than `pairs`.
+    """
+    if (every is None) == (pairs is None) or (every or pairs or 0) < 1:
+        raise InputError(f"wanted either every or pairs, at least 1, got {every} and {pairs}")
+    with DemoReader(sources) as reader:
+        if every is not None:
+            within = np.arange(reader.num_steps) - np.repeat(reader.table["start"], reader.lengths)
+            steps = np.flatnonzero(within % every == 0)
+        else:
+            if (pairs or 0) > reader.num_steps:
+                raise InputError(
+                    f"{pairs} pairs were asked for, there are {reader.num_steps} steps: ask for less"
+                )
+            steps = np.sort(np.random.default_rng(seed).choice(reader.num_steps, pairs, replace=False))
+        info = replace(reader.info, seed=None)
+        save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
+
+
+def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:
+    # A part of a collection is none: it lacks seeds.
+    info = replace(reader.info, seed=None)
+    chosen = (reader[int(episode)] for episode in episodes)
+    save(out, info, chosen, expert_actions=reader.has_expert_actions)
+
+
+def _once(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
+    seen = set()
+    for trajectory in trajectories:
+        content = hashlib.sha256(f"{trajectory.info['seed']} {trajectory.terminated}".encode())
+        for array in (trajectory.obs, trajectory.actions, trajectory.rewards, trajectory.labels):
+            content.update(array.tobytes())
+        if content.digest() not in seen:
+            seen.add(content.digest())
+            yield trajectory
+
+
+def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
+    """The steps (counted over all episodes, sorted), a trajectory each."""
+    numbers = np.searchsorted(reader.table["start"], steps, side="right") - 1
+    for number in np.unique(numbers):
+        whole = reader[int(number)]
+        for at in (steps[numbers == number] - int(reader.table["start"][number])).tolist():
+            last = at == len(whole) - 1
+            yield replace(
+                whole,
+                obs=whole.obs[at : at + 2],
+                actions=whole.actions[at : at + 1],
+                rewards=whole.rewards[at : at + 1],
+                terminated=whole.terminated and last,
+                truncated=whole.truncated or not last,
+                expert_actions=None if whole.expert_actions is None else whole.expert_actions[at : at + 1],
+            )

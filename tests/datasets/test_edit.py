@@ -1,0 +1,183 @@
+"""New files of demonstrations from old ones, and several read as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from counting import Cycling, counting_envs, info_of, stacked_envs
+from numpy.testing import assert_array_equal
+from test_writer import INFO, assert_same, trajectory
+
+from imitate.cli import main
+from imitate.datasets import DemoReader, DemoWriter, InputError, describe, edit, episodes, validate
+
+
+def written(path: Path, seeds: Any, info: Any = INFO, **options: Any) -> Path:
+    """Episode of seed s: 1 + s steps, terminated where s is even."""
+    with DemoWriter(path, info, **options) as writer:
+        for seed in seeds:
+            writer.append(trajectory(1 + seed, seed))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Shards a, b and c with the seeds 0 1 2, 2 3 and 4."""
+    for name, seeds in (("a", (0, 1, 2)), ("b", (2, 3)), ("c", (4,))):
+        written(tmp_path / f"{name}.h5", seeds)
+    return tmp_path
+
+
+def seeds_of(source: Any) -> list[int]:
+    with DemoReader(source) as reader:
+        return [one.info["seed"] for one in reader]
+
+
+def test_shards_are_read_as_one(folder: Path) -> None:
+    for source in (folder, str(folder / "*.h5"), [folder / "a.h5", folder / "b.h5", folder / "c.h5"]):
+        with DemoReader(source) as reader:
+            assert (len(reader), reader.num_steps) == (6, 1 + 2 + 3 + 3 + 4 + 5)
+            for seed, read in zip((0, 1, 2, 2, 3, 4), reader, strict=True):
+                assert_same(read, trajectory(1 + seed, seed))
+            want = np.concatenate([trajectory(1 + s, s).obs[:-1] for s in (0, 1, 2, 2, 3, 4)])
+            assert_array_equal(reader.transitions().obs, want)
+            for limit in (1 << 30, 1 << 12):
+                batches = reader.batches(4, np.random.default_rng(0), memory_limit=limit)
+                rows = np.concatenate([obs.numpy() for obs, _ in batches])
+                assert_array_equal(np.sort(rows, axis=0), np.sort(want, axis=0))
+    assert validate(folder) == []
+    assert describe(folder)["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_shards_with_stacked_frames_and_unlisted_rows(tmp_path: Path) -> None:
+    envs = stacked_envs(2, period=9)
+    played = list(episodes(Cycling(), envs, [8, 3, 5, 7], frame_stack=4))
+    for name, part in (("a.h5", played[:2]), ("b.h5", played[2:])):
+        with DemoWriter(tmp_path / name, info_of(envs, frame_stack=4)) as writer:
+            for one in part:
+                writer.append(one)
+            for column in writer._columns.values():
+                column.resize(len(column) + 3, axis=0)  # as an interrupted flush leaves them
+    with DemoReader(tmp_path) as reader:
+        for one, read in zip(played, reader, strict=True):
+            assert_same(one, read)
+
+
+def test_files_that_do_not_belong_together(folder: Path) -> None:
+    other = written(folder / "d.h5", [0], replace(INFO, env_id="Other-v0"))
+    with pytest.raises(InputError, match=r"d\.h5 has env_id Other-v0, .*a\.h5 has Made-v0"):
+        DemoReader(folder)
+    other.unlink()
+    written(other, [5], replace(INFO, env_id="module:Made-v0"))  # the same environment
+    assert len(DemoReader(folder)) == 7
+    with pytest.raises(InputError, match="no file of demonstrations"):
+        DemoReader(folder / "*.hdf5")
+
+
+def test_what_is_told_of_several(tmp_path: Path) -> None:
+    written(
+        tmp_path / "a.h5", [0], replace(INFO, expert="one", expert_return=1.0, expert_sha256="aa", seed=3)
+    )
+    written(
+        tmp_path / "b.h5", [1], replace(INFO, expert="two", expert_return=2.0, expert_sha256="bb", seed=3)
+    )
+    info = DemoReader(tmp_path).info
+    assert (info.expert, info.expert_return, info.expert_sha256, info.seed) == ("one + two", None, "", 3)
+
+
+def test_labels_of_a_shard_without_them_are_its_actions(tmp_path: Path) -> None:
+    written(tmp_path / "a.h5", [1])
+    with DemoWriter(tmp_path / "b.h5", INFO, expert_actions=True) as writer:
+        writer.append(trajectory(2, 5, expert_actions=np.array([3, 3])))
+    with DemoReader(tmp_path) as reader:
+        assert_array_equal(reader[0].labels, trajectory(2, 1).actions)
+        assert_array_equal(reader[1].labels, [3, 3])
+
+
+def test_merge_and_concat(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    out = tmp_path_factory.mktemp("out")
+    edit.merge(folder, out / "merged.h5")
+    edit.concat(folder, out / "concat.h5")
+    assert seeds_of(out / "merged.h5") == [0, 1, 2, 3, 4]
+    assert seeds_of(out / "concat.h5") == [0, 1, 2, 2, 3, 4]
+    assert validate(out / "merged.h5") == []
+
+
+def test_split(folder: Path) -> None:
+    edit.split(folder / "a.h5", folder / "train", folder / "rest", holdout=0.34, seed=1)
+    assert sorted(seeds_of(folder / "train") + seeds_of(folder / "rest")) == [0, 1, 2]
+    assert len(seeds_of(folder / "rest")) == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kept"),
+    [
+        ({"min_length": 2}, [1, 2]),
+        ({"max_length": 2}, [0, 1]),
+        ({"terminated": True}, [0, 2]),
+        ({"terminated": False}, [1]),
+    ],
+)
+def test_filter_by_length_and_end(folder: Path, bounds: dict[str, Any], kept: list[int]) -> None:
+    edit.keep(folder / "a.h5", folder / "out", **bounds)
+    assert seeds_of(folder / "out") == kept
+
+
+def test_filter_by_return(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "a.h5", INFO) as writer:
+        for value in (1, 2, 3):
+            writer.append(trajectory(1, value, rewards=np.float32([value])))
+    edit.keep(tmp_path / "a.h5", tmp_path / "out", min_return=2, max_return=2)
+    assert seeds_of(tmp_path / "out") == [2]
+    with pytest.raises(InputError, match="no episodes are left"):
+        edit.keep(tmp_path / "a.h5", tmp_path / "none", min_return=4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "out"]
+
+
+def test_every_third_step(tmp_path: Path) -> None:
+    """Seed s lasts 1 + s steps, in which it sees (s, 0), (s, 1) ..."""
+    envs = counting_envs(1)
+    with DemoWriter(tmp_path / "a.h5", info_of(envs)) as writer:
+        for one in episodes(Cycling(), envs, [6, 3]):
+            writer.append(one)
+    edit.subsample(tmp_path / "a.h5", tmp_path / "out", every=3)
+    with DemoReader(tmp_path / "out") as reader:
+        pieces = [(*one.obs[:, 1], one.terminated, one.truncated) for one in reader]
+    first, second = [(0, 1, False, True), (3, 4, False, True), (6, 7, True, False)], [(0, 1), (3, 4)]
+    assert pieces == first + [(*steps, False, True) for steps in second]
+    assert validate(tmp_path / "out") == []
+
+
+def test_so_many_pairs(folder: Path) -> None:
+    edit.subsample(folder, folder / "out", pairs=7, seed=2)
+    with DemoReader(folder / "out") as reader:
+        assert (len(reader), reader.num_steps) == (7, 7)
+    with pytest.raises(InputError, match="there are 18 steps"):
+        edit.subsample(folder, folder / "more", pairs=19)
+
+
+def test_what_exists_is_never_replaced(folder: Path) -> None:
+    before = (folder / "b.h5").read_bytes()
+    for change in (lambda: edit.merge(folder, folder / "b.h5"), lambda: edit.concat(folder, folder / "b.h5")):
+        with pytest.raises(InputError, match="exists already"):
+            change()
+    with pytest.raises(InputError, match="exists already"):
+        edit.split(folder / "a.h5", folder / "new", folder / "b.h5", holdout=0.34)
+    assert (folder / "b.h5").read_bytes() == before
+    assert not (folder / "new").exists()
+
+
+def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, out = str(folder / "a.h5"), str(folder / "out")
+    assert main(["data", "merge", a, str(folder / "b.h5"), "--out", f"{out}1", "--json"]) == 0
+    assert '"episodes": 4' in capsys.readouterr().out
+    assert main(["data", "filter", a, "--out", f"{out}2", "--terminated", "True"]) == 0
+    assert main(["data", "subsample", a, "--out", f"{out}3", "--every", "2"]) == 0
+    assert main(["data", "split", a, "--train", f"{out}4", "--held-out", f"{out}5"]) == 0
+    assert "2 episodes in" in capsys.readouterr().out
+    assert main(["data", "concat", a, a, "--out", f"{out}6"]) == 0
+    assert main(["data", "info", str(folder / "*.h5")]) == 0
