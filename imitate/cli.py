@@ -20,6 +20,7 @@ COMMANDS = {
     "train": f"`train ALGO --env ENV ...` trains {', '.join(ALGORITHMS)}",
     "evaluate": "measure a run or an expert, with a video if you like",
     "compare": "imitation and RL on one budget of environment steps, with a report",
+    "report": "write a comparison's report anew, or one report of several folders",
     "envs": "list the environments that can be run here, and what an extra would add",
     "expert": "`expert list`, `show SPEC`, `check SPEC`, `train --algo ALGO --env ENV --out FOLDER`",
 }

@@ -12,7 +12,7 @@ __all__ = ["Comparison", "carry_out", "compare", "write_report"]
 
 
 def compare(comparison: Comparison, out: Path | str, *, workers: int | None = None) -> Path:
-    """Carry out a comparison in the folder `out`, or the rest of an interrupted one, and report it.
+    """Carry out a comparison in the folder `out`, or what is missing in it, and report it.
 
     Returns the path of report.html. `workers` processes run at a time, as many as there are processors by
     default; their number does not change the results. Call it under `if __name__ == "__main__":`, since

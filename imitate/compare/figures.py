@@ -1,11 +1,8 @@
-"""The figures of a report: learning curves and final returns, as PNG and as SVG in the page's colours."""
+"""The figures of a report as PNG and PDF, for papers and slides; the page draws its own."""
 
 from __future__ import annotations
 
-import html
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +10,32 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter
 
-from imitate.compare.results import Entry, Outcome
-from imitate.compare.sentences import number
+from imitate.compare.results import COSTS, Cost, Entry, Outcome
+from imitate.compare.statistics import interval
+from imitate.compare.words import number
+from imitate.envs.spaces import Array
 
-__all__ = ["COLORS", "draw_bars", "draw_curves", "inline_svg", "save_png"]
+__all__ = ["COLORS", "DARK_COLORS", "DASHES", "band", "draw_curves", "draw_final", "save_figure"]
 
-COLORS = ("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#b3306f", "#7d6300", "#11707f", "#5c6876")
-"""Of the learners, in their order: told apart by colour-blind readers, at least 4.5 : 1 on white. The page
-has a lighter one of each for a dark background."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+COLORS = (
+    *("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#5c6876"),
+    *("#b3306f", "#7d6300", "#11707f", "#10105b", "#752c14"),
+)
+"""Of the learners, in their order. Those with the same dash are told apart by colour-blind readers too."""
+DARK_COLORS = (
+    *("#6cb0ff", "#ff9a5c", "#45d0a0", "#c49bfa", "#c3ccd6"),
+    *("#f48ac0", "#dfc04a", "#55cadb", "#e9ecef", "#d98a6a"),
+)
+"""The same on a dark page."""
+_SOLID, _DASHED, _DOTTED, _DASHDOT = "", "7 3", "2 2.5", "9 3 2 3"
+DASHES = (
+    *(_SOLID, _SOLID, _DASHED, _DASHED, _SOLID),
+    *(_DOTTED, _DASHED, _DASHDOT, _DOTTED, _DASHDOT),
+)
+"""As SVG writes them: lengths of line and gap."""
 INK, MUTED, GRID = "#1a1d21", "#5b636e", "#e3e6ea"
-
-WIDE, NARROW = (9.6, 4.3), (4.6, 3.9)
-"""Inches. A figure is drawn for a phone too, where the wide one's text would be unreadable."""
 
 STYLE: dict[Any, Any] = {  # matplotlib types the keys by name
     "font.size": 10,
@@ -35,190 +43,82 @@ STYLE: dict[Any, Any] = {  # matplotlib types the keys by name
     "axes.labelcolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.spines.left": False,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
-    "ytick.left": False,
     "text.color": INK,
     "grid.color": GRID,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text: sharp, selectable, in the page's font
+    "pdf.fonttype": 42,  # text stays text
     "axes.formatter.useoffset": False,
 }
 
 Draw = Callable[[Outcome, Axes], None]
 
 
+def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
+    """Of a learning curve: cost, mean return, and the ends of its 95 % interval (NaN of one seed), (P,) each."""
+    costs, returns = entry.curve(cost)
+    ends = [interval(point) if len(entry.results) > 1 else (np.nan, np.nan) for point in returns]
+    low, high = np.array(ends, float).T
+    return costs, returns.mean((1, 2)), low, high
+
+
 def draw_curves(outcome: Outcome, axes: Axes) -> None:
     """Mean return over the seeds against environment steps, with 95 % intervals, expert and random."""
     axes.grid(axis="y")
     axes.set_axisbelow(True)
-    _levels(outcome, axes.axhline)
-    for learner in outcome.learners:
-        color, marker = _color(outcome, learner), MARKERS[outcome.place(learner) % len(MARKERS)]
-        steps, mean, low, high = learner.curve()
-        if len(steps) and np.isfinite(low).all():
-            axes.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0)
-        # The gid names the points in the SVG, where each gets a title.
-        style: dict[str, Any] = {"color": color, "lw": 2, "marker": marker, "ms": 5, "mec": "none"}
-        axes.plot(steps, mean, label=learner.title, gid=f"points-{learner.algorithm}", **style)
-    axes.set_ylim(*_returns_range(outcome))
+    references = outcome.references
+    _level(axes.axhline, "random", float(np.mean(references.random.curve)), ":")
+    if references.expert is not None:
+        _level(axes.axhline, "expert", float(np.mean(references.expert.measured.curve)), "--")
+    for entry in outcome.learners:
+        place = outcome.place(entry) % len(COLORS)
+        costs, mean, low, high = band(entry, "steps")
+        if np.isfinite(low).all():
+            axes.fill_between(costs, low, high, color=COLORS[place], alpha=0.14, linewidth=0)
+        axes.plot(costs, mean, label=entry.title, color=COLORS[place], lw=2, linestyle=_linestyle(place))
     axes.set_xlim(0, outcome.comparison.budget * 1.01)
     axes.xaxis.set_major_formatter(EngFormatter(sep="", places=None))
-    narrow = _narrow(axes)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 8, steps=[1, 2, 2.5, 5, 10]))
-    axes.set_xlabel("environment steps, everything counted")
-    axes.set_ylabel("" if narrow else "mean return")
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=3 if narrow else 8,
-        borderaxespad=0.2,
-        handlelength=1.6,
-    )
+    axes.set_xlabel(COSTS["steps"])
+    axes.set_ylabel("mean return")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 
 
-def draw_bars(outcome: Outcome, axes: Axes) -> None:
-    """Final mean return of each learner, a bar from random's level, with its 95 % interval and its seeds."""
+def draw_final(outcome: Outcome, axes: Axes) -> None:
+    """Final return: a dot a seed, the mean and its 95 % interval, best learner first."""
     axes.grid(axis="x")
     axes.set_axisbelow(True)
-    rows = np.arange(len(outcome.learners))[::-1]
-    start = outcome.random_mean
-    for row, learner in zip(rows, outcome.learners, strict=True):
-        color, (low, high) = _color(outcome, learner), learner.ci95
-        axes.barh(row, learner.mean - start, left=start, height=0.52, color=color, alpha=0.85)
-        axes.errorbar(
-            learner.mean,
-            row,
-            xerr=[[learner.mean - low], [high - learner.mean]],
-            color=INK,
-            capsize=4,
-            lw=1.5,
-        )
-        means = [result.mean for result in learner.results]
-        axes.plot(means, [row + 0.37] * len(means), "o", ms=4.5, color=color, mec="none")
-    axes.set_yticks(rows, [learner.title for learner in outcome.learners])
-    axes.tick_params("y", labelcolor=INK)
-    axes.set_ylim(-0.6, len(rows) - 0.25)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    _levels(outcome, axes.axvline)
+    ranked = outcome.ranked()
+    for row, entry in enumerate(reversed(ranked)):
+        color = COLORS[outcome.place(entry) % len(COLORS)]
+        if (ends := entry.ci95) is not None:
+            axes.plot(ends, (row, row), color=color, lw=2)
+        means = [result.mean for result in entry.results]
+        axes.plot(means, [row] * len(means), "o", ms=6, color=color, alpha=0.55, mec="none")
+        axes.plot(entry.mean, row, "|", ms=16, mew=2.5, color=INK)
+    axes.set_yticks(range(len(ranked)), [entry.title for entry in reversed(ranked)])
+    axes.set_ylim(-0.6, len(ranked) - 0.4)
+    _level(axes.axvline, "random", outcome.random_mean, ":")
+    if outcome.expert_mean is not None:
+        _level(axes.axvline, "expert", outcome.expert_mean, "--")
     axes.set_xlabel("mean return of the test episodes")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
 
 
-def save_png(draw: Draw, outcome: Outcome, path: Path) -> None:
-    """The wide figure, on white, 200 dots an inch."""
+def save_figure(draw: Draw, outcome: Outcome, path: Path) -> None:
+    """As PNG (200 dots an inch, on white) and as PDF beside it. Not through pyplot: nothing global, no display."""
     with mpl.rc_context(STYLE):
-        figure = _figure(draw, outcome, WIDE)
-        figure.savefig(path, dpi=200, facecolor="white", format="png", metadata={"Software": None})
+        height = 4.3 if draw is draw_curves else 1.3 + 0.42 * len(outcome.learners)
+        figure = Figure(figsize=(8.6, height), layout="constrained")
+        draw(outcome, figure.subplots())
+        figure.savefig(path.with_suffix(".png"), dpi=200, facecolor="white", metadata={"Software": None})
+        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
 
 
-def inline_svg(
-    draw: Draw, outcome: Outcome, prefix: str, label: str, titles: Mapping[str, Sequence[str]] | None = None
-) -> str:
-    """Two <svg> elements, wide and narrow, of which the page's style shows one.
-
-    label    what a screen reader says
-    prefix   keeps ids apart where a page has several figures
-    titles   of an algorithm's points: what they say when pointed at
-    """
-    sizes = (("wide", WIDE), ("narrow", NARROW))
-    svgs = [_svg(draw, outcome, size, f"{prefix}-{kind}", titles or {}) for kind, size in sizes]
-    heads = [f'<svg class="{kind}" role="img" aria-label="{html.escape(label)}"' for kind, _ in sizes]
-    return "".join(svg.replace("<svg", head, 1) for head, svg in zip(heads, svgs, strict=True))
+def _level(line: Callable[..., object], name: str, value: float, style: str) -> None:
+    line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5, label=f"{name} {number(value)}")
 
 
-def _svg(
-    draw: Draw, outcome: Outcome, size: tuple[float, float], prefix: str, titles: Mapping[str, Sequence[str]]
-) -> str:
-    text = io.StringIO()
-    with mpl.rc_context(STYLE | {"svg.hashsalt": prefix}):
-        figure = _figure(draw, outcome, size)
-        figure.patch.set_visible(False)
-        figure.axes[0].patch.set_visible(False)
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)  # as wide as the page has room
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    for algorithm, words in titles.items():
-        svg = _titled(svg, f"points-{algorithm}", words)
-    svg = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\1{prefix}-", svg)
-    svg = re.sub(r"(font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--font)", svg)
-    names = {color: f"c{index}" for index, color in enumerate(COLORS)} | {
-        INK: "ink",
-        MUTED: "muted",
-        GRID: "grid",
-    }
-    for color, name in names.items():
-        svg = svg.replace(color, f"var(--{name})")
-    return svg
-
-
-def _titled(svg: str, name: str, words: Sequence[str]) -> str:
-    """With a <title> in each of the markers of the line `name`."""
-    before, line, after = svg.partition(f'id="{name}"')
-    for word in words:
-        between, _, after = after.partition("<use ")
-        marker, _, after = after.partition("/>")
-        line += f"{between}<use {marker}><title>{html.escape(word)}</title></use>"
-    return before + line + after
-
-
-def _figure(draw: Draw, outcome: Outcome, size: tuple[float, float]) -> Figure:
-    """Not through pyplot: nothing global, no display."""
-    if draw is draw_bars:
-        size = (size[0], 1.1 + 0.62 * len(outcome.learners))
-    figure = Figure(figsize=size, layout="constrained")
-    draw(outcome, figure.subplots())
-    return figure
-
-
-def _levels(outcome: Outcome, line: Callable[..., object]) -> None:
-    """The expert's and random's mean return, as lines named at their ends."""
-    axes: Axes = line.__self__  # type: ignore[attr-defined]
-    horizontal, narrow = line.__name__ == "axhline", _narrow(axes)
-    for name, value, style in (("expert", outcome.expert_mean, "--"), ("random", outcome.random_mean, ":")):
-        if value is None:
-            continue
-        line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5)
-        place: dict[str, Any]
-        if not horizontal:
-            place = {
-                "xy": (value, 1),
-                "xycoords": axes.get_xaxis_transform(),
-                "xytext": (0, 2),
-                "ha": "center",
-            }
-        elif narrow:  # on the line: beside the plot it would take a quarter of its width
-            place = {"xy": (0, value), "xycoords": axes.get_yaxis_transform(), "xytext": (3, 3)}
-        else:
-            place = {
-                "xy": (1, value),
-                "xycoords": axes.get_yaxis_transform(),
-                "xytext": (4, 0),
-                "va": "center",
-            }
-        text = f"{name} {number(value)}"
-        axes.annotate(
-            text, textcoords="offset points", color=MUTED, fontsize=9, annotation_clip=False, **place
-        )
-
-
-def _returns_range(outcome: Outcome) -> tuple[float, float]:
-    """Limits that hold the levels and every mean; not all of the wide intervals of few seeds."""
-    values = [outcome.random_mean, *([] if outcome.expert_mean is None else [outcome.expert_mean])]
-    for learner in outcome.learners:
-        values += [*learner.curve()[1], learner.mean]
-    low, high = min(values), max(values)
-    margin = 0.08 * (high - low or 1.0)
-    return low - margin, high + margin
-
-
-def _narrow(axes: Axes) -> bool:
-    figure = axes.get_figure(root=True)
-    return figure is not None and bool(figure.get_size_inches()[0] < WIDE[0])
-
-
-def _color(outcome: Outcome, learner: Entry) -> str:
-    return COLORS[outcome.place(learner) % len(COLORS)]
+def _linestyle(place: int) -> Any:
+    """In units of the line's width, where SVG's are pixels."""
+    return (0, tuple(float(length) / 2 for length in DASHES[place].split())) if DASHES[place] else "-"

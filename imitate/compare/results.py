@@ -1,62 +1,140 @@
-"""What a comparison's folder holds when jobs have ended, read back, and the statistics of it."""
+"""What a comparison's folder holds when jobs have ended, read back and put together."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from imitate.algorithms import find
 from imitate.compare.plan import Comparison
+from imitate.compare.statistics import area, interval, reached, worst
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.files import write_json
+from imitate.files import read_json, write_json
 
-__all__ = ["Entry", "Outcome", "Result", "interval", "read_outcome"]
+__all__ = [
+    "COSTS",
+    "Cost",
+    "Entry",
+    "ExpertFacts",
+    "Measured",
+    "Outcome",
+    "Point",
+    "References",
+    "Result",
+    "merged",
+    "read_outcome",
+]
+
+Cost = Literal["steps", "queries", "cpu_seconds"]
+COSTS: Mapping[Cost, str] = {
+    "steps": "environment steps",
+    "queries": "expert answers",
+    "cpu_seconds": "CPU seconds",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Of a learning curve: what was spent so far, and the returns of the curves' episodes."""
+
+    steps: int
+    queries: int
+    cpu_seconds: float
+    returns: list[float]
 
 
 @dataclass(frozen=True)
 class Result:
     """One learner of one seed, as its job's `result.json` says.
 
-    curve             (environment steps counted so far, mean return) of each validation
-    final             the Evaluation of its best policy on the test episodes, as JSON
-    env_steps         that the learner took itself; with demo_steps and validation_steps the whole budget
-    wall_seconds      of recording its demonstrations, training and validating; the final test not
+    curve             after 0, 1/16, 2/16 ... of the budget
+    returns, lengths  of the test episodes, by its last policy
+    env_steps         that the learner took itself; with demo_steps what it spent of the budget
+    cpu_seconds       of its own process and those it started: recording its demonstrations and training
     hyperparameters   complete
     stepped           what its environments were: num_envs and backend; empty where it stepped none
+    notes             what was changed in its preset for this budget
+    machine           CPU, operating system and commit
     """
 
+    env_id: str
     algorithm: str
     seed: int
-    curve: Sequence[tuple[int, float]]
-    final: Mapping[str, Any]
+    budget: int
+    curve: list[Point]
+    returns: list[float]
+    lengths: list[int]
     expert_queries: int
     env_steps: int
     demo_steps: int
-    validation_steps: int
-    wall_seconds: float
-    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
-    stepped: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
+    cpu_seconds: float
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    stepped: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
-        return float(self.final["mean"])
+        return float(np.mean(self.returns))
 
     def save(self, folder: Path) -> None:
         write_json(folder / "result.json", asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> Result | None:
-        """None where the job has not ended."""
+        """None where the job has not ended. Raises InputError for a damaged file."""
         path = folder / "result.json"
-        return cls(**json.loads(path.read_text())) if path.is_file() else None
+        return read_json(path, cls) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A policy that does not learn: on the test episodes, and on those of the curves."""
+
+    returns: list[float]
+    lengths: list[int]
+    curve: list[float]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return interval(self.returns)
+
+
+@dataclass(frozen=True)
+class ExpertFacts:
+    """Who was imitated."""
+
+    spec: str
+    description: str
+    sha256: str
+    published_return: float | None
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class References:
+    """What is measured before anything runs.
+
+    key            of what they depend on
+    episode_steps  that a good policy's episode takes
+    filmed         whether the environment renders to pictures
+    """
+
+    key: str
+    episode_steps: float
+    filmed: bool
+    random: Measured
+    expert: ExpertFacts | None
 
 
 @dataclass(frozen=True)
@@ -71,18 +149,27 @@ class Entry:
         return find(self.algorithm).title
 
     @property
+    def imitates(self) -> bool:
+        """Whether it learns from an expert, and is not pure RL."""
+        return bool({"demos", "expert"} & set(find(self.algorithm).needs))
+
+    @property
+    def x(self) -> Array:
+        """Returns (seeds, episodes) of the test."""
+        return np.array([result.returns for result in self.results], float)
+
+    @property
     def mean(self) -> float:
-        return float(np.mean([result.mean for result in self.results]))
+        return float(self.x.mean())
 
     @property
-    def ci95(self) -> tuple[float, float]:
-        """Of the mean, see `interval`: over seeds and episodes."""
-        return interval([result.final["returns"] for result in self.results])
+    def ci95(self) -> tuple[float, float] | None:
+        """Of the mean, see `statistics.interval`; None of a single seed, which says nothing of another."""
+        return interval(self.x) if len(self.results) > 1 else None
 
     @property
-    def iqm(self) -> float:
-        """Interquartile mean over all test episodes of all seeds (arXiv:2108.13264)."""
-        return float(stats.trim_mean(np.concatenate([r.final["returns"] for r in self.results]), 0.25))
+    def worst(self) -> float:
+        return worst(self.x)
 
     @property
     def typical(self) -> Result:
@@ -90,53 +177,42 @@ class Entry:
         return sorted(self.results, key=lambda result: result.mean)[(len(self.results) - 1) // 2]
 
     def average(self, name: str) -> float:
-        """Mean over the seeds of a number in the results, e.g. `wall_seconds`."""
+        """Mean over the seeds of a number in the results, e.g. `cpu_seconds`."""
         return float(np.mean([getattr(result, name) for result in self.results]))
 
-    def curve(self) -> tuple[Array, Array, Array, Array]:
-        """Steps, mean return, and the ends of its interval over the seeds (NaN of one seed): (P,) each.
-
-        Seeds validate at slightly different steps, since iterations end with an episode: each seed's curve is
-        read, linearly, at the first one's steps, as far as all of them reach.
-        """
-        curves = [np.asarray(result.curve, float).reshape(-1, 2) for result in self.results]
-        curves = [curve for curve in curves if len(curve)]
-        if not curves:
-            return (np.empty(0),) * 4
-        first, last = max(curve[0, 0] for curve in curves), min(curve[-1, 0] for curve in curves)
-        steps = np.unique(np.clip(curves[0][:, 0], first, last))
-        returns = np.stack([np.interp(steps, curve[:, 0], curve[:, 1]) for curve in curves])  # (seeds, P)
-        if len(curves) == 1:
-            ends = np.full((len(steps), 2), np.nan)
-        else:
-            ends = np.array([interval(column[:, None]) for column in returns.T])
-        return steps, returns.mean(0), ends[:, 0], ends[:, 1]
+    def curve(self, cost: Cost) -> tuple[Array, Array]:
+        """(P,) mean cost at each fraction of the budget, and the returns there (P, seeds, episodes)."""
+        costs = np.array([[getattr(point, cost) for point in result.curve] for result in self.results], float)
+        returns = np.array([[point.returns for point in result.curve] for result in self.results], float)
+        return costs.mean(0), returns.swapaxes(0, 1)
 
 
 @dataclass(frozen=True)
 class Outcome:
     """A whole comparison: learners in its order, those without a finished job left out.
 
-    expert    {"spec", "source", "published_return", "evaluation"}; None: no expert was named
-    random    the Evaluation of random actions on the same episodes, as JSON
+    controls  of the audit: no learners, and in no other place
     failures  what went wrong: a line a job
+    missing   names of runs that have not ended, and did not fail
     videos    of the expert and the learners, with the return of what is shown
     """
 
     comparison: Comparison
     learners: Sequence[Entry]
-    expert: Mapping[str, Any] | None
-    random: Mapping[str, Any]
+    controls: Sequence[Entry]
+    references: References
     failures: Sequence[str]
+    missing: Sequence[str]
     videos: Mapping[str, tuple[Path, float]]
 
     @property
     def expert_mean(self) -> float | None:
-        return None if self.expert is None else float(self.expert["evaluation"]["mean"])
+        expert = self.references.expert
+        return None if expert is None else expert.measured.mean
 
     @property
     def random_mean(self) -> float:
-        return float(self.random["mean"])
+        return self.references.random.mean
 
     def share(self, value: float) -> float | None:
         """0 where `value` is random's mean, 1 where the expert's; None where the expert is no better."""
@@ -144,46 +220,125 @@ class Outcome:
             return None
         return (value - self.random_mean) / (self.expert_mean - self.random_mean)
 
-    def place(self, learner: Entry) -> int:
+    def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
+        """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty where
+        the expert is no better than random."""
+        expert = self.references.expert
+        if expert is None:
+            return []
+        low, high = float(np.mean(self.references.random.curve)), float(np.mean(expert.measured.curve))
+        if high <= low:
+            return []
+        return [
+            (float(getattr(point, cost)), (float(np.mean(point.returns)) - low) / (high - low))
+            for point in result.curve
+        ]
+
+    def to_reach(self, entry: Entry, share: float, cost: Cost = "steps") -> list[float | None]:
+        """What each seed had spent when it first was at this share of the way; None: not within the budget."""
+        return [reached(self.shares(result, cost), share) for result in entry.results]
+
+    def area(self, entry: Entry) -> list[float]:
+        """Of each seed the mean share over the budget; empty where there are no shares."""
+        curves = [self.shares(result) for result in entry.results]
+        return [area(curve, self.comparison.budget) for curve in curves if curve]
+
+    def place(self, entry: Entry) -> int:
         """In the comparison's order, whether or not the others came to an end: what colours go by."""
-        return self.comparison.algorithms.index(learner.algorithm)
+        return self.comparison.algorithms.index(entry.algorithm)
 
     def ranked(self) -> list[Entry]:
-        return sorted(self.learners, key=lambda learner: -learner.mean)
+        return sorted(self.learners, key=lambda entry: -entry.mean)
 
 
-def interval(returns: Sequence[Sequence[float]] | Array) -> tuple[float, float]:
-    """95 % percentile-bootstrap interval of the mean of returns (seeds, episodes): seeds are drawn, and
-    episodes within each (arXiv:2108.13264).
+def read_outcome(*folders: Path) -> Outcome:
+    """What lies in a comparison's folder, or in several of the same environment, expert and budget, put together.
 
-    Of two or three seeds a t-interval would be many times as wide as what was seen, beyond what is possible;
-    this one is about as wide as the seeds are apart, which is too narrow: more seeds make it right.
+    Raises InputError where a folder holds no comparison, and where they do not fit together.
     """
-    table = np.asarray(returns, float)
-    (seeds, episodes), rng = table.shape, np.random.default_rng(0)
-    drawn_seeds = rng.integers(seeds, size=(2_000, seeds, 1))
-    drawn_episodes = rng.integers(episodes, size=(2_000, seeds, episodes))
-    low, high = np.percentile(table[drawn_seeds, drawn_episodes].mean((1, 2)), (2.5, 97.5))
-    return float(low), float(high)
-
-
-def read_outcome(out: Path) -> Outcome:
-    """Raises InputError where `out` holds no comparison, or one of which nothing has ended."""
-    try:
-        comparison = Comparison.from_json(json.loads((out / "comparison.json").read_text()))
-        references = json.loads((out / "references.json").read_text())
-    except FileNotFoundError as error:
-        raise InputError(f"{out} holds no comparison to report ({error.filename} is missing)") from error
-    learners = []
-    for name in comparison.algorithms:
-        folders = [out / "runs" / f"{name}-seed{seed}" for seed in range(comparison.seeds)]
-        results = [result for folder in folders if (result := Result.load(folder))]
-        if results:
-            learners.append(Entry(name, results))
-    failures = [
-        str(json.loads(path.read_text())["error"]) for path in sorted((out / "errors").glob("*.json"))
+    comparison = merged([_stored(folder) for folder in folders], folders)
+    references = read_json(folders[0] / "references.json", References)
+    results: dict[tuple[str, int], Result] = {}
+    wanted: dict[tuple[str, int], str] = {}
+    failures: list[str] = []
+    videos: dict[str, tuple[Path, float]] = {}
+    for folder in folders:
+        for name, place in read_json(folder / "runs.json", dict[str, str]).items():
+            algorithm, _, seed = name.rpartition("-seed")
+            key = (algorithm, int(seed))
+            wanted[key] = name
+            if key not in results and (result := Result.load(folder / place)) is not None:
+                results[key] = result
+        failures += [
+            read_json(path, dict[str, str])["error"] for path in sorted((folder / "errors").glob("*.json"))
+        ]
+        for note in sorted((folder / "videos").glob("*.json")):
+            shown = float(read_json(note, dict[str, Any])["episode_return"])
+            videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
+    missing = [
+        name
+        for key, name in wanted.items()
+        if key not in results and not any(failure.startswith(f"{name}:") for failure in failures)
     ]
-    videos = {}
-    for note in sorted((out / "videos").glob("*.json")):
-        videos[note.stem] = (note.with_suffix(".mp4"), float(json.loads(note.read_text())["episode_return"]))
-    return Outcome(comparison, learners, references["expert"], references["random"], failures, videos)
+    least = min((len(result.returns) for result in results.values()), default=comparison.episodes)
+    comparison = replace(comparison, episodes=min(comparison.episodes, least))
+
+    def entries(names: Sequence[str]) -> list[Entry]:
+        grouped = {
+            name: [_cut(results[key], comparison) for key in sorted(results) if key[0] == name]
+            for name in names
+        }
+        return [Entry(name, group) for name, group in grouped.items() if group]
+
+    return Outcome(
+        comparison,
+        entries(comparison.algorithms),
+        entries(tuple(comparison.controls)),
+        _shortened(references, comparison),
+        failures,
+        missing,
+        videos,
+    )
+
+
+def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
+    """One comparison of all algorithms and seeds. Raises InputError where they do not measure the same."""
+    first = comparisons[0]
+    for other, folder in zip(comparisons[1:], folders[1:], strict=True):
+        for name in ("env_id", "env_kwargs", "expert", "budget", "curve_episodes"):
+            a, b = getattr(first, name), getattr(other, name)
+            if a != b:
+                raise InputError(
+                    f"{folder} can't be reported together with {folders[0]}: its {name} is {b!r}, not {a!r}"
+                )
+    return replace(
+        first,
+        algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
+        seeds=max(each.seeds for each in comparisons),
+        episodes=min(each.episodes for each in comparisons),
+        hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
+    )
+
+
+def _stored(folder: Path) -> Comparison:
+    if not (folder / "comparison.json").is_file() or not (folder / "runs.json").is_file():
+        raise InputError(f"{folder} holds no comparison to report; fill it with `imitate compare`")
+    return Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
+
+
+def _cut(result: Result, comparison: Comparison) -> Result:
+    return replace(result, returns=result.returns[: comparison.episodes])
+
+
+def _shortened(references: References, comparison: Comparison) -> References:
+    """On the same episodes as the learners."""
+
+    def cut(measured: Measured) -> Measured:
+        return replace(measured, returns=measured.returns[: comparison.episodes])
+
+    expert = references.expert
+    return replace(
+        references,
+        random=cut(references.random),
+        expert=expert and replace(expert, measured=cut(expert.measured)),
+    )

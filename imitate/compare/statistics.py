@@ -55,10 +55,10 @@ def interval(x: ArrayLike) -> tuple[float, float]:
     narrow; a test simulates that. Below, Student's t over the seeds' means, which holds for these episodes alone.
     Of one row, a single policy, it is over its episodes. NaN of a single number.
     """
-    x = np.atleast_2d(np.asarray(x, float))
-    if 1 < len(x) < ENOUGH_SEEDS:
-        x = x.mean(1, keepdims=True)
-    found = _contrast([x], [1.0])
+    returns = np.atleast_2d(np.asarray(x, float))
+    if 1 < len(returns) < ENOUGH_SEEDS:
+        returns = returns.mean(1, keepdims=True)
+    found = _contrast([returns], [1.0])
     return found.low, found.high
 
 
@@ -85,8 +85,8 @@ def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
             parts.append((float(means.var(ddof=1)) / seeds, seeds - 1.0))
             if episodes > 1:
                 residual = group - means[:, None] - group.mean(0) + group.mean()
-                degrees = (seeds - 1) * (episodes - 1)
-                noise += float((residual**2).sum()) / degrees / (seeds * episodes)
+                free = (seeds - 1) * (episodes - 1)
+                noise += float((residual**2).sum()) / free / (seeds * episodes)
     if episodes > 1:
         parts.append((float(np.var(by_episode, ddof=1)) / episodes, episodes - 1.0))
     if not parts:

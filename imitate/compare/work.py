@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import time
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import imageio_ffmpeg
 import numpy as np
 
 from imitate.algorithms import find
 from imitate.compare.audit import demonstrator
-from imitate.compare.plan import Comparison, Job
-from imitate.compare.results import Result
+from imitate.compare.machine import machine
+from imitate.compare.plan import POINTS, Comparison, Job
+from imitate.compare.results import Point, Result
+from imitate.compare.snapshots import Mark, Snapshots
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.play import episodes
 from imitate.datasets.reader import DemoReader
@@ -25,29 +31,48 @@ from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.files import atomic, versions, write_json
+from imitate.files import atomic, read_json, versions, write_json
 from imitate.nn.state import as_tuples
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment, execute, variant_settings
+from imitate.training.process import cpu_seconds
 from imitate.video import record_video
 
-__all__ = ["check", "experiment", "film", "is_done", "record", "run", "test", "train"]
+__all__ = ["check", "curve_returns", "experiment", "film", "is_done", "record", "run", "test", "train"]
 
 NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
 CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
+LEAST_ITERATIONS = 20
+"""A preset whose iterations are longer than this share of the budget has them shortened: made for more steps, it would
+learn a few times only."""
+LEAST_STEPS = 32  # of an environment in an iteration that is shortened so
 
 Progress = Callable[[int], None]
 
 
-def is_done(job: Job) -> bool:
-    return _note(job).is_file() if job.records else (job.folder / "result.json").is_file()
+@dataclass(frozen=True)
+class _Recording:
+    """What is known of a finished recording, beside it."""
+
+    episodes: int
+    steps: int
+    cpu_seconds: float
+
+
+def is_done(comparison: Comparison, job: Job) -> bool:
+    if job.records:
+        return _note(job).is_file()
+    result = Result.load(job.folder)
+    return result is not None and len(result.returns) >= comparison.episodes
 
 
 def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
     """Do a job; where it was interrupted before, the rest of it."""
+    trust(comparison.env_id)  # the process that planned this was told so
     (record if job.records else train)(comparison, job, progress)
 
 
@@ -60,10 +85,11 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     """
     assert job.demos is not None
     assert comparison.expert is not None
-    begin = time.monotonic()
+    begin = cpu_seconds()
     job.folder.mkdir(parents=True, exist_ok=True)
     control = job.algorithm.partition(":")[2]
     makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * NUM_ENVS
+    seed = draw_seed(Stream.DEMONSTRATIONS, job.seed)
     steps = count = 0
     with closing(SyncVecEnv(makers)) as envs, atomic(job.demos) as temporary:
         expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(comparison.expert)
@@ -73,14 +99,11 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
             envs.single_action_space,
             env_kwargs=comparison.env_kwargs,
             expert=control or comparison.expert,
-            seed=draw_seed(Stream.DEMONSTRATIONS, job.seed),
+            seed=seed,
         )
-        seeds = episode_seeds(draw_seed(Stream.DEMONSTRATIONS, job.seed))
         with DemoWriter(temporary, info) as writer:
-            for trajectory in islice(
-                _in_order(episodes(expert, envs, seeds), draw_seed(Stream.DEMONSTRATIONS, job.seed)),
-                job.demo_episodes,
-            ):
+            in_order = _in_order(episodes(expert, envs, episode_seeds(seed)), seed)
+            for trajectory in islice(in_order, job.demo_episodes):
                 if steps + len(trajectory) > job.steps:
                     break
                 writer.append(trajectory)
@@ -91,69 +114,112 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
                 f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
                 "give more"
             )
-    write_json(_note(job), {"episodes": count, "steps": steps, "wall_seconds": time.monotonic() - begin})
+    write_json(_note(job), asdict(_Recording(count, steps, cpu_seconds() - begin)))
 
 
 def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
-    """Train, or go on training, and test the best policy; False where Ctrl-C came first."""
-    curve = []
-    for part in job.parts:
-        point = _part(comparison, job, part)
-        if point is None:
-            return False
-        curve += point
-    chosen = experiment(comparison, job)
-    if not _executed(chosen, job.folder, progress):
+    """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
+    before = Result.load(job.folder)
+    if before is not None:  # all that was asked for since are more test episodes
+        final = test(comparison, load_policy(job.folder))
+        dataclasses.replace(before, returns=final.returns.tolist(), lengths=final.lengths.tolist()).save(
+            job.folder
+        )
+        return True
+    chosen, notes = experiment(comparison, job)
+    online = not find(job.algorithm).offline
+    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds)
+    if not _executed(chosen, job.folder, progress, snapshots):
         return False
-    final = test(comparison, load_policy(job.folder))
-    totals = json.loads((job.folder / "finished.json").read_text())
-    demo_steps = int(totals["demo_steps"])
-    if job.eval_episodes:
-        rows = map(json.loads, (job.folder / "evaluations.jsonl").read_text().splitlines())
-        curve = [(int(row["budget_steps"]), float(row["mean_return"])) for row in rows]
-    else:
-        curve.append((demo_steps, final.mean))
-    wall_seconds = float(json.loads((job.folder / "timing.json").read_text())["wall_seconds"])
+    totals = read_json(job.folder / "finished.json", dict[str, int])
+    demo_steps = totals["demo_steps"]
+    spent = demo_steps + totals["env_steps"]
+    recording = 0.0
     if job.demos is not None:
-        note = json.loads(_note(job).read_text())
-        wall_seconds += note["wall_seconds"] * demo_steps / note["steps"]
+        note = read_json(_note(job), _Recording)
+        recording = note.cpu_seconds * demo_steps / note.steps
+    seconds = read_json(job.folder / "timing.json", dict[str, float])["cpu_seconds"]
+    marks = snapshots.complete(job.folder / "policy", spent, seconds)
+    if not online:
+        parts = _parts(comparison, job)
+        if parts is None:
+            return False
+        marks = {0: marks[0]} | parts | {POINTS: marks[POINTS]}
+    final = test(comparison, load_policy(job.folder))
     Result(
+        env_id=comparison.env_id,
         algorithm=job.algorithm,
         seed=job.seed,
-        curve=curve,
-        final=final.to_json(),
-        expert_queries=int(totals["expert_queries"])
-        + demo_steps,  # every recorded action is an expert's answer
-        env_steps=int(totals["env_steps"]),
+        budget=job.steps,
+        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
+        returns=final.returns.tolist(),
+        lengths=final.lengths.tolist(),
+        # Every recorded action is an expert's answer.
+        expert_queries=totals["expert_queries"] + demo_steps,
+        env_steps=totals["env_steps"],
         demo_steps=demo_steps,
-        validation_steps=int(totals["validation_steps"]),
-        wall_seconds=wall_seconds,
+        cpu_seconds=seconds + recording,
         hyperparameters=chosen.hyperparameters,
-        stepped={"num_envs": chosen.num_envs, "backend": chosen.backend} if totals["env_steps"] else {},
+        stepped={"num_envs": chosen.num_envs, "backend": chosen.backend} if online else {},
+        notes=notes,
         versions=versions(),
+        machine=machine(),
     ).save(job.folder)
+    shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
     return True
 
 
-def experiment(comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Experiment:
-    """The run that a job comes to. Raises InputError for hyperparameters that the algorithm does not take."""
+def experiment(
+    comparison: Comparison, job: Job, demo_episodes: int | None = None
+) -> tuple[Experiment, list[str]]:
+    """The run that a job comes to, and what should be known of its settings. The last policy counts: nothing of the
+    budget goes into validation. Raises InputError for hyperparameters that the algorithm does not take."""
+    given = _overrides(comparison, job.algorithm)
     run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
-    return Experiment.create(
+    chosen = Experiment.create(
         job.algorithm,
         comparison.env_id,
-        hyperparameters=_overrides(comparison, job.algorithm),
+        hyperparameters=given,
         env_kwargs=dict(comparison.env_kwargs),
         expert=comparison.expert if "expert" in find(job.algorithm).needs else None,
         demos=None if job.demos is None else str(job.demos),
         demo_episodes=demo_episodes or job.demo_episodes,
         seed=job.seed,
         budget=job.steps,
-        **run_fields,
-        eval_every=job.eval_every,
-        eval_episodes=max(job.eval_episodes, 1),
+        eval_every=0,
         checkpoint_every=CHECKPOINT_EVERY,
         device=comparison.device,
+        **run_fields,
     )
+    settings, num_envs = _shortened(chosen, job.steps, fixed={*given, *run_fields})
+    scaled = (
+        chosen.changed(settings, num_envs=num_envs) if settings or num_envs != chosen.num_envs else chosen
+    )
+    notes = [f"{name} {chosen.hyperparameters[name]} -> {value}" for name, value in settings.items()]
+    if num_envs != chosen.num_envs:
+        notes.append(f"num_envs {chosen.num_envs} -> {num_envs}")
+    made_for = Experiment.preset(job.algorithm, comparison.env_id).budget
+    if not find(job.algorithm).offline and not 1 / 3 <= made_for / job.steps <= 3:
+        notes.insert(0, f"preset made for another budget: {made_for:,} steps")
+    return scaled, notes
+
+
+def _shortened(chosen: Experiment, budget: int, fixed: set[str]) -> tuple[dict[str, Any], int]:
+    """Hyperparameters with which an iteration takes no more than 1/20 of the budget, and the number of environments;
+    what the user gave (`fixed`) stays."""
+    has, most, num_envs = chosen.hyperparameters, budget // LEAST_ITERATIONS, chosen.num_envs
+    new: dict[str, Any] = {}
+    for name in ("steps_per_iteration", "learning_starts"):
+        if name in has and name not in fixed and has[name] > most:
+            new[name] = max(most, 1)
+    long = has.get("num_steps", 0) > LEAST_STEPS  # DQN's rounds are short, and not what is shortened
+    if long and not fixed & {"num_steps", "batch_size"} and num_envs * has["num_steps"] > most:
+        if "num_envs" not in fixed:
+            num_envs = max(1, min(num_envs, most // LEAST_STEPS))
+        new["num_steps"] = max(LEAST_STEPS, min(has["num_steps"], most // num_envs))
+        if has.get("batch_size", 0) > num_envs * new["num_steps"]:
+            new["batch_size"] = num_envs * new["num_steps"]
+    return {name: value for name, value in new.items() if value != has[name]}, num_envs
 
 
 def _overrides(comparison: Comparison, algorithm: str) -> Mapping[str, Any]:
@@ -176,6 +242,19 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
     )
 
 
+def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
+    """On the episodes of the learning curves: a third set, the same for everybody and at every point."""
+    evaluation = evaluate(
+        policy,
+        comparison.env_id,
+        episodes=comparison.curve_episodes,
+        seed=draw_seed(Stream.CURVES),
+        env_kwargs=comparison.env_kwargs,
+        num_envs=NUM_ENVS,
+    )
+    return [float(value) for value in evaluation.returns]
+
+
 def check(chosen: Experiment) -> None:
     """Raise InputError where a learner that needs no more than environments can't act in this one: a learner is made,
     and thrown away."""
@@ -187,11 +266,13 @@ def check(chosen: Experiment) -> None:
 
 
 def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
-    """A video of the first test episode, of the run's policy or of the expert; its return in a .json beside.
+    """A video of the first test episode, of the run's policy or of the expert; a picture of it, and its return in a
+    .json, beside.
 
     That return may differ from the one in the test: alone an observation can be rounded otherwise than among
     eight, and in some environments the last bit decides.
     """
+    trust(comparison.env_id)
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
     returns = record_video(
@@ -204,32 +285,81 @@ def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progr
         width=400,
         crf=30,
     )
-    write_json(out.with_suffix(".json"), {"episode_return": returns[0]})
+    _poster(out)
+    write_json(out.with_suffix(".json"), {"episode_return": returns[0], "run": run.name if run else ""})
 
 
-def _part(comparison: Comparison, job: Job, part: int) -> list[tuple[int, float]] | None:
-    """A point of an offline learner's curve, from the first 1/part of its demonstrations; none where that
-    is not one episode; None where Ctrl-C came first."""
+def _poster(video: Path) -> None:
+    """What a page shows before the video plays: its first picture, as a JPEG beside it."""
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
+    command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
+    """Marks of an offline learner: what it makes of the first 1/16, 2/16 ... of its demonstrations, trained anew each
+    time, as somebody with that budget would. Where that is no episode it has learned nothing yet. None where Ctrl-C
+    came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
-    count = int(np.searchsorted(steps, job.steps / part, side="right"))
-    if count == 0:
-        return []
-    folder = job.folder.with_name(f"{job.folder.name}-1of{part}")
-    if not _executed(experiment(comparison, job, count), folder, lambda _steps: None):
-        return None
-    return [(int(steps[count - 1]), test(comparison, load_policy(folder)).mean)]
+    note = read_json(_note(job), _Recording)
+    marks: dict[int, Mark] = {}
+    counts = [int(np.searchsorted(steps, job.steps * n / POINTS, side="right")) for n in range(POINTS)]
+    for n, count in enumerate(counts):
+        if n == 0 or count == 0:
+            marks[n] = Mark("00", 0, 0.0)
+        elif count == counts[n - 1]:
+            marks[n] = marks[n - 1]
+        else:
+            folder = job.folder / "snapshots" / f"{n:02}-run"
+            chosen, _ = experiment(comparison, job, count)
+            if not _executed(chosen, folder, lambda _steps: None):
+                return None
+            seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
+            own = int(steps[count - 1])
+            marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
+    return marks
 
 
-def _executed(run: Experiment, folder: Path, progress: Progress) -> bool:
+def _curve(
+    comparison: Comparison, job: Job, marks: Mapping[int, Mark], answers: Mapping[int, int], recording: float
+) -> list[Point]:
+    """The policies at the marks, each measured once. `recording`: processor seconds of the demonstrations."""
+    measured: dict[str, list[float]] = {}
+    points = []
+    for n in sorted(marks):
+        mark = marks[n]
+        if mark.policy not in measured:
+            policy = load_policy(job.folder / "snapshots" / mark.policy)
+            measured[mark.policy] = curve_returns(comparison, policy)
+        paid = 0.0 if n == 0 or "-run" in mark.policy else recording
+        queries = 0 if n == 0 else answers.get(mark.steps, mark.steps if not answers else 0)
+        points.append(Point(mark.steps, queries, mark.cpu_seconds + paid, measured[mark.policy]))
+    return points
+
+
+def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
+    """The expert's answers up to each number of steps spent, recorded ones among them; of an offline learner, whose
+    every step is one, nothing."""
+    if not online:
+        return {}
+    with (folder / "metrics.jsonl").open() as file:
+        rows = [json.loads(line) for line in file]
+    return {int(row["budget_steps"]): int(row["expert_queries"]) + demo_steps for row in rows} | {
+        demo_steps: demo_steps
+    }
+
+
+def _executed(run: Experiment, folder: Path, progress: Progress, snapshot: Snapshots | None = None) -> bool:
     if (folder / "finished.json").is_file():
         return True
-    return execute(run, folder, resume=True, progress=lambda steps, _metrics: progress(steps))
+    return execute(
+        run, folder, resume=True, progress=lambda steps, _metrics: progress(steps), snapshot=snapshot
+    )
 
 
 def _note(job: Job) -> Path:
-    """What is known of a finished recording, beside it."""
     assert job.demos is not None
     return job.demos.with_suffix(".json")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import _thread
 import logging
 import multiprocessing as mp
 import os
@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 
 from imitate.errors import InputError
-from imitate.files import write_json
+from imitate.files import read_json, write_json
 
 __all__ = ["Processes"]
 
@@ -81,13 +81,13 @@ class Processes:
     def failed(self, name: str) -> str | None:
         """What went wrong with a job, in one line."""
         path = self._error_file(name)
-        return str(json.loads(path.read_text())["error"]) if path.is_file() else None
+        return read_json(path, dict[str, str])["error"] if path.is_file() else None
 
     def fail(self, name: str, reason: str) -> None:
         write_json(self._error_file(name), {"error": f"{name}: {reason}", "traceback": ""})
 
     def _error_file(self, name: str) -> Path:
-        return self._errors / f"{name.replace(' ', '-')}.json"
+        return self._errors / f"{name.replace(' ', '-').replace(':', '-')}.json"
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +129,10 @@ def _watch(stop: Any) -> None:
     parent = mp.parent_process()
     while parent is not None and parent.is_alive():
         if stop.wait(POLL_SECONDS):
-            os.kill(os.getpid(), signal.SIGINT)
+            if os.name == "nt":  # where os.kill would end the process at once
+                _thread.interrupt_main()
+            else:
+                os.kill(os.getpid(), signal.SIGINT)
             return
     os._exit(1)
 

@@ -1,0 +1,44 @@
+"""Where a run took place: part of its result, since processor seconds mean nothing without it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+__all__ = ["machine", "processors"]
+
+
+@cache
+def machine() -> dict[str, str]:
+    """The processor, how many of it this process may use, the operating system, and the commit of the code where it
+    runs from a checkout."""
+    facts = {"cpu": _cpu(), "processors": str(processors()), "os": platform.platform(terse=True)}
+    if commit := _commit():
+        facts["commit"] = commit
+    return facts
+
+
+def processors() -> int:
+    """Those that this process may use: fewer than the machine has in a container or a cluster's job."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
