@@ -371,15 +371,15 @@ def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     recordings = {"demos-seed0", "demos-seed1", "demos:one-action-seed0", "demos:random-seed0"}
     assert set(planned) == {"gail-seed0", "gail-seed1", *variants} | recordings
     rewards = [
-        work.experiment(comparison, planned[name]).hyperparameters["reward"]
+        work.experiment(comparison, planned[name])[0].hyperparameters["reward"]
         for name in ("gail-seed0", *variants)
     ]
     assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
     for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
         work.run(comparison, planned[name], progress=lambda _steps: None)
-        assert work.is_done(planned[name])
-    with DemoReader(tmp_path / "demos" / "seed0-one-action.h5") as demos:
+        assert work.is_done(comparison, planned[name])
+    with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
         assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
         assert not demos.transitions().actions.any()
-    result = json.loads((tmp_path / "runs" / "gail:one-action-seed0" / "result.json").read_text())
+    result = json.loads((planned["gail:one-action-seed0"].folder / "result.json").read_text())
     assert result["demo_steps"] == demos.lengths.sum()
