@@ -102,7 +102,9 @@ def _subject(
         expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
         return expert, resolve_env_id(expert.env_id), expert.env_kwargs
     if vecnormalize is not None:
-        raise InputError(f"--vecnormalize is for experts in SB3's zips; {subject} is a run, which has its statistics")
+        raise InputError(
+            f"--vecnormalize is for experts in SB3's zips; {subject} is a run, which has its statistics"
+        )
     experiment = Experiment.read(folder / "config.json")
     if not (folder / "policy").exists():
         raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
