@@ -297,7 +297,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
         Experiment.create("dagger", "MountainCar-v0", expert="zoo:ppo/MountainCar-v0").backend == "gymnasium"
     )
     with pytest.raises(InputError, match="backend of a run must be one of"):
-        replace(experiment, backend="auto")
+        replace(experiment, backend="auto").check_inputs()
 
     path = tmp_path / "config.json"
     experiment.write(path)
@@ -306,7 +306,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
     for name in ("backend", "episodic_life", "clip_rewards"):
         del data[name]
     path.write_text(json.dumps(data))
-    assert Experiment.read(path) == replace(experiment, backend="gymnasium")  # as runs were before
+    assert Experiment.read(path) == replace(experiment, backend="gymnasium")  # the default
 
 
 def test_a_checkpoint_goes_on_to_the_same_bytes(backend: str) -> None:
