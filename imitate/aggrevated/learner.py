@@ -191,6 +191,7 @@ class AggreVaTeD:
             if config.ent_coef:
                 loss = loss - config.ent_coef * distribution.entropy()
             self.optimizer.descend(loss.mean(), self.actor, prepared, update / count)
+            self.actor.project_()
             with torch.no_grad():
                 torch._foreach_lerp_(self._averaged[0], self._averaged[1], 1.0 - config.ema)
             sums += torch.stack([policy_loss.detach().mean(), cloning.detach().mean()])

@@ -50,6 +50,8 @@ class TrainArguments:
     """use the first so many episodes only"""
     expert: Annotated[str | None, tyro.conf.arg(metavar="SPEC")]
     """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
+    vecnormalize: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+    """of an expert in a zip: the file of statistics to normalise by, or none, in place of the one beside it"""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
     """a run whose policy to start from (pretrain, then fine-tune)"""
     seed: int
@@ -71,6 +73,8 @@ class TrainArguments:
     checkpoint_every: Annotated[int, tyro.conf.arg(help=_CHECKPOINTS)]
     device: Literal["auto", "cpu", "cuda"]
     """where the networks are"""
+    remeasure: bool = False
+    """play the 20 episodes of the expert's measured return again"""
     audit: bool = False
     """GAIL: after the run also train its controls, five budgets in all, and say what they reach"""
 
@@ -103,17 +107,18 @@ def train(argv: list[str]) -> int:
         raise InputError(
             f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
         )
-    experiment, out, audit = _read(base, rest[1:] if named else rest)
+    experiment, typed_options = _read(base, rest[1:] if named else rest)
+    out, audit = typed_options.out, typed_options.audit
     if audit and not find(experiment.algorithm).audit:
         able = ", ".join(name for name, algorithm in ALGORITHMS.items() if algorithm.audit)
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a run that is there, or the rest of an audit that was interrupted
-    return _execute(experiment, out) or (_audit(out) if audit else 0)
+    return _execute(experiment, out, remeasure=typed_options.remeasure) or (_audit(out) if audit else 0)
 
 
-def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Path, bool]:
-    """`base` with what the command line says in its place, the run folder, and whether to audit."""
+def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments]:
+    """`base` with what the command line says in its place, and all that it says."""
     config = make_config(base.algorithm, base.hyperparameters)
     shown = _shown(config, find(base.algorithm).inner, argv)
     run_fields = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
@@ -136,7 +141,7 @@ def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Path, bool]:
     given = {name: new[name] for name in new if new[name] != old[name] or typed(argv, name)}
     settings = {name: getattr(arguments.run, name) for name in run_fields}
     experiment = base.changed(given, env_id=arguments.run.env, **settings)
-    return experiment, arguments.run.out, arguments.run.audit
+    return experiment, arguments.run
 
 
 _RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
@@ -198,9 +203,18 @@ def _resume(argv: list[str]) -> int:
     return run(command, argv, "train")
 
 
-def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
+def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
     if experiment.expert is not None:
-        announced(experiment.expert, env_id=experiment.env_id, env_kwargs=experiment.env_kwargs)
+        expert = announced(
+            experiment.expert,
+            env_id=experiment.env_id,
+            env_kwargs=experiment.env_kwargs or None,
+            vecnormalize=experiment.vecnormalize,
+            remeasure=remeasure,
+        )
+        if not resume and expert.env_kwargs != experiment.env_kwargs:
+            logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
+            experiment = experiment.changed(env_kwargs=dict(expert.env_kwargs))
     try:
         with _progress(experiment) as progress:
             finished = execute(experiment, out, resume=resume, progress=progress)

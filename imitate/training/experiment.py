@@ -37,6 +37,7 @@ class Experiment:
 
     budget            demonstration, training and validation steps together
     expert, demos     what to learn from: an expert's spec, a file of demonstrations
+    vecnormalize      statistics to normalise a zipped expert by, in place of those beside it; "none": by none
     demo_episodes     learn from the first so many episodes of `demos` only
     init              a run whose policy to start from
     backend           what steps the learner's environments (see `imitate.envs.vectorize`); `execute` wants it resolved,
@@ -56,6 +57,7 @@ class Experiment:
     hyperparameters: dict[str, Any]
     env_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     expert: str | None = None
+    vecnormalize: str | None = None
     demos: str | None = None
     demo_episodes: int | None = None
     init: str | None = None
