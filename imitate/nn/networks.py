@@ -86,7 +86,8 @@ class Encoder(nn.Module):
                 self.moments.mean.numpy(),
                 np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
             )
-            return np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
+            standardised: Array = np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
+            return standardised
         numbers: Array = x.astype(np.float32, copy=False)
         return numbers / np.float32(255) if self.is_bytes else numbers
 
