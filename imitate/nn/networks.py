@@ -82,8 +82,10 @@ class Encoder(nn.Module):
             return rows
         x = obs.reshape(len(obs), -1)
         if self.moments is not None:
-            mean, variance = self.moments.mean.numpy(), self.moments.var.numpy()
-            std = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+            mean, std = (
+                self.moments.mean.numpy(),
+                np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
+            )
             standardised: Array = np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
             return standardised
         numbers: Array = x.astype(np.float32, copy=False)
