@@ -143,9 +143,8 @@ def test_monte_carlo_refuses_an_environment_that_is_not_repeatable() -> None:
 def td(**normalisation: Any) -> TemporalDifference:
     """An expert whose V of a state is the state itself."""
     normalised = SimpleNamespace(norm_reward=True, **normalisation) if normalisation else None
-    networks = SimpleNamespace(value=True)
     expert: Any = SimpleNamespace(
-        value=lambda obs: obs.squeeze(1), normalisation=normalised, gamma=0.5, networks=networks
+        value=lambda obs: obs.squeeze(1), normalisation=normalised, gamma=0.5, has_value=True
     )
     return TemporalDifference(expert)
 
