@@ -146,6 +146,14 @@ def test_folders_are_reported_together(tmp_path: Path) -> None:
         read_outcome(a, other)
 
 
+def test_an_infinite_setting_is_kept_as_a_word(tmp_path: Path) -> None:
+    """REINFORCE's max_grad_norm: JSON has no infinity."""
+    result("reinforce", 0, [1.0, 2.0], hyperparameters={"max_grad_norm": math.inf}).save(tmp_path)
+    found = Result.load(tmp_path)
+    assert found is not None
+    assert found.hyperparameters == {"max_grad_norm": "inf"}
+
+
 def test_damaged_results_are_one_line(tmp_path: Path) -> None:
     out = fill(tmp_path / "out")
     (out / "runs" / "bc-seed0-0123456789" / "result.json").write_text('{"env_id": 3}')
