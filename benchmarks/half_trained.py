@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.algorithms import find
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
@@ -27,7 +26,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment
-from imitate.training.run import train
+from imitate.training.run import Run
 
 RESULTS = Path(__file__).parent / "results" / "half-trained.json"
 WALKER, STEPS, HALF = "BipedalWalker-v3", 50_000, 150.0
@@ -59,12 +58,10 @@ def measure(seed: int, folder: Path) -> dict[str, float]:
         algorithm = find(name)
         config = algorithm.config(**as_tuples(experiment.hyperparameters | {"total_steps": STEPS}))
         handed: dict[str, Any] = {"envs": envs, "expert": teacher, "seed": seed}
-        if name == "aggrevated":
-            handed["oracle"] = FittedQ(*spaces, FQEConfig(), seed=seed)
         (folder / name).mkdir()
         with DemoWriter(folder / f"{name}.h5", DemoInfo(WALKER, *spaces), expert_actions=True) as store:
             learner = algorithm.learner(config, store=store, **handed)
-            train(learner, folder / name, budget=STEPS)
+            Run(learner, folder / name, budget=STEPS).finish()
         returns[name] = evaluate(learner.policy, WALKER, episodes=50).mean
         print(seed, returns, file=sys.stderr, flush=True)
     return returns

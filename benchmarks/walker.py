@@ -67,7 +67,7 @@ def sb3(seed: int) -> dict[str, Any]:
     model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
 
     class Normalised:
-        def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:
             actions: Array = model.predict(envs.normalize_obs(obs), deterministic=deterministic)[0]
             return actions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
@@ -44,15 +46,17 @@ def collect(
     *,
     episodes: int | None = None,
     steps: int | None = None,
+    seed: int | None = None,
     expert: Policy | None = None,
     resume: bool = False,
     progress: bool = False,
-) -> None:
-    """Play episodes of `policy` into the file `out`; `info` says how (seed, deterministic, noise,
+) -> DemoReader:
+    """Play episodes of `policy` into the file `out`, and open it; `info` says how (seed, deterministic, noise,
     frame_stack).
 
-    episodes   that many: those numbered 0 .. episodes-1, number n with the seed `episode_seeds(info.seed)[n]`
+    episodes   that many: those numbered 0 .. episodes-1, number n with the seed `episode_seeds(seed)[n]`
     steps      at least that many, in whole episodes
+    seed       by default that of `info`
     expert     labels the actions of another policy
     resume     go on with `out` where it exists: only the episodes that it lacks are played
     progress   a bar on standard error
@@ -64,6 +68,7 @@ def collect(
 
     Raises InputError where `out` exists and is not to be resumed, or was collected otherwise, or the disk is full.
     """
+    info = info if seed is None else replace(info, seed=seed)
     if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
         raise InputError(
             f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
@@ -76,7 +81,7 @@ def collect(
             _check_same(out, reader.info, info)
             recorded.update(reader.table["seed"].tolist())
             if len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf):
-                return
+                return DemoReader(out)
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
     seeds = _without(islice(episode_seeds(info.seed), episodes), recorded)
@@ -103,6 +108,7 @@ def collect(
         for trajectory in played:
             writer.append(trajectory)
             bar.update(1 if episodes else len(trajectory))
+    return DemoReader(out)
 
 
 class _Watched:
@@ -115,7 +121,7 @@ class _Watched:
         self._writer = writer
         self._steps = writer.num_steps  # recorded and in flight
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         self._steps += int(np.count_nonzero(self._envs.running))
         self._writer.flush_due()
         return self._policy.act(obs, deterministic=deterministic)
@@ -146,7 +152,8 @@ def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
 def _check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
     for name in _SAME_WHEN_RESUMED:
         was, now = getattr(old, name), getattr(new, name)
-        if was != now:
+        same = bare_id(was) == bare_id(now) if name == "env_id" else was == now
+        if not same:
             raise InputError(
                 f"{out} has {name} {was!r}, not {now!r}: resume with the same or choose another name"
             )

@@ -175,13 +175,13 @@ def unstack_frames(obs: Array, k: int) -> Array:
 
 
 class RandomPolicy:
-    """Uniform actions: what nothing learned gives."""
+    """Uniformly random actions: the level that anything learned should exceed."""
 
     def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
         self._space = action_space
         self._rng = np.random.default_rng(seed)
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         if isinstance(self._space, spaces.Discrete):
             return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
         assert isinstance(self._space, spaces.Box)

@@ -18,7 +18,7 @@ __all__ = ["Array", "Policy", "Trajectory", "Transitions"]
 class Policy(Protocol):
     """Anything that acts: an expert, a learner, a mixture of both."""
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's own units."""
         ...
 

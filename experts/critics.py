@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.datasets.trajectory import Transitions
 from imitate.errors import InputError
 from imitate.experts.networks import Networks, PolicySpec
 
-__all__ = ["AdvantageOracle", "CriticOracle", "QOracle"]
+__all__ = ["CriticOracle", "QOracle"]
 
 
 class QOracle(Protocol):
@@ -20,10 +19,15 @@ class QOracle(Protocol):
 
     gamma         the discount of the values
     reward_scale  the environment's reward = the values' reward x this
+    greedy        the expert is the argmax of these very values (DQN, QR-DQN), so that they put its action above
+                  others whatever they know
     """
 
     @property
     def gamma(self) -> float: ...
+
+    @property
+    def greedy(self) -> bool: ...
 
     @property
     def reward_scale(self) -> float: ...
@@ -45,20 +49,13 @@ class QOracle(Protocol):
         ...
 
 
-class AdvantageOracle(Protocol):
-    """How much better than the expert's the executed actions were, of which alone it can tell."""
-
-    def advantages(self, transitions: Transitions) -> Tensor:
-        """(B,) for B steps, which stand in the order they were taken in."""
-        ...
-
-
 class CriticOracle(nn.Module):
     """An expert's own critic. `.to(device)` moves it; its weights take no gradient, its inputs do.
 
-    reduce  "min" over twin critics (SAC, TD3: arXiv:1802.09477) or "mean". Distributional critics (TQC,
-            QR-DQN) always give the mean over all quantiles, and TQC over all critics.
     gamma   the discount it was trained with, as the agent's file says
+
+    `q` is the minimum over twin critics (SAC, TD3: arXiv:1802.09477). Distributional critics (TQC, QR-DQN) give the
+    mean over all quantiles, and TQC over all critics.
 
     Values are in the rewards that the critic learned from: under VecNormalize with `norm_reward`, the
     environment's divided by `reward_scale`. Those of SAC and TQC hold the entropy bonus of the steps to come.
@@ -69,7 +66,6 @@ class CriticOracle(nn.Module):
         spec: PolicySpec,
         networks: Networks,
         *,
-        reduce: Literal["min", "mean"] = "min",
         gamma: float = 0.99,
         reward_scale: float = 1.0,
     ) -> None:
@@ -78,7 +74,8 @@ class CriticOracle(nn.Module):
         self.num_actions = (
             int(spec.action_space.n) if isinstance(spec.action_space, spaces.Discrete) else None
         )
-        self.reduce = "mean" if spec.algorithm == "TQC" else reduce
+        self.greedy = self.num_actions is not None
+        self._mean = spec.algorithm == "TQC"
         if isinstance(spec.action_space, spaces.Box):
             assert networks.critic_features is not None
             assert networks.critics is not None
@@ -90,7 +87,7 @@ class CriticOracle(nn.Module):
 
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
         values = self.heads(obs, actions)
-        return values.mean(0) if self.reduce == "mean" else values.min(0).values
+        return values.mean(0) if self._mean else values.min(0).values
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Each critic's own estimate (H, B); of a distributional one the mean over its quantiles. DQN has one."""

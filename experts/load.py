@@ -58,9 +58,9 @@ def load_expert(
         return _from_found(from_hub(spec.removeprefix("hub:")), spec, env_id, env_kwargs)
     bundled = _BUNDLED / spec.replace(":", "-").replace("/", "-")
     if (bundled / "expert.json").is_file():
-        return _from_folder(bundled, spec)
+        return _from_folder(bundled, spec, env_id, env_kwargs)
     if Path(spec).is_dir():
-        return _from_folder(Path(spec), spec)
+        return _from_folder(Path(spec), spec, env_id, env_kwargs)
     if spec.endswith(".zip"):
         return _from_found(companions(Path(spec)), spec, env_id, env_kwargs)
     raise InputError(
@@ -207,16 +207,19 @@ def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[
     return mean, std
 
 
-def _from_folder(folder: Path, source: str) -> Expert:
+def _from_folder(
+    folder: Path, source: str, env_id: str | None, env_kwargs: Mapping[str, Any] | None
+) -> Expert:
     stored = read_folder(folder)
-    env_id, env, reason = _environment(stored.env_id, stored.env_kwargs)
+    env_kwargs = dict(stored.env_kwargs if env_kwargs is None else env_kwargs)
+    env_id, env, reason = _environment(env_id or stored.env_id, env_kwargs)
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
     elif differences := _differences((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
     return Expert(
         env_id=env_id,
-        env_kwargs=stored.env_kwargs,
+        env_kwargs=env_kwargs,
         algorithm=stored.spec.algorithm,
         source=source,
         sha256=stored.sha256,

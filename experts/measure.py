@@ -7,19 +7,19 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from imitate.datasets.evaluation import play
 from imitate.datasets.play import RandomPolicy
+from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.files import write_json
 
@@ -78,10 +78,14 @@ def verdict(measured: Measured, published: float | None) -> str | None:
 def _play(
     policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int
 ) -> tuple[float, float]:
-    with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(episodes, 8))) as envs:
+    envs = SyncVecEnv([lambda: make_env(env_id, env_kwargs)] * min(episodes, 8))
+    try:
         player = RandomPolicy(envs.single_action_space, seed) if policy is None else policy
-        result = play(player, envs, episodes=episodes, seed=seed)
-    return result.mean, result.std
+        seeds = islice(episode_seeds(seed), episodes)
+        returns = [episode.episode_return for episode in play(player, envs, seeds, deterministic=True)]
+    finally:
+        envs.close()
+    return float(np.mean(returns)), float(np.std(returns))
 
 
 def _cached(key: str, compute: Callable[[], tuple[float, float]]) -> tuple[float, float]:

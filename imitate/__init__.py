@@ -1,6 +1,6 @@
 """Imitation learning from real experts, compared with pure RL.
 
-`evaluate` and `compare` are imported from `imitate.datasets.evaluation` and `imitate.compare`.
+`compare` is imported from `imitate.compare`, the package of that name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imitate.compare import Comparison
     from imitate.dagger import DAgger, DAggerConfig
     from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
-    from imitate.datasets.evaluation import Evaluation
+    from imitate.datasets.evaluation import Evaluation, evaluate
     from imitate.experts import Expert, load_expert
     from imitate.gail import GAIL, GAILConfig
     from imitate.nn.policy import ActorPolicy
@@ -50,6 +50,7 @@ __all__ = [
     "Policy",
     "Trajectory",
     "collect",
+    "evaluate",
     "execute",
     "load_expert",
     "load_policy",
@@ -73,7 +74,7 @@ _HOMES = {
         "Trajectory",
         "collect",
     ),
-    "imitate.datasets.evaluation": ("Evaluation",),
+    "imitate.datasets.evaluation": ("Evaluation", "evaluate"),
     "imitate.training.experiment": ("Experiment", "execute"),
     "imitate.experts": ("Expert", "load_expert"),
     "imitate.gail": ("GAIL", "GAILConfig"),

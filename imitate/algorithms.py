@@ -107,8 +107,15 @@ ALGORITHMS = {
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
-        "learning from an expert's action values on the learner's own states: better than the expert, where it errs",
+        "learning from an expert's action values on the learner's own states",
         "imitate.aggrevated.learner",
+        ("envs", "expert", "store"),
+        check="imitate.aggrevated.critic_check:check_critic",
+    ),
+    "aggrevate": Algorithm(
+        "AggreVaTe",
+        "AggreVaTeD whose values are returns of playing on with the expert: for any expert, at many steps a state",
+        "imitate.aggrevated.aggrevate",
         ("envs", "expert", "store"),
     ),
     "gail": Algorithm(
@@ -125,6 +132,12 @@ ALGORITHMS = {
         },
         inner="learner",
         audit=True,
+    ),
+    "sqil": Algorithm(
+        "SQIL",
+        "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
+        "imitate.sqil",
+        ("envs", "demos"),
     ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)

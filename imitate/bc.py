@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from gymnasium import spaces
 from torch import Tensor
 
 from imitate.datasets.reader import DemoReader
@@ -20,11 +20,11 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
-from imitate.nn.distributions import Categorical
+from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement"]
+__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
 
@@ -63,15 +63,47 @@ class BCConfig:
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
 
 
-def bc_loss(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) cross-entropy of discrete actions; of continuous ones the squared error of the policy's mode, in units of
-    half the action range. (The likelihood of a squashed Gaussian is infinite at the bounds, where experts often act.)
+class _Network(Protocol):
+    """What the hyperparameters of every imitator say of its network."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def activation(self) -> Literal["tanh", "relu"]: ...
+    @property
+    def log_std_init(self) -> float: ...
+
+
+def new_policy(
+    config: _Network,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    *,
+    seed: int,
+    normalize_obs: bool = True,
+) -> ActorPolicy:
+    """An untrained policy whose weights depend on `seed` alone; continuous actions are squashed."""
+    with seeded(seed):
+        return ActorPolicy(
+            observation_space,
+            action_space,
+            hidden=config.hidden,
+            activation=config.activation,
+            head="categorical" if isinstance(action_space, spaces.Discrete) else "squashed",
+            log_std_init=config.log_std_init,
+            normalize_obs=normalize_obs,
+        )
+
+
+def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: Tensor) -> Tensor:
+    """(B,) loss of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
+
+    Cross-entropy of discrete actions; of continuous ones the mean squared error of the policy's mode. (The likelihood
+    of a squashed Gaussian is infinite at the bounds, where experts often act.)
     """
-    distribution = policy(prepared)
     if isinstance(distribution, Categorical):
-        return F.cross_entropy(distribution.logits, policy.to_unit(labels), reduction="none")
-    predicted = policy.to_unit(policy.to_env(distribution.mode()))
-    return (predicted - policy.to_unit(labels)).square().sum(-1)
+        return -distribution.log_prob(actions)
+    return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
@@ -108,16 +140,10 @@ class BC:
     ) -> None:
         """`episodes`: indices of those to learn from, by default all."""
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
-        with seeded(seed):
-            self.policy = ActorPolicy(
-                demos.info.observation_space,
-                demos.info.action_space,
-                hidden=config.hidden,
-                activation=config.activation,
-                head="squashed" if demos.info.action_space.shape else "categorical",
-                log_std_init=config.log_std_init,
-                normalize_obs=config.normalize_obs,
-            ).to(self.device)
+        info, normalize = demos.info, config.normalize_obs
+        self.policy = new_policy(
+            config, info.observation_space, info.action_space, seed=seed, normalize_obs=normalize
+        ).to(self.device)
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
         # One episode can't be split: all of it is trained on.
@@ -147,7 +173,7 @@ class BC:
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, count = torch.zeros((), device=self.device), 0
         for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):
-            loss = bc_loss(self.policy, *self._inputs(obs, labels)).mean()
+            loss = self._loss(*self._inputs(obs, labels)).mean()
             self.optimizer.step(loss)
             total += loss.detach()
             count += 1
@@ -165,12 +191,15 @@ class BC:
         losses, agreements = [], []
         for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
             inputs = self._inputs(*batch)
-            losses.append(bc_loss(self.policy, *inputs))
+            losses.append(self._loss(*inputs))
             agreements.append(agreement(self.policy, *inputs))
         loss = float(torch.cat(losses).mean())
         if loss < self._best_loss:
             self._best_loss, self._best_epoch, self._best_policy = loss, self.epoch, self._snapshot()
         return {"heldout_loss": loss, "heldout_agreement": float(torch.cat(agreements).mean())}
+
+    def _loss(self, prepared: Tensor, labels: Tensor) -> Tensor:
+        return bc_loss(self.policy, self.policy(prepared), self.policy.to_unit(labels))
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return self.policy.encoder.prepare(obs.to(self.device)), labels.to(self.device)

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from imitate.bc import bc_loss, mean_agreement
+from imitate.aggrevated.mixture import Mixture, Schedule, mixing_coefficient
+from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
@@ -24,13 +25,10 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
-from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
+from imitate.nn.following import first_layer, follow
 from imitate.rl.rollout import Sampler
 
-__all__ = ["DAgger", "DAggerConfig", "Schedule", "mixing_coefficient"]
-
-Schedule = Literal["linear", "exponential", "inverse", "constant"]
+__all__ = ["DAgger", "DAggerConfig"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class DAggerConfig:
     beta_schedule: Schedule = "inverse"
     """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
     beta_rate: float = 0.9
-    """What the schedule's name says; `inverse` has none."""
+    """Rate of the schedule; ignored by `inverse`."""
     beta_per: Literal["step", "episode"] = "step"
     """Who acts is drawn anew at every step, or for whole episodes."""
     batch_size: int = 256
@@ -68,19 +66,6 @@ class DAggerConfig:
         check_range(self, 0, 1, "beta_rate")
 
 
-def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:
-    """The expert's share in the roll-in of iteration n = 0, 1, ...: in [0, 1]."""
-    match schedule:
-        case "linear":
-            return max(0.0, 1.0 - rate * iteration)
-        case "exponential":
-            return float(rate**iteration)
-        case "inverse":
-            return 1.0 / (iteration + 1)
-        case "constant":
-            return rate
-
-
 class DAgger:
     """DAgger. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape); the
     aggregated data stay on disk, in `store`."""
@@ -96,29 +81,24 @@ class DAgger:
         device: torch.device | str = "cpu",
     ) -> None:
         self.config, self.store = config, store
-        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
         self.seed, self.device = seed, torch.device(device)
-        with seeded(seed):
-            self.policy = ActorPolicy(
-                envs.single_observation_space,
-                envs.single_action_space,
-                hidden=config.hidden,
-                activation=config.activation,
-                head="squashed" if envs.single_action_space.shape else "categorical",
-                log_std_init=config.log_std_init,
-                normalize_obs=True,
-            ).to(self.device)
+        observations, actions = envs.single_observation_space, envs.single_action_space
+        self.policy = new_policy(config, observations, actions, seed=seed).to(self.device)
         parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate)
         self.iteration = 0
-        self.expert_queries = 0
-        self._experts_turn = np.zeros(envs.num_envs, bool)
         self.sampler = Sampler(envs)
+        learner = partial(self.policy.act, deterministic=True)
+        self.mixture = Mixture(expert, learner, envs.num_envs, config.beta_per)
         self._reseed()
 
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self.mixture.queries
 
     @property
     def least_steps(self) -> int:
@@ -134,23 +114,22 @@ class DAgger:
         room = config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
         progress = self.env_steps / max(self.env_steps + room, 1)
-        self._beta = mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration)
+        self.mixture.begin(mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration))
         rollout = self.sampler.collect(
-            self._choose, max(min(config.steps_per_iteration, room) // num_envs, 1)
+            self.mixture, max(min(config.steps_per_iteration, room) // num_envs, 1)
         )
-        labels = np.asarray(self._ask(rollout.flat_obs), rollout.actions.dtype)
-        self.expert_queries += len(labels)
-        on_new_states = mean_agreement(self.policy, rollout.flat_obs, labels)
-        for segment in rollout.segments(labels.reshape(rollout.actions.shape)):
+        labels = self.mixture.labels(rollout)  # (T, N, ...)
+        flat = labels.reshape(-1, *labels.shape[2:])
+        on_new_states = mean_agreement(self.policy, rollout.flat_obs, flat)
+        for segment in rollout.segments(labels):
             self.store.append(segment)
-        if (
-            self.iteration == 0
-        ):  # statistics of the expert's states; fixed from here, so that labels keep their inputs
-            self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
+        if self.policy.encoder.moments is not None:
+            new = torch.from_numpy(rollout.flat_obs).to(self.device)
+            follow(self.policy.encoder.moments, new, *first_layer(self.policy.encoder))
         loss = self._train(progress)
         self.iteration += 1
         metrics = {
-            "beta": self._beta,
+            "beta": self.mixture.alpha,
             "loss": loss,
             "agreement": on_new_states,
             "states": float(self.store.num_steps),
@@ -164,22 +143,17 @@ class DAgger:
         batches = itertools.islice(itertools.chain.from_iterable(epochs), self.config.updates_per_iteration)
         for obs, labels in batches:
             prepared = self.policy.encoder.prepare(obs.to(self.device))
-            loss = bc_loss(self.policy, prepared, labels.to(self.device)).mean()
+            loss = bc_loss(
+                self.policy, self.policy(prepared), self.policy.to_unit(labels.to(self.device))
+            ).mean()
             self.optimizer.step(loss)
             total += loss.detach()
         return float(total) / self.config.updates_per_iteration
 
-    def _choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
-        redrawn = begun if self.config.beta_per == "episode" else np.ones_like(begun)
-        self._experts_turn = np.where(redrawn, self.rng.random(len(begun)) < self._beta, self._experts_turn)
-        actions = self.policy.act(obs, deterministic=True)
-        if self._experts_turn.any():
-            actions[self._experts_turn] = self._ask(obs[self._experts_turn])
-        return actions, actions
-
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
+        self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
     def state_dict(self) -> dict[str, Any]:
@@ -194,7 +168,7 @@ class DAgger:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes; the store must be as it was then."""
         self.iteration = state["iteration"]
-        self.expert_queries = state["expert_queries"]
+        self.mixture.queries = state["expert_queries"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.sampler.env_steps = state["env_steps"]

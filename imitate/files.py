@@ -97,7 +97,8 @@ def read_json(path: Path, type: type[T], *, limit: int = _LARGEST_JSON) -> T:
     """
     data = read_bytes(path, limit)
     try:
-        return msgspec.json.decode(data, type=type)
+        # Of the standard library, since it reads the Infinity that configs may hold; JSON itself has none.
+        return msgspec.convert(json.loads(data), type)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{path} can't be read: {one_line(error)}; restore it or make it again") from error
 

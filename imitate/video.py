@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import imageio_ffmpeg
 import numpy as np
 
+from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
-from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["record_video"]
+__all__ = ["record_video", "renderable_env"]
 
 DEFAULT_FPS = 30  # of environments whose metadata name none
 
@@ -61,26 +61,33 @@ def record_video(
         raise InputError(f"{out} exists already; choose another name or remove it")
     if episodes < 1:
         raise InputError(f"episodes of a video must be at least 1, got {episodes}")
-    with closing(_renderable_env(env_id, env_kwargs)) as env:
+    with closing(renderable_env(env_id, env_kwargs)) as env:
         fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
-        limit = min((limit for limit in limits if limit is not None), default=sys.maxsize)
-        returns: list[float] = []
-        frames = _frames(policy, env, itertools.islice(episode_seeds(seed), episodes), limit, returns)
+        limit = min((limit for limit in limits if limit is not None), default=None)
         out.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(out) as temporary:
-            _encode(frames, temporary, fps, width, crf)
-    return returns
+        with atomic(out) as temporary, closing(_Encoder(temporary, fps, width, crf)) as encoder:
+            filmed = _Filmed(env, encoder.write)
+            play(policy, SyncVecEnv([lambda: filmed]), episodes=episodes, seed=seed, max_steps=limit)
+            encoder.finish()
+    return filmed.returns
 
 
-def _renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
-    """An environment whose render() gives pictures. SDL is told to use no display where there is none: it
-    reads that when pygame starts, and an environment imports pygame at its first picture."""
+def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
+    """An environment whose render() gives pictures. Raises InputError where there is none.
+
+    SDL is told to use no display where there is none: it reads that when pygame starts, and an environment imports
+    pygame at its first picture.
+    """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+    try:
+        env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+    except InputError:
+        make_env(env_id, env_kwargs).close()  # says what is wrong where it is not the render mode
+        raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
         env.close()
@@ -88,24 +95,25 @@ def _renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.En
     return env
 
 
-def _frames(
-    policy: Policy, env: gym.Env[Any, Any], seeds: Iterator[int], max_steps: int, returns: list[float]
-) -> Iterator[Array]:
-    """(H, W, 3) uint8 pictures: one of each reset and one of each step. Adds to `returns` as it goes."""
-    steps = 0
-    for seed in seeds:
-        obs, done = env.reset(seed=seed)[0], False
-        returns.append(0.0)
-        yield _picture(env)
-        while not done:
-            if steps == max_steps:
-                return
-            action = policy.act(np.asarray(obs)[None], deterministic=True)[0]
-            obs, reward, terminated, truncated, _ = env.step(action)
-            done = bool(terminated or truncated)
-            returns[-1] += float(reward)
-            steps += 1
-            yield _picture(env)
+class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
+    """Shows a picture of each reset and of each step; `returns` has what each episode got so far."""
+
+    def __init__(self, env: gym.Env[Any, Any], show: Callable[[Array], None]) -> None:
+        super().__init__(env)
+        self._show = show
+        self.returns: list[float] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        answer = self.env.reset(seed=seed, options=options)
+        self.returns.append(0.0)
+        self._show(_picture(self.env))
+        return answer
+
+    def step(self, action: Any) -> Any:
+        answer = self.env.step(action)
+        self.returns[-1] += float(answer[1])
+        self._show(_picture(self.env))
+        return answer
 
 
 def _picture(env: gym.Env[Any, Any]) -> Array:
@@ -118,39 +126,67 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
     return np.ascontiguousarray(frame, np.uint8)
 
 
-def _encode(frames: Iterator[Array], path: Path, fps: float, width: int | None, crf: int) -> None:
-    first = next(frames)
-    height, full_width = first.shape[:2]
-    width = min(width or full_width, full_width) // 2 * 2  # yuv420p needs even sides
-    scale = f"scale={width}:{round(height * width / full_width / 2) * 2}:flags=lanczos"
-    size = f"{full_width}x{height}"
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin"]
-    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(fps), "-i", "pipe:0"]
-    # yuv420p is the one chroma format that all browsers decode. Rendered scenes are flat: a slow preset
-    # brings them to about 5 KB a second. faststart: the index comes first, playing needs not all of it.
-    command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", scale, "-crf", str(crf), "-preset", "slow"]
-    command += ["-threads", "1", "-movflags", "+faststart", "-f", "mp4", str(path)]
-    # Not imageio_ffmpeg.write_frames: it ignores ffmpeg's exit status, so that a full disk would pass.
-    with tempfile.TemporaryFile() as log:
-        # A session of its own: Ctrl-C is for us, who then remove the unfinished file.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, start_new_session=True)
-        assert process.stdin is not None
-        try:
-            for frame in itertools.chain([first], frames):
-                if frame.shape != first.shape:
-                    raise InputError(f"pictures changed their shape from {first.shape} to {frame.shape}")
-                process.stdin.write(frame.data)
-            process.stdin.close()
-            failed = process.wait() != 0
-        except BrokenPipeError:
-            failed = True
-        finally:
-            process.kill()
-            process.wait()
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-        if failed:
-            log.seek(0)
-            raise OSError(
-                f"ffmpeg could not write {path}: {' '.join(log.read().decode(errors='replace').split())}"
+class _Encoder:
+    """Pictures (H, W, 3) uint8 to an H.264 file, one by one. Raises OSError where ffmpeg fails."""
+
+    def __init__(self, path: Path, fps: float, width: int | None, crf: int) -> None:
+        self._path, self._fps, self._width, self._crf = path, fps, width, crf
+        # Not imageio_ffmpeg.write_frames: it ignores ffmpeg's exit status, so that a full disk would pass.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
+        self._process: subprocess.Popen[bytes] | None = None
+        self._shape: tuple[int, ...] = ()
+
+    def write(self, frame: Array) -> None:
+        if self._process is None:
+            self._shape = frame.shape
+            # A session of its own: Ctrl-C is for us, who then remove the unfinished file.
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.PIPE, stderr=self._log, start_new_session=True
             )
+        if frame.shape != self._shape:
+            raise InputError(f"pictures changed their shape from {self._shape} to {frame.shape}")
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(frame.data)
+        except BrokenPipeError:
+            self._fail()
+
+    def finish(self) -> None:
+        """After the last picture."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            self._fail()
+        if self._process.wait() != 0:
+            self._fail()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        self._log.close()
+
+    def _fail(self) -> NoReturn:
+        assert self._process is not None
+        self._process.wait()
+        self._log.seek(0)
+        said = " ".join(self._log.read().decode(errors="replace").split())
+        raise OSError(f"ffmpeg could not write {self._path}: {said}")
+
+    def _command(self) -> list[str]:
+        height, full_width, _ = self._shape
+        width = min(self._width or full_width, full_width) // 2 * 2  # yuv420p needs even sides
+        scale = f"scale={width}:{round(height * width / full_width / 2) * 2}:flags=lanczos"
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin"]
+        command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{full_width}x{height}"]
+        command += ["-r", str(self._fps), "-i", "pipe:0"]
+        # yuv420p is the one chroma format that all browsers decode. Rendered scenes are flat: a slow preset
+        # brings them to about 5 KB a second. faststart: the index comes first, playing needs not all of it.
+        command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", scale, "-crf", str(self._crf)]
+        command += ["-preset", "slow", "-threads", "1", "-movflags", "+faststart", "-f", "mp4"]
+        return [*command, str(self._path)]

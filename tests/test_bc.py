@@ -77,7 +77,8 @@ def test_held_out_episodes_are_not_trained_on_and_the_best_policy_is_the_result(
         losses.append(learner.step()["heldout_loss"])
     obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner._heldout))
     with torch.no_grad():
-        loss = bc_loss(learner.policy, learner.policy.encoder.prepare(obs), labels).mean()
+        distribution = learner.policy(learner.policy.encoder.prepare(obs))
+        loss = bc_loss(learner.policy, distribution, learner.policy.to_unit(labels)).mean()
     assert_allclose(float(loss), min(losses), rtol=1e-5)
 
 
@@ -101,7 +102,7 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
     policy = ActorPolicy(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), head="clipped", hidden=())
     torch.nn.init.zeros_(policy.output.weight)
     torch.nn.init.constant_(policy.output.bias, 0.25)  # acts 0.5
-    loss = bc_loss(policy, torch.zeros(1, 1), torch.tensor([[1.0]]))
+    loss = bc_loss(policy, policy(torch.zeros(1, 1)), policy.to_unit(torch.tensor([[1.0]])))
     assert_allclose(loss.item(), 0.25**2)  # (0.5 - 1) / 2 squared
 
 

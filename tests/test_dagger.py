@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from imitate.dagger import DAgger, DAggerConfig, mixing_coefficient
+from imitate.aggrevated.mixture import mixing_coefficient
+from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter

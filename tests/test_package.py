@@ -56,7 +56,7 @@ FLOORS = (
     ("experts",),
     ("nn",),
     ("rl", "bc", "video"),
-    ("aggrevated", "dagger", "gail"),
+    ("aggrevated", "dagger", "gail", "sqil"),
     ("algorithms",),
     ("training",),
     ("compare",),

@@ -1,10 +1,12 @@
-"""Policy gradients from the actions that the roll-in executed: what is left where only their values are known, and
-what the notebook tried (-log pi of whoever acted; the learner's value as a baseline), which fails: see AggreVaTeD's
-presets `notebook-a` and `notebook-b`."""
+"""Other estimators of AggreVaTeD's gradient, to compare with: reparameterised, score function, AggreVaTe's regression,
+and those from the actions that the roll-in executed. The last are what is left where only the values of executed
+actions are known, and what the notebook tried: presets `notebook-a` and `notebook-b`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,67 +14,181 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.aggrevated.gate import Gate
+from imitate.aggrevated.gradients import Distribution, Estimator, Scene, exact, target
 from imitate.datasets.trajectory import Transitions
 from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.experts.expert import Expert
 from imitate.nn.adam import Adam
+from imitate.nn.distributions import Categorical
 from imitate.nn.networks import ValueNet, seeded
-from imitate.nn.policy import ActorPolicy
 from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout
 
-__all__ = ["LearnersValue", "by_environment", "minibatches", "transitions"]
+__all__ = [
+    "Executed",
+    "LearnersValue",
+    "TemporalDifference",
+    "clipped_ratio_loss",
+    "find_estimator",
+    "score_loss",
+    "transitions",
+]
 
+_CLIP = 0.2
 _EDGE = 1 - 1e-4  # of tanh's range: an action at the bound has no finite raw action
 
 
-def transitions(rollout: Rollout, labels: Array) -> Transitions:
-    """The steps of a rollout (N * T, ...), one environment after the other, the last of each flagged as an end.
-    `labels` (T, N, *action_shape) are the expert's actions."""
-    next_obs = np.concatenate([rollout.obs[1:], rollout.last_obs[None]])
-    if len(rollout.ends):
-        next_obs[tuple(rollout.ends.T)] = rollout.end_obs
-    cut = rollout.truncated.copy()
-    cut[-1] = ~rollout.terminated[-1]
-    rows = (rollout.obs, rollout.actions, rollout.rewards, next_obs, rollout.terminated, cut, labels)
-    return Transitions(*(torch.from_numpy(by_environment(array)) for array in rows))
+def find_estimator(scene: Scene, expert: Any, space: spaces.Space[Any], seed: int) -> Estimator:
+    """The one that `scene.config.estimator` names; `space` is that of observations."""
+    if scene.config.estimator == "executed":
+        executed = Executed(scene, expert, space, seed)
+        return Estimator(executed.loss, executed.minibatches, executed.value)
+    losses: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+        "exact": exact,
+        "target": target,
+        "reparameterised": _reparameterised,
+        "score": _score,
+        "regression": _regression,
+    }
+    return Estimator(partial(losses[scene.config.estimator], scene))
 
 
-def by_environment(array: Array) -> Array:
-    """(T, N, ...) to (N * T, ...)"""
-    return array.swapaxes(0, 1).reshape(-1, *array.shape[2:])
+def _reparameterised(
+    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
+) -> tuple[Tensor, Tensor]:
+    return -scene.normalised(gate, scene.q(obs, distribution.sample(scene.generator)), 0.0), expert
 
 
-@torch.no_grad()
-def minibatches(
-    steps: Transitions,
-    advantages: Tensor,
-    actor: ActorPolicy,
-    rows: Tensor,
-    count: int,
-    size: int,
-    rng: np.random.Generator,
-) -> Iterator[tuple[Tensor, ...]]:
-    """`count` draws, with replacement, from `rows` of the steps: obs, labels, raw actions (B, ...), their
-    log-probabilities under the actor as it is at the first, and advantages (B,)."""
-    unit = actor.to_unit(steps.actions)
-    raw = unit if actor.head == "categorical" else unit.clamp(-_EDGE, _EDGE).atanh()
-    old_log_probs = actor(actor.encoder.prepare(steps.obs)).log_prob(raw)
-    columns = steps.obs, steps.labels, raw, old_log_probs, advantages
-    for _ in range(count if len(rows) else 0):
-        some = rows[torch.from_numpy(rng.integers(len(rows), size=size)).to(rows.device)]
-        yield tuple(column[some] for column in columns)
+def _score(
+    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
+) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        raws = [distribution.sample(scene.generator) for _ in range(scene.config.samples)]
+        q = torch.stack([scene.q(obs, raw) for raw in raws])  # (k, B)
+    log_probs = torch.stack([distribution.log_prob(raw) for raw in raws])
+    others = (q.sum(0) - q) / max(len(q) - 1, 1)  # a baseline that is independent of the action
+    return score_loss(log_probs, scene.normalised(gate, q, others)), expert
+
+
+def _regression(
+    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, expert: Tensor
+) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        q = scene.oracle.q_all(obs)  # (B, A)
+    fitted = scene.normalised(gate, q, q.mean(-1, keepdim=True))
+    return (distribution.logits - fitted).square().mean(-1), expert
+
+
+def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
+    """(B,) from k samples (k, B): its gradient is that of -E_{a ~ pi}[A(s, a)] in expectation."""
+    return -(log_probs * advantages.detach()).mean(0)
+
+
+def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
+    """(B,) of actions that an older policy executed: PPO's (arXiv:1707.06347, eq. 7)."""
+    ratio = (log_probs - old_log_probs).exp()
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)
+
+
+class Executed:
+    """The score function with the actions of this iteration's own roll-in. Ratios exist for the learner's actions
+    only; -log pi is taken of whoever acted."""
+
+    def __init__(self, scene: Scene, expert: Any, space: spaces.Space[Any], seed: int) -> None:
+        self._scene = scene
+        self._differences = None if scene.critic is not None else TemporalDifference(expert)
+        self.value: LearnersValue | None = None
+        if scene.config.normalisation == "learner_value":
+            self.value = LearnersValue(space, scene.actor.encoder.prepare, seed=seed)
+            self.value.to(scene.actor.output.weight.device)
+
+    def loss(
+        self,
+        gate: Gate,  # noqa: ARG002
+        distribution: Distribution,
+        obs: Tensor,  # noqa: ARG002
+        expert: Tensor,
+        raw: Tensor,
+        old_log_probs: Tensor,
+        advantages: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        log_probs = distribution.log_prob(raw)
+        if self._scene.config.importance == "none":
+            return -log_probs * advantages, expert
+        return clipped_ratio_loss(log_probs, old_log_probs, advantages), expert
+
+    @torch.no_grad()
+    def minibatches(
+        self, rollout: Rollout, labels: Array, turns: Array, gate: Gate, count: int, rng: np.random.Generator
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """`count` draws, with replacement: obs, labels, raw actions (B, ...), their log-probabilities under the actor
+        as it is at the first, and advantages (B,)."""
+        actor, config = self._scene.actor, self._scene.config
+        steps = transitions(rollout, labels, actor.output.weight.device)
+        advantages = self._advantages(rollout, steps, gate, rng)
+        learners = torch.from_numpy(~by_environment(turns)).to(advantages.device)
+        rows = (torch.ones_like(learners) if config.importance == "none" else learners).nonzero().squeeze(1)
+        unit = actor.to_unit(steps.actions)
+        raw = unit if actor.head == "categorical" else unit.clamp(-_EDGE, _EDGE).atanh()
+        old_log_probs = actor(actor.encoder.prepare(steps.obs)).log_prob(raw)
+        columns = steps.obs, steps.labels, raw, old_log_probs, advantages
+        for _ in range(count if len(rows) else 0):
+            some = rows[torch.from_numpy(rng.integers(len(rows), size=config.batch_size)).to(rows.device)]
+            yield tuple(column[some] for column in columns)
+
+    def _advantages(
+        self, rollout: Rollout, steps: Transitions, gate: Gate, rng: np.random.Generator
+    ) -> Tensor:
+        if self._differences is not None:
+            advantages = self._differences.advantages(steps)
+            return advantages / advantages.std().clamp(min=1e-8)
+        oracle, actor = self._scene.oracle, self._scene.actor
+        q = oracle.q(steps.obs, steps.actions)
+        if self.value is not None:
+            return q - self.value.fit(rollout, oracle.gamma, oracle.reward_scale, rng)
+        distribution = actor(actor.encoder.prepare(steps.obs))
+        drawn = [distribution.sample(self._scene.generator) for _ in range(self._scene.config.samples)]
+        baseline = torch.stack([self._scene.q(steps.obs, raw) for raw in drawn]).mean(0)
+        return self._scene.normalised(gate, q, baseline)
+
+
+class TemporalDifference:
+    """A*(s, a) = r + gamma V*(s') - V*(s) of the executed action, from an expert's V.
+
+    Rewards are brought to those that V was learned from (VecNormalize's division and clipping). Raises InputError
+    where the expert has no V.
+    """
+
+    def __init__(self, expert: Expert) -> None:
+        if getattr(expert, "networks", None) is None or expert.networks.value is None:
+            who = getattr(expert, "algorithm", type(expert).__name__)
+            raise InputError(f"oracle 'td' can't be had: {who} brings no state values; take critic or fqe")
+        self.gamma = 0.99 if expert.gamma is None else expert.gamma
+        self._value, self._normalisation = expert.value, expert.normalisation
+
+    @torch.no_grad()
+    def advantages(self, steps: Transitions) -> Tensor:
+        """(B,) in the rewards of V, on the device of the steps. The expert's V stays on the CPU."""
+        rewards = steps.rewards
+        if (normalisation := self._normalisation) is not None:
+            rewards = rewards / normalisation.reward_scale
+            if normalisation.norm_reward:
+                rewards = rewards.clamp(-normalisation.clip_reward, normalisation.clip_reward)
+        values, following = (self._value(obs.cpu()).to(rewards.device) for obs in (steps.obs, steps.next_obs))
+        return rewards + self.gamma * following * ~steps.terminated - values
 
 
 class LearnersValue(nn.Module):
     """The value of the policy that rolls in, fitted to its discounted returns: a baseline that leaves the difference
     between expert and learner in every advantage, whatever the action."""
 
-    def __init__(self, space: spaces.Space, prepare: Callable[[Tensor], Tensor], *, seed: int) -> None:  # type: ignore[type-arg]
+    def __init__(self, space: spaces.Space[Any], prepare: Callable[[Tensor], Tensor], *, seed: int) -> None:
         super().__init__()
         with seeded(seed):
             self.net = ValueNet(space, (64, 64), "tanh")
         self._prepare = prepare
-        self.optimizer = Adam(self.net.parameters(), 1e-3)
 
     def fit(self, rollout: Rollout, gamma: float, reward_scale: float, rng: np.random.Generator) -> Tensor:
         """Values (N * T,) of the rollout's states, environment by environment, before they are fitted to its returns,
@@ -89,8 +205,27 @@ class LearnersValue(nn.Module):
         returns = discounted_returns(rollout.rewards / reward_scale, *ends, gamma).reshape(-1)
         prepared = self._prepare(torch.from_numpy(rollout.flat_obs).to(device))
         targets = torch.from_numpy(returns.astype(np.float32)).to(device)
-        for _ in range(10):
-            for some in np.array_split(rng.permutation(len(targets)), max(len(targets) // 256, 1)):
-                rows = torch.from_numpy(some).to(device)
-                self.optimizer.step(F.mse_loss(self.net(prepared[rows]), targets[rows]))
+        optimizer = Adam(self.net.parameters(), 1e-3)  # anew for each roll-in, so that nothing is to be saved
+        with torch.enable_grad():
+            for _ in range(10):
+                for some in np.array_split(rng.permutation(len(targets)), max(len(targets) // 256, 1)):
+                    rows = torch.from_numpy(some).to(device)
+                    optimizer.step(F.mse_loss(self.net(prepared[rows]), targets[rows]))
         return torch.from_numpy(by_environment(values)).to(device)
+
+
+def transitions(rollout: Rollout, labels: Array, device: torch.device) -> Transitions:
+    """The steps of a rollout (N * T, ...), one environment after the other, the last of each flagged as an end.
+    `labels` (T, N, *action_shape) are the expert's actions."""
+    next_obs = np.concatenate([rollout.obs[1:], rollout.last_obs[None]])
+    if len(rollout.ends):
+        next_obs[tuple(rollout.ends.T)] = rollout.end_obs
+    cut = rollout.truncated.copy()
+    cut[-1] = ~rollout.terminated[-1]
+    rows = (rollout.obs, rollout.actions, rollout.rewards, next_obs, rollout.terminated, cut, labels)
+    return Transitions(*(torch.from_numpy(by_environment(array)).to(device) for array in rows))
+
+
+def by_environment(array: Array) -> Array:
+    """(T, N, ...) to (N * T, ...)"""
+    return array.swapaxes(0, 1).reshape(-1, *array.shape[2:])

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from imitate.aggrevated.fqe import FQEConfig
-from imitate.aggrevated.mixture import Per
-from imitate.dagger import Schedule
-from imitate.errors import check_range
+from imitate.aggrevated.gate import GATE
+from imitate.aggrevated.mixture import Per, Schedule
+from imitate.errors import InputError, check_range
 from imitate.nn.state import as_tuples
 
 __all__ = ["AggreVaTeDConfig"]
@@ -32,7 +32,7 @@ class AggreVaTeDConfig:
     alpha_schedule: Schedule = "exponential"
     """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
     alpha_rate: float = 0.9
-    """What the schedule's name says; `inverse` has none."""
+    """Rate of the schedule; ignored by `inverse`."""
     alpha_floor: float | None = None
     """The expert's share goes no lower; by default 0.3, and 0 where actions are discrete."""
     alpha_per: Per = "segment"
@@ -58,7 +58,7 @@ class AggreVaTeDConfig:
     """Weight of the imitation term (DAgger's loss); by default 1, and 0.1 where actions are discrete."""
     delta: float = 0.5
     """Largest distance of a `target` from the expert's action, root mean square, in units of half the action range."""
-    gate: float = 2 / 3
+    gate: float = GATE
     """Listen to the critic where it puts the expert's action above random ones in this share of the states; where not
     this is DAgger. 0: always."""
     ent_coef: float = 0.0
@@ -73,9 +73,9 @@ class AggreVaTeDConfig:
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
     """Adam's step size; in each iteration it shrinks to 0 over the updates, so that every policy has settled."""
-    oracle: Literal["auto", "critic", "fqe", "td", "monte-carlo"] = "auto"
+    oracle: Literal["auto", "critic", "fqe", "td"] = "auto"
     """Where the expert's values come from: its own critic; one that is learned along the way, by fitted Q evaluation;
-    differences of its V, with `executed` only; playing on with it. auto: its critic, or fqe where it has none."""
+    differences of its V, with `executed` only. auto: its critic, or fqe where it has none."""
     fqe_updates: int = 500
     """Gradient steps of a critic that is learned along the way, after each roll-in."""
     fqe: FQEConfig = field(default_factory=FQEConfig)
@@ -101,13 +101,43 @@ class AggreVaTeDConfig:
             "samples",
         )
         check_range(self, 0, math.inf, "learning_rate", "delta", "ent_coef", "kl_limit", "fqe_updates")
-        check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate", "ema")
+        check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate")
+        if self.beta is not None:
+            check_range(self, 0, math.inf, "beta")
+        if self.alpha_floor is not None:
+            check_range(self, 0, 1, "alpha_floor")
+        if not 0 <= self.ema < 1:
+            raise InputError(
+                f"ema must be in [0, 1), got {self.ema}: at 1 the policy that is kept never learns"
+            )
+        if self.estimator == "target" and self.beta == 0:
+            raise InputError(
+                "estimator 'target' with beta 0 learns nothing, since beta weighs its only loss: "
+                "use a beta above 0, or estimator reparameterised"
+            )
 
-    def completed(self, discrete: bool, *, executed: bool = False) -> AggreVaTeDConfig:
-        """What depends on the kind of actions filled in; `executed`: an oracle that knows of no others."""
+    def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
+        """Steps that remain after `env_steps`, at most `limit`, and the iterations that they are divided over: those
+        from `iteration` on, fewer where `least` steps don't come to each. With 1 it is the last."""
+        room = self.total_steps - env_steps
+        room = room if limit is None else min(room, limit)
+        return room, max(min(self.iterations - iteration, room // least), 1)
+
+    def completed(self, discrete: bool) -> AggreVaTeDConfig:
+        """What depends on the kind of actions filled in. Raises InputError where the estimator does not suit them, or
+        needs values that the oracle has not."""
         beta = self.beta if self.beta is not None else 0.1 if discrete else 1.0
         floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
         continuous = "target" if beta else "reparameterised"
-        best: Any = "executed" if executed else "exact" if discrete else continuous
+        best: Any = "executed" if self.oracle == "td" else "exact" if discrete else continuous
         estimator = best if self.estimator == "auto" else self.estimator
+        if self.oracle == "td" and estimator != "executed":
+            raise InputError(
+                f"estimator {estimator!r} does not go with oracle 'td', which values executed actions only: "
+                "use estimator executed, or oracle critic or fqe"
+            )
+        if estimator in (("target", "reparameterised") if discrete else ("exact", "regression")):
+            fitting = "exact, score or regression" if discrete else "target, reparameterised or score"
+            kind = "discrete" if discrete else "continuous"
+            raise InputError(f"estimator {estimator!r} does not fit {kind} actions: use {fitting}")
         return replace(self, beta=beta, alpha_floor=floor, estimator=estimator)

@@ -1,4 +1,4 @@
-"""Does an oracle know the task? A critic of another task, or of a poor agent, is the classical mistake."""
+"""Does a critic know the task? A critic of another task, or of a poor agent, is the classical mistake."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from imitate.aggrevated.gate import measure_gate
-from imitate.aggrevated.oracles import MonteCarlo
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.gate import GATE, measure_gate
+from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import make_env
@@ -26,12 +27,9 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
 
-__all__ = ["GATE", "OracleReport", "check_oracle"]
+__all__ = ["OracleReport", "check_critic", "check_oracle"]
 
 logger = logging.getLogger(__name__)
-
-GATE = 2 / 3
-"""Critics that AggreVaTeD could use showed shares of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,9 @@ class OracleReport:
     rank_correlation   Spearman's, between the two; NaN where one of them is constant. Low where little is at stake
                        (a pole that never falls), negative only of critics that were learned elsewhere
     better_than_random share of (critic, state) pairs in which the expert's action has a higher value than random
-                       actions have on average: what AggreVaTeD's gate compares with 2/3
+                       actions have on average: the openness of AggreVaTeD's gate. NaN, not applicable, where the
+                       expert is the argmax of the critic (DQN, QR-DQN): then it is 1 on noise, too
+    threshold          of the gate
     probes             states in which the expert's action and a random one were both played on to the end
     agreement          the share of the differences in return found so, in sum, whose sign the oracle tells: 1/2 is
                        guessing, but a few comparisons decide it, so it needs many. NaN without any
@@ -56,6 +56,7 @@ class OracleReport:
     mean_q: float
     rank_correlation: float
     better_than_random: float
+    threshold: float
     probes: int
     agreement: float
     env_steps: int
@@ -67,15 +68,18 @@ class OracleReport:
 
     @property
     def trustworthy(self) -> bool:
-        """It prefers the expert's actions to random ones, and its values don't fall where returns rise."""
-        return self.better_than_random >= GATE and not self.rank_correlation < -0.2
+        """It prefers the expert's actions to random ones, where that says something, and its values don't fall where
+        returns rise."""
+        return not self.better_than_random < self.threshold and not self.rank_correlation < -0.2
 
     def describe(self) -> str:
         """One line."""
         parts = [
             f"oracle of {self.source}: discounted return {self.mean_return:.4g}, predicted {self.mean_q:.4g}",
             f"rank correlation {self.rank_correlation:.2f}",
-            f"expert above random actions in {self.better_than_random:.0%}",
+            "the expert is its argmax, so that putting it above random actions proves nothing"
+            if math.isnan(self.better_than_random)
+            else f"expert above random actions in {self.better_than_random:.0%}",
         ]
         if self.probes and math.isnan(self.agreement):
             parts.append(f"nothing was at stake in {self.probes} played-out choices")
@@ -100,14 +104,27 @@ class OracleReport:
         if self.trustworthy:
             return None
         finding = (
-            f"puts the expert's action above random ones in {self.better_than_random:.0%} of states (wanted {GATE:.0%})"
-            if self.better_than_random < GATE
+            f"puts the expert's action above random ones in {self.better_than_random:.0%} of states "
+            f"(wanted {self.threshold:.0%})"
+            if self.better_than_random < self.threshold
             else f"has values that fall where returns rise (rank correlation {self.rank_correlation:.2f})"
         )
         return (
             f"the critic of {self.source} doesn't know this task: it {finding}; is it another task's, or a poor "
             "agent's? Take oracle fqe, or DAgger, which needs no critic"
         )
+
+
+def check_critic(
+    config: AggreVaTeDConfig, expert: Any, env_id: str, env_kwargs: Mapping[str, Any] | None = None
+) -> None:
+    """Before a run of AggreVaTeD: play a few episodes of the expert and log what its own critic is worth, with a
+    warning where it is not to be trusted. Nothing is played where the run takes no critic that the expert brings."""
+    own = getattr(expert, "oracle", None)
+    if own is None or config.oracle not in ("auto", "critic"):
+        return
+    source = getattr(expert, "source", "the expert")
+    check_oracle(own, expert, env_id, env_kwargs=env_kwargs, episodes=4, source=source, threshold=config.gate)
 
 
 def check_oracle(
@@ -120,11 +137,14 @@ def check_oracle(
     probes: int = 0,
     seed: int = 0,
     source: str = "the expert",
+    threshold: float = GATE,
 ) -> OracleReport:
     """Play whole episodes of the expert and compare what it got with what the oracle said; logged, with a warning
     where the oracle is not to be trusted.
 
-    probes   also so many `MonteCarlo` comparisons of an action with the expert's: some 3 episodes each
+    probes     also so many `MonteCarlo` comparisons of an action with the expert's: some 3 episodes each
+
+    threshold  of the gate
 
     The return after a time limit is unknown and taken from the oracle itself; steps in which that is more than half of
     it are left out, unless all are.
@@ -148,7 +168,7 @@ def check_oracle(
     with torch.no_grad():
         values = oracle.q(obs, actions).numpy() * oracle.reward_scale
         to_go = [_returns_to_go(oracle, expert, episode) for episode in played]
-    gate = measure_gate(oracle, obs, actions, action_space, np.random.default_rng(seed))
+    gate = measure_gate(oracle, obs, actions, action_space, np.random.default_rng(seed), threshold)
     returns, known = (np.concatenate(column) for column in zip(*to_go, strict=True))
     known = known if known.any() else np.ones_like(known)
     values, returns = values[known], returns[known]
@@ -161,6 +181,7 @@ def check_oracle(
         mean_q=float(values.mean()),
         rank_correlation=float("nan") if constant else float(spearmanr(values, returns).statistic),
         better_than_random=gate.openness,
+        threshold=threshold,
         probes=probes,
         agreement=agreement,
         env_steps=sum(map(len, played)) + monte_carlo.env_steps,
@@ -194,6 +215,7 @@ def _agreement(oracle: QOracle, monte_carlo: MonteCarlo, probes: int, seed: int)
 
     seeds = list(islice(episode_seeds(seed), probes))
     steps = monte_carlo.collect(roll_in, seeds, np.random.default_rng(seed))
+    assert steps is not None
     played = monte_carlo.advantages(steps)[::2]
     with torch.no_grad():
         said = oracle.q(steps.obs, steps.actions).reshape(-1, 2)

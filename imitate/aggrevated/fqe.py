@@ -16,15 +16,15 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.datasets.play import RandomPolicy
-from imitate.datasets.trajectory import Transitions
-from imitate.envs.spaces import check_supported
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array, check_supported
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
+from imitate.nn.following import follow
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 
-__all__ = ["FQEConfig", "FittedQ", "discounted_return_std"]
+__all__ = ["FQEConfig", "FittedQ", "Memory", "discounted_sums"]
 
 
 @dataclass(frozen=True)
@@ -43,29 +43,27 @@ class FQEConfig:
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
     """Of the two target critics. This is evaluation, no maximum is taken, so there is little for `min` to correct."""
-    warm_start: int = 0
-    """Gradient steps towards the expert's V, for every action, before the first one, where it has a V. Measured on
-    BipedalWalker: worse than a fresh start."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "batch_size")
-        check_range(self, 0, math.inf, "learning_rate", "warm_start")
+        check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "tau", "gamma")
         if any(width < 1 for width in self.hidden):
             raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
 
 
 class FittedQ(nn.Module):
-    """Twin critics of the expert's policy: a `QOracle` that is learned online, by `update`.
+    """Twin critics of the expert's policy: a `QOracle` that is learned online, by `fit`.
 
-    value     the expert's V of raw observations (B, ...) in the environment's rewards, for a warm start
-    moments   an encoder's statistics of observations, to be shared; else `observe` takes them from the first data
-    gamma     the discount of the values; `reward_scale`: the environment's reward = the values' reward x this
+    gamma         the discount of the values
+    reward_scale  the environment's reward = the values' reward x this: the standard deviation of the discounted sums
+                  of all rewards so far (SB3's VecNormalize divides by it). Statistics of inputs and rewards follow the
+                  data, and the critics keep what they say in the environment's rewards
 
-    Everything is in `state_dict`, optimiser included, so a checkpoint restores it to the byte.
+    Everything but the steps is in `state_dict`, optimiser included, so a checkpoint restores it to the byte.
     """
 
-    reward_scale_: Tensor
+    greedy = False
     observed: Tensor
     low: Tensor
     high: Tensor
@@ -77,30 +75,28 @@ class FittedQ(nn.Module):
         config: FQEConfig,
         *,
         seed: int,
-        value: Callable[[Tensor], Tensor] | None = None,
-        moments: RunningMoments | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
         check_supported(observation_space, action_space)
-        self._action_space = action_space
-        self.config, self._value, self._seed = config, value, seed
+        self.config = config
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
         self.first_action = int(action_space.start) if isinstance(action_space, spaces.Discrete) else 0
         with seeded(seed):
             self.encoder = Encoder(observation_space, (), "relu", normalize=True)
-            if moments is not None:
-                self.encoder.moments = moments
             inputs = self.encoder.features
             if isinstance(action_space, spaces.Box):
                 self.register_buffer("low", torch.as_tensor(action_space.low, dtype=torch.float32))
                 self.register_buffer("high", torch.as_tensor(action_space.high, dtype=torch.float32))
                 inputs += int(np.prod(action_space.shape))
             self.twins = Twins([inputs, *config.hidden, self.num_actions or 1])
-        self.register_buffer("reward_scale_", torch.ones(()))
-        self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
-        self._owns_moments = moments is None
+        self.returns = RunningMoments()
+        self.register_buffer(
+            "observed", torch.zeros((), dtype=torch.int64)
+        )  # pieces that the statistics hold
+        self._asked: list[Tensor] = []
         self.to(device)
+        self.memory = Memory(torch.device(device))
         self._target_net = copy.deepcopy(self.encoder.net)
         self._target_twins = copy.deepcopy(self.twins)
         for target in (self._target_net, self._target_twins):
@@ -115,7 +111,8 @@ class FittedQ(nn.Module):
 
     @property
     def reward_scale(self) -> float:
-        return float(self.reward_scale_)
+        spread = float(self.returns.var.sqrt())
+        return spread if self.returns.count > 0 and spread > 1e-6 else 1.0
 
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Mean of the twins (B,), differentiable in continuous actions; see `QOracle`."""
@@ -133,19 +130,49 @@ class FittedQ(nn.Module):
         features = self.encoder(self.encoder.prepare(obs))
         return self.twins(features).mean(0)  # type: ignore[no-any-return]  # (B, A)
 
-    def observe(self, steps: Transitions) -> None:
-        """Take from the first data, steps in the order that they were taken in, what inputs and rewards are scaled
-        by, and the warm start; of later data only what is missing, since a critic's inputs must keep their meaning."""
-        if self.reward_scale == 1.0:
-            spread = discounted_return_std(steps, self.gamma)
-            self.reward_scale_.fill_(spread if spread > 1e-6 else 1.0)
-        if self.observed:
-            return
-        self.observed.fill_(True)
-        if self._owns_moments:
-            self.encoder.observe(steps.obs)
-        if self._value is not None and self.config.warm_start:
-            self._begin_at(self._value, steps.obs)
+    def take_in(self, pieces: Sequence[Trajectory], ask: Callable[[Array], Array]) -> None:
+        """Remember the pieces after those that are remembered, and let the statistics follow them.
+
+        The expert is asked about the last observation of a piece only, where something follows: of the others a piece
+        holds the label.
+        """
+        for piece in pieces:
+            index = self.memory.pieces
+            if not piece.terminated and index == len(self._asked):
+                self._asked.append(torch.from_numpy(np.array(ask(piece.obs[-1:]), piece.labels.dtype)))
+            elif index == len(self._asked):
+                self._asked.append(torch.from_numpy(piece.labels[-1:].copy()))
+            self.memory.append(piece, self._asked[index])
+            if index >= int(self.observed):
+                self.observe(piece)
+
+    @torch.no_grad()
+    def observe(self, piece: Trajectory) -> None:
+        """Let the statistics follow the observations and rewards of a piece."""
+        device, before = self.observed.device, self.reward_scale
+        if self.encoder.moments is not None:
+            features = self.encoder.features
+            nets = [(self.twins.weights[0], self.twins.biases[0])]
+            nets.append((self._target_twins.weights[0], self._target_twins.biases[0]))
+            layers = [(weight.transpose(1, 2)[..., :features], bias.squeeze(1)) for weight, bias in nets]
+            follow(
+                self.encoder.moments, torch.from_numpy(np.ascontiguousarray(piece.obs)).to(device), *layers
+            )
+        begun = bool(self.returns.count > 0)
+        self.returns.update(torch.tensor(discounted_sums(piece.rewards, self.gamma), device=device))
+        self.observed += 1
+        if begun:
+            for twins in (self.twins, self._target_twins):
+                for parameter in (twins.weights[-1], twins.biases[-1]):
+                    parameter.mul_(before / self.reward_scale)
+
+    def fit(self, updates: int, rng: np.random.Generator, *, held_out: int = 0) -> float:
+        """So many updates on the steps that were taken in, without the last `held_out` of them; the last loss."""
+        loss = torch.zeros(())
+        for _ in range(updates):
+            rows = rng.integers(max(len(self.memory) - held_out, 1), size=self.config.batch_size)
+            loss = self.update(self.memory.batch(torch.from_numpy(rows)))
+        return float(loss)
 
     def update(self, batch: Mapping[str, Tensor]) -> Tensor:
         """One gradient step on `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and
@@ -169,29 +196,15 @@ class FittedQ(nn.Module):
         prepared = self.encoder.prepare(batch["next_obs"])
         twins = self._values(self._target_net, self._target_twins, prepared, batch["next_actions"])
         following = twins.mean(0) if self.config.target == "mean" else twins.min(0).values
-        return batch["rewards"] / self.reward_scale_ + self.gamma * following * ~batch["terminated"]
-
-    def _begin_at(self, value: Callable[[Tensor], Tensor], obs: Tensor) -> None:
-        """Regress Q(s, a) on V(s) for actions from all over the space; the target critics too begin there."""
-        rng = np.random.default_rng(self._seed)
-        with torch.no_grad():
-            values = value(obs) / self.reward_scale_
-        actions = torch.from_numpy(RandomPolicy(self._action_space, self._seed).act(obs.cpu().numpy())).to(
-            obs.device
-        )
-        for _ in range(self.config.warm_start):
-            rows = torch.from_numpy(rng.integers(len(obs), size=self.config.batch_size))
-            estimates = self.heads(obs[rows], actions[rows])
-            self.optimizer.step(F.mse_loss(estimates, values[rows].expand_as(estimates)))
-        self.optimizer.restart()
-        self._target_net.load_state_dict(self.encoder.net.state_dict())
-        self._target_twins.load_state_dict(self.twins.state_dict())
+        return batch["rewards"] / self.reward_scale + self.gamma * following * ~batch["terminated"]
 
     def get_extra_state(self) -> dict[str, Any]:
-        return self.optimizer.state_dict()
+        asked = torch.cat(self._asked) if self._asked else torch.zeros(0)
+        return {"optimizer": self.optimizer.state_dict(), "asked": asked}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.optimizer.load_state_dict(state)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._asked = list(state["asked"].split(1)) if len(state["asked"]) else []
 
     def _values(self, net: nn.Module, twins: nn.Module, prepared: Tensor, actions: Tensor) -> Tensor:
         features = net(prepared / 255.0 if self.encoder.is_image else prepared)
@@ -227,14 +240,70 @@ class Twins(nn.Module):
         return torch.baddbmm(bias, x, weight)
 
 
-def discounted_return_std(steps: Transitions, gamma: float) -> float:
-    """Standard deviation of the running discounted sums of rewards, begun anew after each piece's end: what SB3's
-    VecNormalize divides rewards by. Steps must stand in the order they were taken in."""
-    ended = (steps.terminated | steps.truncated).tolist()
+class Memory:
+    """Steps of trajectories on a device, in order: observations once, (T + 1, ...) of each piece, with the expert's
+    action at every one of them, so that the labels of steps are those of their successors' too."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.pieces = 0
+        self._device = device
+        self._new: list[dict[str, Tensor]] = []
+        self._columns: dict[str, Tensor] = {}
+        self._rows = self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, piece: Trajectory, last_label: Tensor) -> None:
+        """`last_label` (1, ...) is the expert's action at the piece's last observation."""
+        terminated = np.zeros(len(piece), bool)
+        terminated[-1] = piece.terminated
+        arrays = {
+            "obs": piece.obs,
+            "row": self._rows
+            + np.arange(len(piece)),  # of a step's observation; the next one is its successor's
+            "actions": piece.actions,
+            "rewards": piece.rewards,
+            "terminated": terminated,
+        }
+        new = {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in arrays.items()}
+        new["labels"] = torch.cat([torch.from_numpy(np.array(piece.labels)), last_label.cpu()]).to(
+            self._device
+        )
+        self._new.append(new)
+        self._rows += len(piece.obs)
+        self._count += len(piece)
+        self.pieces += 1
+
+    def batch(self, steps: Tensor) -> dict[str, Tensor]:
+        """What `FittedQ.update` takes, of the steps (B,)."""
+        self._merge()
+        columns, steps = self._columns, steps.to(self._device)
+        row = columns["row"][steps]
+        own = {name: columns[name][steps] for name in ("actions", "rewards", "terminated")}
+        return own | {
+            "obs": columns["obs"][row],
+            "next_obs": columns["obs"][row + 1],
+            "next_actions": columns["labels"][row + 1],
+        }
+
+    def last(self, count: int) -> tuple[Tensor, Tensor]:
+        """Observations and the expert's actions (B, ...) of the last `count` steps."""
+        self._merge()
+        row = self._columns["row"][-count:]
+        return self._columns["obs"][row], self._columns["labels"][row]
+
+    def _merge(self) -> None:
+        if self._new:
+            pieces = [self._columns, *self._new] if self._columns else self._new
+            self._columns = {name: torch.cat([piece[name] for piece in pieces]) for name in self._new[0]}
+            self._new = []
+
+
+def discounted_sums(rewards: Array, gamma: float) -> list[float]:
+    """(T,) running discounted sums of the rewards of a piece."""
     running, sums = 0.0, []
-    for reward, end in zip(steps.rewards.tolist(), ended, strict=True):
+    for reward in rewards.tolist():
         running = gamma * running + reward
         sums.append(running)
-        if end:
-            running = 0.0
-    return float(np.std(sums))
+    return sums

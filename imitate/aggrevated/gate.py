@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,31 +13,60 @@ from torch import Tensor
 
 from imitate.experts.critics import QOracle
 
-__all__ = ["Gate", "measure_gate"]
+__all__ = ["GATE", "Gate", "compared", "measure_gate"]
+
+GATE = 2 / 3
+"""Critics that AggreVaTeD could use showed an openness of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
 
 _RANDOM = 8  # actions in each state
 
 
 @dataclass(frozen=True)
 class Gate:
-    """gap       (H,) of each critic: mean |Q(s, expert's action) - Q(s, random action)|, the unit of its advantages
-    openness  share of (critic, state) pairs in which the expert's action is above random ones' mean
+    """What was found of a critic with H heads.
+
+    gap       (H,) mean |Q(s, expert's action) - Q(s, random action)| of each head, the unit of its advantages
+    openness  share of (head, state) pairs in which the expert's action is above random ones' mean. NaN, not
+              applicable, where the expert is the argmax of this very critic: then it is 1 on noise, too
+    open      whether to listen to the critic
     """
 
     gap: Tensor
     openness: float
+    open: bool
 
 
 @torch.no_grad()
 def measure_gate(
-    oracle: QOracle, obs: Tensor, expert: Tensor, space: spaces.Space[Any], rng: np.random.Generator
+    oracle: QOracle,
+    obs: Tensor,
+    expert: Tensor,
+    space: spaces.Space[Any],
+    rng: np.random.Generator,
+    threshold: float = GATE,
 ) -> Gate:
-    """From raw observations (B, ...) and the expert's actions there."""
+    """From raw observations (B, ...) and the expert's actions there; open from an openness of `threshold` on."""
     values = oracle.heads(obs, expert)  # (H, B)
     drawn = [_random_actions(space, len(obs), rng).to(obs.device) for _ in range(_RANDOM)]
     random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
     gap = (values - random).abs().mean((0, 2)).clamp(min=1e-8)
-    return Gate(gap, float((values > random.mean(0)).float().mean()))
+    if oracle.greedy:
+        return Gate(gap, math.nan, True)
+    openness = float((values > random.mean(0)).float().mean())
+    return Gate(gap, openness, openness >= threshold)
+
+
+@torch.no_grad()
+def compared(oracle: QOracle, gate: Gate, obs: Tensor, expert: Tensor, learner: Tensor) -> dict[str, float]:
+    """What is logged: values of the expert's and of the learner's actions, the second over the first in units of the
+    gap, and the gate's openness, where it applies."""
+    of_expert, of_learner = oracle.heads(obs, expert), oracle.heads(obs, learner)  # (H, B)
+    metrics = {
+        "q_expert": float(of_expert.mean()),
+        "q_learner": float(of_learner.mean()),
+        "advantage": float(((of_learner - of_expert).mean(1) / gate.gap).mean()),
+    }
+    return metrics if math.isnan(gate.openness) else metrics | {"gate": gate.openness}
 
 
 def _random_actions(space: spaces.Space[Any], count: int, rng: np.random.Generator) -> Tensor:

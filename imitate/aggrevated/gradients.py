@@ -1,22 +1,99 @@
-"""Estimators of the gradient of E_{a ~ pi}[A*(s, a)], as losses that are plain functions of tensors."""
+"""Estimators of the gradient of E_{a ~ pi}[A*(s, a)], as losses of a minibatch. The two that AggreVaTeD takes by
+default are here: `exact` where actions are discrete, `target` where they are continuous. Others: `ablations`."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
 
+import torch
+from torch import Tensor, nn
+
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.gate import Gate
+from imitate.experts.critics import QOracle
 from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.policy import ActorPolicy
 
 __all__ = [
-    "clipped_ratio_loss",
+    "Distribution",
+    "Estimator",
+    "Scene",
+    "exact",
     "exact_loss",
-    "imitation_loss",
     "normalised",
-    "score_loss",
+    "target",
     "target_actions",
 ]
 
-_CLIP = 0.2
+Distribution = Categorical | Gaussian
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What every estimator sees: the critic, the policy that learns, and where samples come from."""
+
+    critic: QOracle | None
+    actor: ActorPolicy
+    config: AggreVaTeDConfig
+    generator: torch.Generator
+
+    @property
+    def oracle(self) -> QOracle:
+        assert self.critic is not None, "AggreVaTeDConfig.completed refuses estimators without their critic"
+        return self.critic
+
+    def q(self, obs: Tensor, raw: Tensor) -> Tensor:
+        """Mean of the critic's heads (B,) for raw observations and raw actions of the policy."""
+        return self.oracle.heads(obs, self.actor.to_env(raw)).mean(0)
+
+    def normalised(self, gate: Gate, q: Tensor, baseline: Tensor | float) -> Tensor:
+        return normalised(q, baseline, float(gate.gap.mean()), self.config.normalisation)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An estimate of the gradient; the learner knows no more of it.
+
+    loss         (gate, distribution (B,), raw obs (B, ...), expert's actions (B, ...) in the policy's units, further
+                 columns of the minibatch) -> policy loss (B,), and the actions to imitate (B, ...). It is asked where
+                 the gate is open only
+    minibatches  (rollout, labels (T, N, ...), experts' turns (T, N), gate, count, rng) -> obs, labels and further
+                 columns of the roll-in's own steps; None: minibatches are of all states so far
+    value        what is learned beside the policy, saved with it
+    """
+
+    loss: Callable[..., tuple[Tensor, Tensor]]
+    minibatches: Callable[..., Iterator[tuple[Tensor, ...]]] | None = None
+    value: nn.Module | None = None
+
+
+def exact(
+    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, expert: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sum over all actions."""
+    with torch.no_grad():
+        q = scene.oracle.q_all(obs)  # (B, A)
+    baseline = (distribution.logits.softmax(-1) * q).sum(-1, keepdim=True)
+    return exact_loss(distribution.logits, scene.normalised(gate, q, baseline)), expert
+
+
+def target(
+    scene: Scene, gate: Gate, distribution: Gaussian, obs: Tensor, expert: Tensor
+) -> tuple[Tensor, Tensor]:
+    """No loss of its own: the action to imitate is the expert's, moved by one clipped step up the critic's gradient,
+    which is taken at an action of the learner."""
+    config, nothing = scene.config, torch.zeros(len(obs), device=obs.device)
+    if not config.delta:
+        return nothing, expert
+    with torch.no_grad():
+        actions = distribution.sample(scene.generator).tanh().repeat(len(gate.gap), 1, 1)  # (H, B, D)
+    actions.requires_grad_()
+    center, scale = cast(Tensor, scene.actor.center), cast(Tensor, scene.actor.scale)
+    heads = scene.oracle.heads(obs, center + scale * actions)
+    (gradients,) = torch.autograd.grad((heads / gate.gap[:, None]).sum(), actions)
+    return nothing, target_actions(expert, gradients, beta=config.beta or 0.0, delta=config.delta)
 
 
 def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Tensor:
@@ -40,13 +117,8 @@ def exact_loss(logits: Tensor, advantages: Tensor) -> Tensor:
     return -(logits.softmax(-1) * advantages.detach()).sum(-1)
 
 
-def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) from k samples (k, B): its gradient is that of -E_{a ~ pi}[A(s, a)] in expectation."""
-    return -(log_probs * advantages.detach()).mean(0)
-
-
 def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
-    """Actions (B, D) in [-1, 1] that are better than the expert's (B, D).
+    """Actions (B, D) in [-1, 1] that the critic puts above the expert's (B, D).
 
     gradients  (H, B, D) of each critic's advantage, in units of its gap between the expert's actions and random ones
 
@@ -57,17 +129,3 @@ def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: flo
     step = gradients.mean(0) * agreed * (expert.shape[-1] / (2 * max(beta, 1e-6)))
     length = step.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-8)
     return (expert + step * (delta / length).clamp(max=1.0)).clamp(-1.0, 1.0)
-
-
-def imitation_loss(distribution: Categorical | Gaussian, expert: Tensor) -> Tensor:
-    """(B,) cross-entropy of the expert's actions, indices from 0; of continuous ones (B, D) in [-1, 1] the mean
-    squared error of the policy's mode."""
-    if isinstance(distribution, Categorical):
-        return -distribution.log_prob(expert)
-    return (distribution.mean.tanh() - expert).square().mean(-1)
-
-
-def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) of actions that an older policy executed: PPO's (arXiv:1707.06347, eq. 7)."""
-    ratio = (log_probs - old_log_probs).exp()
-    return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)

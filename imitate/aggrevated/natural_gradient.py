@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +55,7 @@ class NaturalGradient:
 
     kl_limit    of a step, mean over the batch
     iterations  of conjugate gradients
-    damping     added to F's diagonal, in units of its mean there is none: 1e-3 suits standardised inputs
+    damping     absolute damping added to the Fisher diagonal; 1e-3 suits standardised inputs
     """
 
     def __init__(
@@ -108,10 +107,3 @@ class NaturalGradient:
             for parameter, gradient in zip(self.parameters, gradients, strict=True)
         ]
         return torch.cat(pieces)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing is carried from one step to the next."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing to take over."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import tyro
 
-from imitate.commands.options import announced, report, run
+from imitate.commands.options import JsonObject, report, run
 from imitate.datasets.collect import collect as record
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
 from imitate.envs.make import make_env, stacked_frames
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.experts import Expert, load_expert
 
 __all__ = ["collect"]
 
@@ -26,6 +30,8 @@ def collect(argv: list[str]) -> int:
         out: Path,
         episodes: int | None = None,
         steps: int | None = None,
+        env: str | None = None,
+        env_kwargs: JsonObject | None = None,
         num_envs: int = 8,
         deterministic: bool = True,
         noise: str = "",
@@ -36,10 +42,13 @@ def collect(argv: list[str]) -> int:
         """Record an expert's demonstrations.
 
         Args:
-            expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or an expert's folder
+            expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+                module:make_expert or random
             out: the HDF5 file to write
             episodes: how many episodes to record
             steps: begin no episode once so many steps are recorded (those in flight are finished)
+            env: the environment, where the expert doesn't say or another one is wanted
+            env_kwargs: keywords of the environment, as a JSON object
             num_envs: environments side by side
             deterministic: the expert's best action; --stochastic samples
             noise: gaussian:SIGMA (of half the action range) or random:P on what is executed; the labels stay clean
@@ -47,47 +56,71 @@ def collect(argv: list[str]) -> int:
             resume: go on with a file that was interrupted
             json: print the description of the file as JSON
         """
-        if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1:
-            raise InputError("give either --episodes N or --steps N, at least 1")
-        if out.exists() and not resume:
-            raise InputError(f"{out} exists; choose another --out, or --resume it")
-        if not out.absolute().parent.is_dir():
-            raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
-        source = announced(expert)
-        envs = SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)
-        info = DemoInfo(
-            source.env_id,
-            envs.single_observation_space,
-            envs.single_action_space,
-            env_kwargs=source.env_kwargs,
-            expert=source.source,
-            expert_sha256=source.sha256,
-            expert_return=source.measured.mean if source.measured else None,
-            deterministic=deterministic,
-            noise=noise,
-            seed=seed,
-            frame_stack=stacked_frames(make_env(source.env_id, source.env_kwargs)),
-        )
+        _check_amount(episodes, steps)
+        _check_out(out, resume)
+        trust(expert)
+        source = load_expert(expert, env_id=env, env_kwargs=env_kwargs)
+        source.measure()
         source.seed(seed)
-        try:
-            record(
-                source,
-                envs,
-                out,
-                info,
-                episodes=episodes,
-                steps=steps,
-                resume=resume,
-                progress=sys.stderr.isatty(),
-            )
-        except KeyboardInterrupt:
-            print(
-                f"imitate: what was recorded is in {out}; the same command with --resume goes on",
-                file=sys.stderr,
-            )
-            raise
-        envs.close()
+        with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
+            info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
+            try:
+                progress = sys.stderr.isatty()
+                record(
+                    source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
+                ).close()
+            except InputError:
+                raise
+            except KeyboardInterrupt:
+                _say_what_is_kept(out)
+                raise
+            except Exception:  # of the environment, which is not ours: its traceback is what the user needs
+                traceback.print_exc()
+                _say_what_is_kept(out)
+                return 1
         report(describe(out), as_json=json)
         return 0
 
     return run(command, argv, "collect")
+
+
+def _check_amount(episodes: int | None, steps: int | None) -> None:
+    if (episodes is None) == (steps is None):
+        got = "neither" if episodes is None else "both"
+        raise InputError(f"give either --episodes N or --steps N, got {got}")
+    amount = steps if episodes is None else episodes
+    if amount is not None and amount < 1:
+        raise InputError(f"--{'steps' if episodes is None else 'episodes'} must be at least 1, got {amount}")
+
+
+def _check_out(out: Path, resume: bool) -> None:
+    if out.exists() and not resume:
+        raise InputError(f"{out} exists; choose another --out, or --resume it")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
+
+
+def _info(source: Expert, envs: SyncVecEnv, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
+    with closing(make_env(source.env_id, source.env_kwargs)) as env:
+        stack = stacked_frames(env)
+    return DemoInfo(
+        source.env_id,
+        envs.single_observation_space,
+        envs.single_action_space,
+        env_kwargs=source.env_kwargs,
+        expert=source.source,
+        expert_sha256=source.sha256,
+        expert_return=source.measured.mean if source.measured else None,
+        deterministic=deterministic,
+        noise=noise,
+        seed=seed,
+        frame_stack=stack,
+    )
+
+
+def _say_what_is_kept(out: Path) -> None:
+    if out.exists():
+        said = f"the episodes that had ended are in {out}; the same command with --resume goes on"
+    else:
+        said = "no episode had ended: nothing was written"
+    print(f"imitate: {said}", file=sys.stderr)

@@ -12,6 +12,7 @@ import gymnasium as gym
 
 import imitate.envs
 from imitate.commands.options import print_json, run
+from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_supported
@@ -34,7 +35,7 @@ FAMILIES = (
     Family("Classic control", "gymnasium.envs.classic_control", "gymnasium"),
     Family("Toy text", "gymnasium.envs.toy_text", "gymnasium"),
     Family("Box2D", "gymnasium.envs.box2d", "Box2D", "pip install 'gymnasium[box2d]'"),
-    Family("Of imitate", "imitate.", "pybullet", "pip install pybullet"),
+    Family("Our own", "imitate.", "pybullet", "pip install pybullet"),
     Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", "pip install 'gymnasium[mujoco]'"),
     Family("Atari", "ale_py", "ale_py", "pip install ale-py"),
 )
@@ -86,7 +87,7 @@ def _newest(family: Family) -> list[str]:
 
 
 def _backends(family: Family, env_id: str) -> list[str]:
-    """None for an environment whose spaces no learner takes."""
+    """Empty for an environment whose spaces no learner takes."""
     if family.title == "Atari":  # all alike: making a hundred takes long
         return ["gymnasium", "async", "ale"]
     try:
@@ -107,6 +108,9 @@ def _text(facts: dict[str, Any]) -> str:
         for backends, ids in by_backends.items():
             lines.append(f"{title} (backends {', '.join(backends)})")
             lines.append(textwrap.fill(" ".join(ids), 110, initial_indent="  ", subsequent_indent="  "))
+        if title == "Atari":
+            lines.append(f"  measured by: {protocol(next(iter(environments)))}")
+            lines.append("  names such as PongNoFrameskip-v4 are the same games without sticky actions")
     for extra in facts["extras"]:
         lines.append(f"Not here: {extra['command']}")
         lines.append(textwrap.fill(extra["adds"], 110, initial_indent="  ", subsequent_indent="  "))

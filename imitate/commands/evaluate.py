@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets.evaluation import evaluate as measure
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.files import write_json
@@ -44,22 +46,17 @@ def evaluate(argv: list[str]) -> int:
             subject: a run folder, or an expert as `imitate collect` takes it
             episodes: episodes to play
             seed: the n-th episode starts alike for everyone who is measured with the same seed
-            env: another environment than the subject's own
+            env: the environment, where the subject doesn't say or another one is wanted
             env_kwargs: keywords of the environment, as a JSON object
             num_envs: environments side by side
             deterministic: the best action; --stochastic samples
             video: an mp4 of the first episode
             json: print JSON
         """
-        policy, env_id, kwargs = _subject(subject)
-        env_id, kwargs = resolve_env_id(env) if env else env_id, kwargs if env_kwargs is None else env_kwargs
+        policy, env_id, kwargs = _subject(subject, env, env_kwargs)
         check_expert(policy, subject, env_id, kwargs)
-        if video is not None and video.exists():
-            raise InputError(f"{video} exists; choose another --video")
-        if video is not None and not os.access(video.absolute().parent, os.W_OK):
-            raise InputError(
-                f"{video} can't be written: its folder is missing or closed to you; choose another --video"
-            )
+        if video is not None:
+            _check_video(video, env_id, kwargs)
         result = measure(
             policy,
             env_id,
@@ -69,27 +66,58 @@ def evaluate(argv: list[str]) -> int:
             num_envs=num_envs,
             deterministic=deterministic,
         )
+        # Printed before anything is stored: a full disk or a folder that is read-only does not cost the figures.
+        print_json(result.to_json()) if json else print(result, flush=True)
         if video is not None:
             from imitate.video import record_video
 
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
-        run = Path(subject)
-        if (run / "config.json").exists() and env is None and env_kwargs is None:
-            write_json(run / "evaluation.json", {"env_id": env_id, "seed": seed} | result.to_json())
-        if json:
-            print_json(result.to_json())
-        else:
-            print(result)
+        if _is_run(subject) and env is None and env_kwargs is None:
+            path = Path(subject) / "evaluation.json"
+            try:
+                write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
+            except OSError as error:
+                raise InputError(f"the result can't be stored in {path}: {error.strerror}") from error
         return 0
 
     return run(command, argv, "evaluate")
 
 
-def _subject(subject: str) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
-    if (Path(subject) / "config.json").exists():
-        experiment = Experiment.read(Path(subject) / "config.json")
-        if not (Path(subject) / "finished.json").exists():
-            logger.warning("%s is not finished: this is its best policy so far", subject)
-        return load_policy(subject), experiment.env_id, experiment.env_kwargs
-    source = load_expert(subject)
-    return source, source.env_id, source.env_kwargs
+def _is_run(subject: str) -> bool:
+    return (Path(subject) / "config.json").exists()
+
+
+def _subject(
+    subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None
+) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
+    """Who is measured, the environment and its keywords."""
+    folder = Path(subject)
+    if not _is_run(subject):
+        runs = sorted(path.parent for path in folder.glob("*/config.json"))
+        if runs:
+            raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
+        trust(subject)
+        expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs)
+        return expert, resolve_env_id(expert.env_id), expert.env_kwargs
+    experiment = Experiment.read(folder / "config.json")
+    if not (folder / "policy").exists():
+        raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
+    if not (folder / "finished.json").exists():
+        logger.warning("%s is not finished: this is its best policy so far", subject)
+    env_id = resolve_env_id(experiment.env_id if env is None else env)
+    return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
+
+
+def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """What can't be filmed, or written, is said before the episodes are played."""
+    from imitate.video import renderable_env
+
+    if video.exists():
+        raise InputError(f"{video} exists; choose another --video")
+    if video.suffix.lower() != ".mp4":
+        raise InputError(f"a video is written as .mp4, got {video}; name it {video.with_suffix('.mp4').name}")
+    if not os.access(video.absolute().parent, os.W_OK):
+        raise InputError(
+            f"{video} can't be written: its folder is missing or closed to you; choose another --video"
+        )
+    renderable_env(env_id, env_kwargs).close()

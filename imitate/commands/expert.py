@@ -57,14 +57,11 @@ def expert(argv: list[str]) -> int:
             json: print JSON
         """
         from imitate.aggrevated.critic_check import check_oracle
-        from imitate.aggrevated.oracles import oracle_for
 
         source = announced(spec)
         if source.oracle is None or not source.runnable:
-            choice = oracle_for(source)
-            report(
-                {"expert": source.source, "oracle": choice.kind, "verdict": choice.describe()}, as_json=json
-            )
+            verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
+            report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
             return 0
         found = check_oracle(
             source.oracle,

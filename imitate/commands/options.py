@@ -7,7 +7,7 @@ import functools
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -81,9 +81,9 @@ def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: s
     return run(commands[argv[0]], argv[1:], f"{name} {argv[0]}")
 
 
-def announced(spec: str) -> Expert:
-    """The expert, after its measured return was said."""
-    source = load_expert(spec)
+def announced(spec: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
+    """The expert, as `load_expert` takes it, after its measured return was said."""
+    source = load_expert(spec, env_id=env_id, env_kwargs=env_kwargs)
     if source.runnable:
         source.measure()
     return source

@@ -44,13 +44,13 @@ class TrainArguments:
     """a Gymnasium id; `module:Env-v0` imports the module first"""
     env_kwargs: JsonObject
     """keywords of the environment, as a JSON object"""
-    demos: Path | None
+    demos: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
     """demonstrations to learn from"""
     demo_episodes: int | None
     """use the first so many episodes only"""
-    expert: str | None
+    expert: Annotated[str | None, tyro.conf.arg(metavar="SPEC")]
     """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
-    init: Path | None
+    init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
     """a run whose policy to start from (pretrain, then fine-tune)"""
     seed: int
     """everything random follows from it"""
@@ -200,7 +200,7 @@ def _resume(argv: list[str]) -> int:
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False) -> int:
     if experiment.expert is not None:
-        announced(experiment.expert)
+        announced(experiment.expert, env_id=experiment.env_id, env_kwargs=experiment.env_kwargs)
     try:
         with _progress(experiment) as progress:
             finished = execute(experiment, out, resume=resume, progress=progress)

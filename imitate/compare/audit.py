@@ -49,7 +49,7 @@ class OneAction:
             assert isinstance(space, spaces.Box)
             self.action = ((space.low + space.high) / 2).astype(space.dtype)
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return np.repeat(self.action[None], len(obs), 0)
 
 

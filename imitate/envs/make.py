@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
-from imitate.envs.trust import bare_id, current_folder, import_typed
+from imitate.envs.atari import is_atari, preprocessed, settings
+from imitate.envs.trust import current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
 
-__all__ = ["FIRE", "Env", "FireFirst", "fires", "is_atari", "make_env", "resolve_env_id", "stacked_frames"]
+__all__ = ["MAX_EPISODE_STEPS", "Env", "make_env", "resolve_env_id", "stacked_frames"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,6 @@ Env = gym.Env[Any, Any]
 
 MAX_EPISODE_STEPS = 100_000
 """Of an episode in an environment without a time limit."""
-FIRE = 1  # the place of it in the actions of those Atari games that have it
 
 
 def make_env(
@@ -30,8 +30,8 @@ def make_env(
 ) -> Env:
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
-    Atari ids get the standard preprocessing (arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames),
-    observations (4, 84, 84) uint8, and FIRE as the first action of every life.
+    Atari ids get the standard preprocessing, observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the stickiness
+    of actions is the id's own.
 
     An environment without a time limit is truncated after MAX_EPISODE_STEPS, with a notice; `max_episode_steps` among
     its keywords gives it another limit.
@@ -39,11 +39,8 @@ def make_env(
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
     env_id = resolve_env_id(env_id)
-    kwargs = dict(env_kwargs or {})
     atari = is_atari(env_id)
-    if atari:
-        kwargs |= {"frameskip": 1}
-        kwargs.setdefault("repeat_action_probability", 0.0)
+    kwargs = settings(env_id, env_kwargs) if atari else dict(env_kwargs or {})
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     try:
@@ -51,13 +48,13 @@ def make_env(
         with current_folder() if ":" in env_id else nullcontext():
             env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
         if atari:
-            env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
-            env = FireFirst(env) if fires(env) else env
-            env = gym.wrappers.FrameStackObservation(env, stack_size=4)
+            env = preprocessed(env)
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
         if env.spec is None or env.spec.max_episode_steps is None:
             env = Cut(env, MAX_EPISODE_STEPS)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
@@ -94,31 +91,6 @@ class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
         walker._destroy()
         walker.world = type(walker.world)()
         return super().reset(seed=seed, options=options)
-
-
-class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
-    """The first action of every life is FIRE, whatever was chosen: some games wait for it, and a greedy policy that
-    never chooses it waits for ever. Unlike SB3's FireResetEnv it takes the place of a step, not an extra one."""
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        answer = self.env.reset(seed=seed, options=options)
-        self._lives, self._fire = self._lives_left(), True
-        return answer
-
-    def step(self, action: Any) -> Any:
-        answer = self.env.step(FIRE if self._fire else action)
-        before, self._lives = self._lives, self._lives_left()
-        self._fire = self._lives < before
-        return answer
-
-    def _lives_left(self) -> int:
-        return int(self.unwrapped.ale.lives())  # type: ignore[attr-defined]
-
-
-def fires(env: Env) -> bool:
-    """Whether an Atari game is one of those that have the action FIRE, beside NOOP and another."""
-    meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
-    return len(meanings) >= 3 and meanings[FIRE] == "FIRE"
 
 
 def stacked_frames(env: Env) -> int:
@@ -172,9 +144,3 @@ def _load_plugins() -> None:
                 plugin()
         except Exception as error:  # somebody else's package: ours goes on without it
             logger.warning("environments of %s can't be registered: %s", entry_point.value, one_line(error))
-
-
-def is_atari(env_id: str) -> bool:
-    """Whether a registered id is of the Arcade Learning Environment."""
-    entry_point = gym.spec(bare_id(env_id)).entry_point
-    return isinstance(entry_point, str) and entry_point.startswith("ale_py")

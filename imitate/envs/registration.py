@@ -17,3 +17,9 @@ gym.register(
     entry_point="imitate.envs.tasks.balancing_plate:BalancingPlate",
     max_episode_steps=2_000,
 )
+gym.register(
+    "imitate/BalancingPlateUndamped-v0",
+    entry_point="imitate.envs.tasks.balancing_plate:BalancingPlate",
+    kwargs={"plate": "undamped"},
+    max_episode_steps=2_000,
+)

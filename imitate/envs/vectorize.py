@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
+from imitate.envs.atari import is_atari
 from imitate.envs.backends import ale, envpool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
-from imitate.envs.make import Env, is_atari, make_env, resolve_env_id
+from imitate.envs.make import Env, make_env, resolve_env_id
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError, did_you_mean
@@ -31,14 +32,14 @@ def make_vec(
 ) -> VecEnv:
     """N environments whose every step gives `Step`: true final observations, and fresh ones where episodes ended.
 
-    backend        gymnasium: in turn, in this process; any environment, every episode seeded on its own
-                   async: the same to the byte, a process each; for environments of which a step takes milliseconds
-                   envpool: C++, for those of gymnasium's that EnvPool has too; the extra `envpool`
-                   ale: C++, for Atari
+    backend        gymnasium: in turn, in this process; any environment, every episode has its own seed
+                   async: the same bytes, from a process each; faster where a step takes milliseconds
+                   envpool: C++, for gymnasium's environments that EnvPool has too; needs the extra `envpool`
+                   ale: C++, for Atari games
                    auto: ale for Atari; else envpool where it is installed, has the environment and env_kwargs are
                    empty; else gymnasium
-    episodic_life  of Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
-    clip_rewards   of Atari on ale, for training: the sign of the reward
+    episodic_life  Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
+    clip_rewards   Atari on ale, for training: rewards are replaced by their sign
 
     Raises InputError for an unknown environment or backend, and where these do not go together.
     """

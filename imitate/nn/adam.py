@@ -47,16 +47,26 @@ class Adam:
         self._count = torch.zeros((), device=self._vector.device)
 
     def step(self, loss: Tensor) -> None:
-        """Go down the gradient of a scalar; parameters that it does not depend on have gradient 0."""
+        """Go down the gradient of a scalar; parameters that it does not depend on have gradient 0.
+
+        Raises FloatingPointError where the loss or a gradient is not finite; the parameters are as before then.
+        """
         self._gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
-        self._descend(self._gradient)
+        norm = torch.linalg.vector_norm(self._gradient)
+        # One look at the device for both; a norm that overflows is a gradient that did.
+        if not math.isfinite(loss.detach() + norm):
+            raise FloatingPointError(
+                f"the loss is {float(loss.detach()):g} and its gradient's norm {float(norm):g} in update "
+                f"{int(self._count) + 1}: training diverged; lower learning_rate or max_grad_norm"
+            )
+        self._descend(self._gradient, norm)
 
     @torch.no_grad()
-    def _descend(self, gradient: Tensor) -> None:
+    def _descend(self, gradient: Tensor, norm: Tensor) -> None:
         scale = None  # what the gradient is divided by
         if self.max_grad_norm < math.inf:
-            scale = (torch.linalg.vector_norm(gradient) / self.max_grad_norm).clamp(min=1.0)
+            scale = (norm / self.max_grad_norm).clamp(min=1.0)
         self._count += 1
         # What torch.optim.AdamW(fused=True) calls: one pass over the vectors instead of nine.
         torch._fused_adamw_(

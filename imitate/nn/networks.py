@@ -16,13 +16,14 @@ from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.nn.normalize import RunningMoments
+from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
 
 __all__ = [
     "MLP",
     "Activation",
     "Encoder",
     "ValueNet",
+    "channels_last",
     "numpy_forward",
     "orthogonal_",
     "seeded",
@@ -32,8 +33,9 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class Encoder(nn.Module):
-    """Raw observations (B, *obs_shape) to features (B, F): pixels by NatureCNN (Mnih et al. 2015) from values
-    / 255, Discrete observations by one-hot, vectors standardised by running moments where `normalize`.
+    """Raw observations (B, *obs_shape) to features (B, F): pixels, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, by
+    NatureCNN (Mnih et al. 2015); other uint8 from [0, 255] to [0, 1]; Discrete observations by one-hot; vectors
+    standardised by running moments where `normalize`.
 
     in_bfloat16  a learner's choice, not stored with it: multiply in bfloat16, the weights stay float32
     """
@@ -48,12 +50,15 @@ class Encoder(nn.Module):
         self.is_image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
         self.in_bfloat16 = False
         self.one_hot = int(space.n) if isinstance(space, spaces.Discrete) else 0
+        self.start = int(space.start) if isinstance(space, spaces.Discrete) else 0
+        self.is_bytes = space.dtype == np.uint8
+        shape = space.shape or ()
+        self.channels_last = channels_last(space)
         if self.is_image:
-            assert space.shape is not None
-            self.net = _nature_cnn(space.shape)
+            self.net = _nature_cnn((shape[2], shape[0], shape[1]) if self.channels_last else shape)
             self.features = 512
             return
-        inputs = self.one_hot or int(np.prod(space.shape or ()))
+        inputs = self.one_hot or int(np.prod(shape))
         if normalize and not self.one_hot:
             self.moments = RunningMoments((inputs,))
         self.net = MLP([inputs, *hidden], activation)
@@ -62,11 +67,28 @@ class Encoder(nn.Module):
     def prepare(self, obs: Tensor) -> Tensor:
         """The network's input for raw observations: what need not be computed again in every epoch."""
         if self.is_image:
-            return obs
+            return obs.movedim(-1, -3) if self.channels_last else obs
         if self.one_hot:
-            return F.one_hot(obs.long(), self.one_hot).float()
-        x = obs.flatten(1).float()
-        return x if self.moments is None else self.moments(x)
+            return F.one_hot(obs.long() - self.start, self.one_hot).float()
+        x = obs.flatten(1)
+        if self.moments is not None:
+            return self.moments(x)  # type: ignore[no-any-return]  # of bytes, too
+        return x.float() / 255.0 if self.is_bytes else x.float()
+
+    def prepare_numpy(self, obs: Array) -> Array:
+        """`prepare` for what is no image, in NumPy; it sees the moments where torch writes them, on a CPU."""
+        if self.one_hot:
+            rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
+            return rows
+        x = obs.reshape(len(obs), -1)
+        if self.moments is not None:
+            mean, std = (
+                self.moments.mean.numpy(),
+                np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
+            )
+            return np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
+        x = x.astype(np.float32, copy=False)
+        return x / np.float32(255) if self.is_bytes else x
 
     def observe(self, obs: Tensor) -> None:
         """Take raw observations (B, *obs_shape) into the running moments, if there are any."""
@@ -76,11 +98,17 @@ class Encoder(nn.Module):
     def forward(self, prepared: Tensor) -> Tensor:
         if self.is_image:  # channels last: a fifth less time for a gradient step on a CPU
             dtype = torch.bfloat16 if self.in_bfloat16 else torch.float32
-            prepared = prepared.contiguous(memory_format=torch.channels_last).to(dtype).div_(255.0)
+            prepared = prepared.to(dtype, memory_format=torch.channels_last, copy=True).div_(255.0)
         if not self.in_bfloat16:
             return self.net(prepared)  # type: ignore[no-any-return]
         with torch.autocast(prepared.device.type, torch.bfloat16):
             return self.net(prepared).float()  # type: ignore[no-any-return]
+
+
+def channels_last(space: spaces.Space[Any]) -> bool:
+    """Whether observations are images (H, W, C), not (C, H, W) or stacks of grey frames."""
+    shape = space.shape or ()
+    return len(shape) == 3 and space.dtype == np.uint8 and shape[2] in (1, 3, 4) and shape[2] < shape[0]
 
 
 class ValueNet(nn.Module):

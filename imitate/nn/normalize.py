@@ -7,11 +7,18 @@ from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 
-__all__ = ["ReturnScaler", "RunningMoments"]
+__all__ = ["LEAST_VARIANCE", "ReturnScaler", "RunningMoments"]
+
+
+LEAST_VARIANCE = 1e-6
+"""Of an input: what hardly varies would otherwise be blown up to the clip by the first value that differs."""
 
 
 class RunningMoments(nn.Module):
-    """Mean and variance of everything seen so far, feature by feature (Chan, Golub & LeVeque 1979, eq. 2.1)."""
+    """Mean and variance in float64 of everything seen so far, feature by feature (Chan, Golub & LeVeque 1979, eq. 2.1).
+
+    `frozen`: they stay as they are, those of a policy that was handed in.
+    """
 
     mean: Tensor
     var: Tensor
@@ -19,13 +26,16 @@ class RunningMoments(nn.Module):
 
     def __init__(self, shape: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("var", torch.ones(shape))
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.frozen = False
 
     @torch.no_grad()
     def update(self, batch: Tensor) -> None:
-        """Take in a batch (B, *shape)."""
+        """Take in a batch (B, *shape), unless frozen."""
+        if self.frozen:
+            return
         batch = batch.to(torch.float64)
         count = self.count + len(batch)
         delta = batch.mean(0) - self.mean
@@ -35,9 +45,14 @@ class RunningMoments(nn.Module):
         self.mean.add_(delta * weight)
         self.count.copy_(count)
 
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation (*shape), with a floor."""
+        return self.var.clamp(min=LEAST_VARIANCE).sqrt()
+
     def forward(self, x: Tensor) -> Tensor:
-        """Standardised and clipped to [-10, 10]; the identity (but for the clip) before the first update."""
-        return ((x - self.mean) * torch.rsqrt(self.var + 1e-8)).clamp(-10.0, 10.0)
+        """Standardised float32, clipped to [-10, 10]; `x` itself, clipped, before the first update."""
+        return ((x - self.mean) / self.std).clamp(-10.0, 10.0).float()
 
 
 class ReturnScaler(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -60,6 +61,7 @@ class ActorPolicy(nn.Module):
         size = action_space.shape[0]
         self.output = nn.Linear(self.encoder.features, size)
         self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
+        self.project_()
         self.register_buffer(
             "center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False
         )
@@ -75,7 +77,14 @@ class ActorPolicy(nn.Module):
         out = self.output(features)
         if self.head == "categorical":
             return Categorical(out)
-        return Gaussian(out, self.log_std.clamp(*LOG_STD_RANGE), self.head == "squashed")
+        return Gaussian(out, self.log_std, self.head == "squashed")
+
+    @torch.no_grad()
+    def project_(self) -> None:
+        """Put the log standard deviation back into its range, after an update: a clamp in `forward` would have no
+        gradient beyond the bounds, and it would stay there."""
+        if self.head != "categorical":
+            self.log_std.clamp_(*LOG_STD_RANGE)
 
     def to_env(self, raw: Tensor) -> Tensor:
         """Raw actions to the environment's units, differentiable where they are continuous."""
@@ -91,13 +100,24 @@ class ActorPolicy(nn.Module):
         return (actions - self.center) / self.scale  # type: ignore[operator]
 
     @torch.inference_mode()
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:
-        """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape). Samples come from a
-        generator of the policy's own; `seed` sets it."""
-        distribution = self(self.encoder.prepare(torch.as_tensor(obs, device=self.output.weight.device)))
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
+        """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape); one observation
+        (*obs_shape) to one action. Samples come from a generator of the policy's own; `seed` sets it."""
+        obs = np.asarray(obs)
+        single = obs.ndim == len(self.observation_space.shape or ())
+        device = self.output.weight.device
+        distribution = self(
+            self.encoder.prepare(torch.as_tensor(obs[None] if single else obs, device=device))
+        )
+        if self._generator.device != device:  # the policy was moved: go on from the same seed there
+            self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
         actions: Array = self.to_env(raw).cpu().numpy()
-        return actions
+        return actions[0] if single else actions
+
+    def predict(self, obs: Array, *, deterministic: bool = True) -> tuple[Array, None]:
+        """`act`, as Stable-Baselines3 has it: actions and the state of a recurrent policy, which this is not."""
+        return self.act(obs, deterministic=deterministic), None
 
     def seed(self, seed: int) -> None:
         """Seed the generator that `act` samples from."""

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
+from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
 
@@ -73,7 +74,8 @@ class A2CConfig:
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "rounds_per_iteration")
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, math.inf, "learning_rate", "ent_coef", "vf_coef")
+        check_range(self, 1e-6, math.inf, "max_grad_norm")
         if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
             raise InputError(
                 f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"
@@ -125,6 +127,7 @@ class A2C:
             eps=1e-5,
             max_grad_norm=config.max_grad_norm,
         )
+        self.actor = Actor(self.policy)
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.updates = 0
         self.sampler = Sampler(envs)
@@ -174,6 +177,7 @@ class A2C:
             config,
         )
         self.optimizer.step(loss)
+        self.policy.project_()
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
         self.updates += 1
         parts["learning_rate"] = torch.tensor(self.optimizer.learning_rate)
@@ -195,11 +199,11 @@ class A2C:
         return torch.from_numpy(advantages).to(self.device).flatten()
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return sample_actions(self.policy, obs, self.generator)
+        return self.actor.sample(obs, self.rng)
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.updates)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
         self.sampler.restart(seed)
         if self.scaler is not None:
             self.scaler.restart()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.distributions import Categorical, Gaussian
-from imitate.nn.networks import ValueNet, orthogonal_, seeded
+from imitate.nn.networks import ValueNet, numpy_forward, orthogonal_, seeded
 from imitate.nn.policy import ActorPolicy, Head
 
-__all__ = ["NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic", "sample_actions"]
+__all__ = ["Actor", "NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic"]
 
 
 class NetworkSettings(Protocol):
@@ -42,7 +44,10 @@ def make_actor_critic(
     share_pixels: bool = False,
 ) -> tuple[ActorPolicy, ValueNet]:
     """Policy (or the one that is handed in) and value function, with orthogonal weights. Their bodies are their own,
-    but where `share_pixels` a new policy's NatureCNN is the value function's, too."""
+    but where `share_pixels` a new policy's NatureCNN is the value function's, too.
+
+    The input moments of a policy that is handed in stay as they are: moving them would change what it does.
+    """
     space = envs.single_observation_space
     share_pixels = share_pixels and policy is None
     with seeded(seed):
@@ -57,6 +62,8 @@ def make_actor_critic(
                 normalize_obs=settings.normalize_obs,
             )
             orthogonal_(policy, policy.output, output_gain=0.01)
+        elif policy.encoder.moments is not None:
+            policy.encoder.moments.frozen = True
         shared = policy.encoder if share_pixels and policy.encoder.is_image else None
         value_net = ValueNet(space, settings.hidden, settings.activation, encoder=shared)
         orthogonal_(value_net, value_net.output, output_gain=1.0)
@@ -78,8 +85,38 @@ def evaluate_actor_critic(
     return policy.distribution(features), value_net.output(features).squeeze(-1)
 
 
-@torch.inference_mode()
-def sample_actions(policy: ActorPolicy, obs: Array, generator: torch.Generator) -> tuple[Array, Array]:
-    """Actions for the environment, and the raw ones, which have the log-probabilities."""
-    raw = policy(encode(policy, obs)).sample(generator)
-    return policy.to_env(raw).cpu().numpy(), raw.cpu().numpy()
+class Actor:
+    """Acts with a policy, in NumPy where its network is small and on the CPU: a call of torch takes as long as the
+    arithmetic of a whole layer.
+
+    Make it after the optimiser, which moves the parameters to where they stay.
+    """
+
+    def __init__(self, policy: ActorPolicy) -> None:
+        self.policy = policy
+        layers = nn.Sequential(*policy.encoder.net, policy.output)
+        self._forward = None if policy.encoder.is_image else numpy_forward(layers)
+        space = policy.action_space
+        if isinstance(space, spaces.Box):
+            self._center, self._scale = (space.high + space.low) / 2, (space.high - space.low) / 2
+
+    def outputs(self, obs: Array) -> Array:
+        """Logits, or means of raw actions (N, A), of raw observations (N, *obs_shape)."""
+        if self._forward is not None:
+            return self._forward(self.policy.encoder.prepare_numpy(obs))
+        with torch.inference_mode():
+            features = self.policy.encoder(encode(self.policy, obs))
+            outputs: Array = self.policy.output(features).cpu().numpy()
+        return outputs
+
+    def sample(self, obs: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Actions for the environment, and the raw ones, which have the log-probabilities."""
+        outputs = self.outputs(obs)
+        if isinstance(self.policy.action_space, spaces.Discrete):
+            # The largest of logits plus Gumbel noise is a draw from the softmax, without computing it.
+            raw: Array = (outputs - np.log(rng.standard_exponential(outputs.shape))).argmax(-1)
+            return raw + int(self.policy.action_space.start), raw
+        std = np.exp(self.policy.log_std.detach().cpu().numpy())
+        raw = outputs + std * rng.standard_normal(outputs.shape, np.float32)
+        unit = np.tanh(raw) if self.policy.head == "squashed" else raw.clip(-1.0, 1.0)
+        return self._center + self._scale * unit, raw

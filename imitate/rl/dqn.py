@@ -25,9 +25,9 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
-from imitate.nn.networks import numpy_forward, seeded
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.actor import encode
+from imitate.rl.actor import Actor, encode
 from imitate.rl.replay import PrioritizedReplay, Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
 
@@ -97,8 +97,9 @@ class DQNConfig:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
         check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 1e-6, math.inf, "huber")
+        check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
         check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
+        check_range(self, 0, math.inf, "priority_alpha")
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
                 f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"
@@ -129,10 +130,6 @@ class QNet(nn.Module):
         )
         advantages = self.advantage(of_advantage)
         return self.value(of_value) + advantages - advantages.mean(-1, keepdim=True)  # type: ignore[no-any-return]
-
-    @property
-    def layers(self) -> nn.Sequential:
-        return nn.Sequential(*self.policy.encoder.net, self.policy.output)
 
     def learned(self) -> list[nn.Parameter]:
         """The parameters that `forward` uses."""
@@ -216,7 +213,7 @@ class DQN:
         self._parameters, self._target_parameters = (
             [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
         )
-        self._act = None if config.dueling else numpy_forward(self.q_net.layers)
+        self.actor = Actor(policy)
         self.iteration = self.updates = 0
         self.sampler = Sampler(envs)
         self.schedule(0.0)
@@ -315,12 +312,10 @@ class DQN:
 
     def _greedy(self, obs: Array) -> Array:
         """Indices of the actions of highest value (N,)."""
-        greedy: Array
-        if self._act is not None and obs.dtype == np.float32:
-            greedy = self._act(obs.reshape(len(obs), -1)).argmax(-1)
-            return greedy
-        with torch.inference_mode():
-            greedy = self.q_net(encode(self.policy, obs)).argmax(-1).cpu().numpy()
+        if self.config.dueling:  # its streams are not in the policy's output before `fold`
+            with torch.inference_mode():
+                return np.asarray(self.q_net(encode(self.policy, obs)).argmax(-1).cpu())
+        greedy: Array = self.actor.outputs(obs).argmax(-1)
         return greedy
 
     def _reseed(self) -> None:
@@ -344,14 +339,16 @@ class DQN:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
 
-        A replay of pixels is empty after it, and learning goes on when `learning_starts` steps are in it again.
+        A replay of pixels is not in a state. Its own state, which a running learner takes over at each checkpoint,
+        leaves it as it is; another's empties it, and learning goes on when `learning_starts` steps are in it again.
         """
+        own = state["env_steps"] == self.env_steps
         self.iteration, self.updates = state["iteration"], state["updates"]
         for name in ("q_net", "target_net", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
-        if self.policy.encoder.is_image:
-            self.replay.clear()
-        else:
+        if not self.policy.encoder.is_image:
             self.replay.load_state_dict(state["replay"])
+        elif not own:
+            self.replay.clear()
         self.sampler.env_steps = state["env_steps"]
         self._reseed()

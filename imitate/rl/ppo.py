@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode, evaluate_actor_critic, make_actor_critic, sample_actions
+from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler, progress_of
 
@@ -93,7 +94,10 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
-        check_range(self, 0, math.inf, "learning_rate", "clip_coef")
+        check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
+        check_range(self, 1e-6, math.inf, "max_grad_norm")
+        if self.target_kl is not None:
+            check_range(self, 0, math.inf, "target_kl")
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
@@ -116,17 +120,19 @@ class PPOConfig:
 def ppo_loss(
     policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
+    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,);
+    of these `log_ratio` is the policy's own, without RPO's perturbation.
 
     batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
     a perturbation (B, D) of the mean.
     """
     distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
+    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
+    ratio = log_ratio.exp()
     if "perturbation" in batch:
         assert isinstance(distribution, Gaussian)
         distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
-    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
-    ratio = log_ratio.exp()
+        ratio = (distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]).exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
         std, mean = torch.std_mean(advantages)
@@ -142,7 +148,8 @@ def ppo_loss(
     loss = (config.vf_coef * value_error - surrogate).mean()
     if config.ent_coef:
         loss = loss - config.ent_coef * distribution.entropy().mean()
-    return loss, {"surrogate": surrogate, "value_error": value_error, "log_ratio": log_ratio}
+    parts = {"surrogate": surrogate, "value_error": value_error, "ratio": ratio, "log_ratio": log_ratio}
+    return loss, parts
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
@@ -185,6 +192,7 @@ class PPO:
             eps=1e-5,
             max_grad_norm=config.max_grad_norm,
         )
+        self.actor = Actor(self.policy)
         self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
         self.iteration = 0
         self.sampler = Sampler(envs)
@@ -234,6 +242,7 @@ class PPO:
                 if self.iteration < config.value_warmup:
                     loss = config.vf_coef * parts["value_error"].mean()
                 self.optimizer.step(loss)
+                self.policy.project_()
                 history.append({name: part.detach() for name, part in parts.items()})
             last_log_ratio = history[-1]["log_ratio"]
             if config.target_kl is not None and approximate_kl(last_log_ratio) > 1.5 * config.target_kl:
@@ -241,7 +250,7 @@ class PPO:
         self.iteration += 1
         # Only now: statistics change between iterations, so that the policy that acted is the one updated.
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
-        surrogate, value_error, log_ratio = (
+        surrogate, value_error, ratio, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
         explained = 1 - (data["returns"] - data["values"]).var() / (data["returns"].var() + 1e-8)
@@ -250,7 +259,7 @@ class PPO:
             "value_loss": value_error.mean(),
             "entropy": -data["log_probs"].mean(),  # of the policy that acted, estimated from what it did
             "approx_kl": approximate_kl(log_ratio),
-            "clip_fraction": ((log_ratio.exp() - 1).abs() > clip_coef).float().mean(),
+            "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
         return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
@@ -310,7 +319,7 @@ class PPO:
         return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return sample_actions(self.policy, obs, self.generator)
+        return self.actor.sample(obs, self.rng)
 
     def _encode(self, obs: Array) -> Tensor:
         return encode(self.policy, obs)
@@ -322,6 +331,7 @@ class PPO:
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
         self.sampler.restart(seed)
         if self.scaler is not None:
             self.scaler.restart()

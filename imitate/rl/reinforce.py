@@ -25,7 +25,7 @@ from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
 from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode, make_actor_critic, sample_actions
+from imitate.rl.actor import Actor, encode, make_actor_critic
 from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout, progress_of, whole_episodes
 
@@ -80,7 +80,8 @@ class REINFORCEConfig:
         check_range(
             self, 1, math.inf, "total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"
         )
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, math.inf, "learning_rate", "baseline_learning_rate", "ent_coef")
+        check_range(self, 1e-6, math.inf, "max_grad_norm")
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch_size must be at least 1, or absent, got {self.batch_size}")
         if not 0 <= self.gamma <= 1:
@@ -108,6 +109,7 @@ class REINFORCE:
         self.optimizer = Adam(
             self.policy.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
         )
+        self.actor = Actor(self.policy)
         self.value_optimizer = Adam(self.value_net.parameters(), config.baseline_learning_rate)
         # The baseline is learned in units of the returns' standard deviation, around their mean.
         self.return_moments = RunningMoments().to(self.device)
@@ -133,6 +135,7 @@ class REINFORCE:
         time limit."""
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
         seeds = itertools.islice(episode_seeds(seed), self.config.num_episodes)
         rollout = whole_episodes(self.envs, self._choose, seeds, limit)
         steps, episodes = int(rollout.steps.sum()), len(rollout.ends)
@@ -172,6 +175,7 @@ class REINFORCE:
             distribution = self.policy(obs[index])
             loss = reinforce_loss(distribution, raw_actions[index], weights[index], config.ent_coef)
             self.optimizer.step(loss)
+            self.policy.project_()
             losses.append(loss.detach())
             entropies.append(distribution.entropy().detach().mean())
         metrics["policy_loss"] = float(torch.stack(losses).mean())
@@ -193,7 +197,7 @@ class REINFORCE:
 
     @torch.no_grad()
     def _values(self, obs: Tensor) -> Tensor:
-        values: Tensor = self.value_net(obs) * self.return_moments.var.sqrt() + self.return_moments.mean
+        values: Tensor = self.value_net(obs) * self.return_moments.std + self.return_moments.mean
         return values
 
     def _fit_baseline(self, obs: Tensor, returns: Tensor) -> float:
@@ -212,7 +216,7 @@ class REINFORCE:
         return torch.split(order, batch_size)
 
     def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return sample_actions(self.policy, obs, self.generator)
+        return self.actor.sample(obs, self.rng)
 
     def state_dict(self) -> dict[str, Any]:
         return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)

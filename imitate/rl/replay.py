@@ -10,7 +10,8 @@ and only rows with an action are drawn. So neither a stack nor an n-step return 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,9 +19,17 @@ from gymnasium import spaces
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+from imitate.nn.networks import channels_last
 from imitate.rl.rollout import Rollout
 
 __all__ = ["PrioritizedReplay", "Replay", "Samples", "SumTree"]
+
+
+def stacked_frames(space: spaces.Space[Any]) -> int:
+    """How many frames (H, W) an observation stacks; 1 where it is none of pixels, or an image with colours."""
+    shape = space.shape or ()
+    stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
+    return int(shape[0]) if stacked else 1
 
 
 class Samples(NamedTuple):
@@ -50,8 +59,7 @@ class Replay:
         gamma: float,
         n_step: int = 1,
     ) -> None:
-        shape = space.shape or ()
-        self.stack = shape[0] if len(shape) == 3 and space.dtype == np.uint8 else 1
+        shape, self.stack = space.shape or (), stacked_frames(space)
         self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
         self.rows = capacity // num_envs
         if self.rows < 2 * self.stack + n_step:
@@ -68,6 +76,24 @@ class Replay:
         self.written = np.zeros(num_envs, np.int64)  # rows so far, overwritten ones too
         self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()
+
+    @classmethod
+    def of_episodes(
+        cls,
+        episodes: Sequence[Rollout],
+        space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        gamma: float,
+        n_step: int = 1,
+    ) -> Self:
+        """All of these, each an episode of one environment, and room for no more."""
+        stack = stacked_frames(space)
+        rows = sum(len(episode.obs) + stack for episode in episodes) + 2 * stack + n_step
+        replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step)
+        for episode in episodes:
+            replay.add(episode)
+        return replay
 
     def __len__(self) -> int:
         """How many steps can be drawn."""

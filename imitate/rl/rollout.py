@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -51,6 +51,22 @@ class Rollout:
                 raise InputError(
                     f"{name} of the environment hold NaN or infinity: nothing can be learned from them"
                 )
+
+    @classmethod
+    def of_episode(cls, trajectory: Trajectory, actions: Array, rewards: Array) -> Self:
+        """An episode of T steps as a rollout of one environment, with other actions (T, ...) and rewards (T,)."""
+        steps = len(trajectory)
+        end = np.arange(steps)[:, None] == steps - 1  # (T, 1)
+        return cls(
+            trajectory.obs[:-1, None],
+            actions[:, None],
+            rewards[:, None],
+            terminated=end & trajectory.terminated,
+            truncated=end & (not trajectory.terminated),
+            ends=np.array([[steps - 1, 0]]),
+            end_obs=trajectory.obs[-1:],
+            last_obs=trajectory.obs[-1:],
+        )
 
     @property
     def done(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -139,24 +139,23 @@ class Experiment:
         """
         path = Path(path)
         experiment = read_json(path, cls)
-        here = {name: getattr(experiment, name) for name in ("demos", "init", "expert")}
-        found = {
-            name: str(path.parent / value)
-            for name, value in here.items()
-            if value is not None and (name != "expert" or _is_file(path.parent, value))
-        }
-        return dataclasses.replace(experiment, **found)
+        return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
     def write(self, path: str | Path) -> None:
         """As config.json, with absolute paths."""
-        here = {name: getattr(self, name) for name in ("demos", "init", "expert")}
-        found = {
-            name: str(Path(value).absolute())
-            for name, value in here.items()
-            if value is not None and (name != "expert" or _is_file(Path(), value))
-        }
-        data = dataclasses.asdict(self) | found | {"versions": versions()}
-        write_json(Path(path), data)
+        absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
+        write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
+
+    def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
+        """`move` applied to every path: an expert's spec is one where it is no expert's name and `folder` has it."""
+        new: dict[str, Any] = {}
+        for name in ("demos", "init", "expert"):
+            value = getattr(self, name)
+            if value is not None and (
+                name != "expert" or (value not in known_experts() and (folder / value).exists())
+            ):
+                new[name] = move(value)
+        return dataclasses.replace(self, **new)
 
     def check_inputs(self) -> None:
         """Raises InputError where the algorithm lacks something to learn from, or makes no use of what it got."""
@@ -266,11 +265,6 @@ def _plain(config: Any) -> dict[str, Any]:
     """A config as config.json gives it back."""
     data: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return data
-
-
-def _is_file(folder: Path, expert: str) -> bool:
-    """Whether an expert's spec is a path, relative to `folder`, and not a name."""
-    return expert not in known_experts() and (folder / expert).exists()
 
 
 def _device(name: str) -> str:

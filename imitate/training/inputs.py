@@ -75,7 +75,7 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
         stack.callback(handed["envs"].close)
     if "expert" in algorithm.needs:
         spec = str(experiment.expert)
-        expert = handed["expert"] = load_expert(spec)
+        expert = handed["expert"] = load_expert(spec, env_id=env_id, env_kwargs=env_kwargs)
         check_expert(expert, spec, env_id, env_kwargs)
         if new and algorithm.checker is not None:
             algorithm.checker(config, expert, env_id, env_kwargs)

@@ -89,11 +89,8 @@ class Run:
         self.account = Account(next_validation=eval_every)
         if checkpoint is not None:
             self._go_on(checkpoint)
-        elif budget < (least := demo_steps + learner.least_steps):
-            raise InputError(
-                f"a budget of {budget} steps is too small: the demonstrations take {demo_steps}, one update of the "
-                f"learner {learner.least_steps}; give at least --budget {least}"
-            )
+        else:
+            self._require_enough()
         self._began = time.monotonic() - self.account.wall_seconds
         self._cpu_began = cpu_seconds() - self.account.cpu_seconds
 
@@ -211,6 +208,7 @@ class Run:
         row = {
             "budget_steps": self.spent,
             "env_steps": self.learner.env_steps,
+            "steps": evaluation.steps,
             "mean_return": evaluation.mean,
             "std_return": evaluation.std,
             "returns": evaluation.returns.tolist(),
@@ -240,6 +238,15 @@ class Run:
         }
         save_state(self.out / CHECKPOINT, state)
         self.learner.load_state_dict(load_state(self.out / CHECKPOINT)["learner"])
+
+    def _require_enough(self) -> None:
+        costs = {"the demonstrations": self.demo_steps, "one update of the learner": self.learner.least_steps}
+        if self.budget < (least := sum(costs.values())):
+            takes = ", ".join(f"{who} {steps}" for who, steps in costs.items() if steps)
+            fewer = " or fewer --demo-episodes" if self.demo_steps else ""
+            raise InputError(
+                f"a budget of {self.budget} steps is too small for {takes}: give at least --budget {least}{fewer}"
+            )
 
     def _go_on(self, checkpoint: Checkpoint) -> None:
         self.account = checkpoint.account

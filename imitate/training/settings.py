@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from imitate.algorithms import find
-from imitate.envs.trust import bare_id
+from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean
 from imitate.nn.state import as_tuples
 
@@ -28,7 +28,8 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
     Raises InputError for an unknown algorithm or variant.
     """
     table = _presets(algorithm)
-    environment = table.get(bare_id(env_id), {})
+    tables = [table[name] for name in game_ids(env_id) if name in table]
+    environment = tables[0] if tables else {}
     return over(over(table.get("default", {}), environment), variant_settings(algorithm))
 
 

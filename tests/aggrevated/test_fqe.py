@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from gymnasium import spaces
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from imitate.aggrevated.fqe import FittedQ, FQEConfig, discounted_return_std
-from imitate.datasets.trajectory import Transitions
+from imitate.aggrevated.fqe import FittedQ, FQEConfig
+from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.nn.state import load_state, save_state
 
@@ -43,6 +45,17 @@ def chain() -> Transitions:
     )
 
 
+def trajectory(obs: Any, actions: Any, rewards: Any, *, terminated: bool, labels: Any = None) -> Trajectory:
+    """A piece whose executed actions are the expert's unless `labels` says otherwise."""
+    arrays = np.asarray(obs), np.asarray(actions), np.asarray(rewards, np.float32)
+    expert = None if labels is None else np.asarray(labels)
+    return Trajectory(*arrays, terminated=terminated, truncated=not terminated, expert_actions=expert)
+
+
+def goes_right(obs: Array) -> Array:
+    return np.ones(len(obs), np.int64)
+
+
 def batches(data: Transitions, next_actions: Tensor, count: int, size: int) -> Iterator[dict[str, Tensor]]:
     names = ("obs", "actions", "rewards", "next_obs", "terminated")
     columns = {name: getattr(data, name) for name in names} | {"next_actions": next_actions}
@@ -63,9 +76,11 @@ def test_recovers_the_q_of_a_chain(target: str) -> None:
     heads = critic.heads(data.obs, data.actions).detach()
     assert heads.shape == (2, 6)
     assert (heads[0] != heads[1]).all()  # two critics, until the data make them one
-    critic.observe(data)
-    for batch in batches(data, torch.ones(6), 1000, 32):  # the expert goes right
-        critic.update(batch)
+    names = zip(data.obs, data.next_obs, data.actions, data.rewards, data.terminated, strict=True)
+    for s, following, action, reward, end in names:
+        piece = trajectory([s, following], [action], [reward], terminated=bool(end), labels=[1])
+        critic.take_in([piece], goes_right)
+    critic.fit(1_000, np.random.default_rng(0))
     with torch.no_grad():
         values = critic.q_all(torch.arange(3)) * critic.reward_scale
         assert_allclose(values, CHAIN_Q, atol=0.02)
@@ -118,7 +133,7 @@ def test_finds_the_slope_in_a_continuous_action() -> None:
     rewards = -((actions - obs) ** 2).squeeze(1)
     all_end = torch.ones(2000, dtype=torch.bool)
     data = steps(obs=obs, actions=actions, rewards=rewards, next_obs=obs, terminated=all_end)
-    critic.observe(data)
+    critic.returns.update(rewards)
     for batch in batches(data, torch.zeros(2000, 1), 600, 128):
         critic.update(batch)
     probe = torch.tensor([[1.5], [-1.5]], requires_grad=True)
@@ -130,61 +145,110 @@ def test_finds_the_slope_in_a_continuous_action() -> None:
         critic.q_all(torch.zeros(2, 1))
 
 
-def test_rewards_are_divided_by_the_spread_of_discounted_returns() -> None:
-    # Sums with gamma 0.5: 1, 1.5 | 3 (a new piece), so mean 11/6.
-    data = steps(
-        obs=[0, 1, 0], actions=[1, 1, 1], rewards=[1.0, 1.0, 3.0], next_obs=[1, 2, 1],
-        terminated=[False, True, False], truncated=[False, False, True],
-    )  # fmt: skip
-    expected = np.std([1.0, 1.5, 3.0])
-    assert_allclose(discounted_return_std(data, 0.5), expected)
+def test_rewards_are_divided_by_the_spread_of_all_discounted_returns_so_far() -> None:
+    # Sums with gamma 0.5: 1, 1.5 | 3 (a new piece) | 100.
     critic = FittedQ(spaces.Discrete(3), spaces.Discrete(2), FQEConfig(gamma=0.5), seed=0)
-    critic.observe(data)
-    assert_allclose(critic.reward_scale, expected, rtol=1e-6)
-    critic.observe(chain())  # what inputs mean stays as it was
-    assert_allclose(critic.reward_scale, expected, rtol=1e-6)
+    first = trajectory([0, 1, 2], [1, 1], [1.0, 1.0], terminated=True)
+    critic.take_in([first, trajectory([0, 1], [1], [3.0], terminated=False)], goes_right)
+    assert_allclose(critic.reward_scale, np.std([1.0, 1.5, 3.0]), rtol=1e-6)
+    obs = torch.arange(3)
+    with torch.no_grad():
+        in_rewards = critic.q_all(obs) * critic.reward_scale
+        critic.take_in([trajectory([0, 1], [1], [100.0], terminated=True)], goes_right)
+        assert_allclose(critic.reward_scale, np.std([1.0, 1.5, 3.0, 100.0]), rtol=1e-6)
+        # What the critics say in the environment's rewards is as before.
+        assert_allclose(critic.q_all(obs) * critic.reward_scale, in_rewards, rtol=1e-4)
+
+
+def test_inputs_follow_all_the_data_and_the_critics_say_what_they_said() -> None:
+    critic = FittedQ(spaces.Box(-9, 9, (1,)), spaces.Box(-2, 2, (1,)), CONFIG, seed=0)
+    actions = np.zeros((3, 1), np.float32)
+    critic.take_in(
+        [trajectory(np.float32([[0], [1], [2], [1]]), actions, [0, 0, 0], terminated=True)], goes_right
+    )
+    obs = torch.tensor([[0.5], [1.5]])
+    before = critic.heads(obs, torch.ones(2, 1)).detach()
+    far = trajectory(np.float32([[6], [8], [6], [8]]), actions, [0, 0, 0], terminated=True)
+    critic.take_in([far], goes_right)
+    assert critic.encoder.moments is not None
+    assert_allclose(critic.encoder.moments.mean, [4.0])  # of 0 1 2 1 6 8 6 8
+    assert_allclose(critic.heads(obs, torch.ones(2, 1)).detach(), before, rtol=1e-4)
+
+
+def test_the_expert_is_asked_only_where_a_piece_was_cut() -> None:
+    """Of successors within a piece the label is stored; where the task ended nothing follows."""
+    asked: list[float] = []
+
+    def expert(obs: Array) -> Array:
+        asked.extend(obs.tolist())
+        return np.zeros(len(obs), np.int64)
+
+    critic = FittedQ(spaces.Discrete(9), spaces.Discrete(2), CONFIG, seed=0)
+    cut = trajectory([0, 1, 2, 3], [1, 1, 1], [0, 0, 0], terminated=False)
+    critic.take_in([cut, trajectory([4, 5, 6], [0, 0], [0, 1], terminated=True, labels=[1, 0])], expert)
+    assert asked == [3]
+    batch = critic.memory.batch(torch.arange(5))
+    assert batch["obs"].tolist() == [0, 1, 2, 4, 5]
+    assert batch["next_obs"].tolist() == [1, 2, 3, 5, 6]
+    assert batch["next_actions"].tolist()[:4] == [1, 1, 0, 0]
+    assert batch["terminated"].tolist() == [False, False, False, False, True]
+
+
+def test_what_is_held_out_is_not_fitted_to() -> None:
+    """The last step, of another reward, is never seen."""
+    critic = FittedQ(spaces.Discrete(2), spaces.Discrete(2), CONFIG, seed=0)
+    pieces = [
+        trajectory([s, s], [1], [reward], terminated=True) for s, reward in ((0, 1.0), (0, 1.0), (1, 9.0))
+    ]
+    critic.take_in(pieces, goes_right)
+    critic.fit(200, np.random.default_rng(0), held_out=1)
+    values = critic.q_all(torch.arange(2)).detach()[:, 1] * critic.reward_scale
+    assert values[0] == pytest.approx(1.0, abs=0.05)
+    assert values[1] < 6.0
+    assert [column.tolist() for column in critic.memory.last(1)] == [[1], [1]]
+
+
+def test_everything_is_on_its_device() -> None:
+    """Of a device that holds no numbers; one tensor left on the CPU is an error."""
+    observations, actions = spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,))
+    critic = FittedQ(observations, actions, CONFIG, seed=0, device="meta")
+    piece = trajectory(np.zeros((4, 2), np.float32), np.zeros((3, 1), np.float32), [0, 0, 0], terminated=True)
+    critic.memory.append(piece, torch.zeros(1, 1))
+    batch = critic.memory.batch(torch.arange(2))
+    assert {tensor.device.type for tensor in batch.values()} == {"meta"}
+    assert critic.heads(batch["obs"], batch["actions"]).device.type == "meta"
 
 
 def test_a_checkpoint_restores_everything(tmp_path: Path) -> None:
     def fresh(seed: int) -> FittedQ:
         return FittedQ(spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,)), CONFIG, seed=seed)
 
+    def expert(obs: Array) -> Array:
+        return obs[:, :1]
+
+    def no_expert(obs: Array) -> Array:  # noqa: ARG001
+        raise AssertionError("what was asked once is not asked again")
+
     rng = np.random.default_rng(1)
-    obs, actions = (torch.from_numpy(rng.normal(size=(50, n)).astype(np.float32)) for n in (2, 1))
-    ends = torch.arange(50) % 10 == 9
-    data = steps(
-        obs=obs, actions=actions, rewards=obs[:, 0] * 3, next_obs=obs, terminated=ends, expert_actions=actions
-    )
+    pieces = []
+    for _ in range(4):
+        obs, actions = (rng.normal(size=shape).astype(np.float32) for shape in ((11, 2), (10, 1)))
+        pieces.append(trajectory(obs, actions, obs[:10, 0] * 3, terminated=False, labels=obs[:10, :1]))
     through, stored = fresh(0), fresh(0)
     for critic in (through, stored):
-        critic.observe(data)
-    drawn = list(batches(data, obs[:, :1], 20, 16))
-    for batch in drawn:
-        through.update(batch)
-    for batch in drawn[:10]:
-        stored.update(batch)
+        critic.take_in(pieces[:2], expert)
+        critic.fit(10, np.random.default_rng(0))
     save_state(tmp_path / "state", {"fqe": stored.state_dict()})
     resumed = fresh(9)
     resumed.load_state_dict(load_state(tmp_path / "state")["fqe"])
-    for batch in drawn[10:]:
-        resumed.update(batch)
-    assert torch.equal(resumed.heads(obs, actions), through.heads(obs, actions))
+    resumed.take_in(pieces[:2], no_expert)
     assert resumed.reward_scale == through.reward_scale != 1.0
-
-
-def test_warm_start_begins_at_the_expert_s_v() -> None:
-    def value(obs: Tensor) -> Tensor:  # of the chain's states, in the environment's rewards
-        return torch.tensor([0.81, 0.9, 1.0])[obs]
-
-    config = FQEConfig(**{**vars(CONFIG), "warm_start": 600})
-    critic = FittedQ(spaces.Discrete(3), spaces.Discrete(2), config, seed=0, value=value)
-    several = [
-        torch.cat([column] * 10) for column in (getattr(chain(), name) for name in Transitions.__slots__)
-    ]
-    critic.observe(Transitions(*several))
-    with torch.no_grad():
-        values = critic.q_all(torch.arange(3)) * critic.reward_scale
-    assert_allclose(values, [[0.81, 0.81], [0.9, 0.9], [1.0, 1.0]], atol=0.03)
+    for critic in (through, resumed):
+        critic.take_in(pieces[2:], expert)
+        critic.fit(10, np.random.default_rng(5))
+    obs = torch.from_numpy(pieces[0].obs[:10])
+    actions = torch.from_numpy(pieces[0].actions)
+    assert torch.equal(resumed.heads(obs, actions), through.heads(obs, actions))
 
 
 def test_pixels() -> None:

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from imitate.aggrevated.gradients import (
-    clipped_ratio_loss,
-    exact_loss,
-    normalised,
-    score_loss,
-    target_actions,
-)
+from imitate.aggrevated.ablations import clipped_ratio_loss, score_loss
+from imitate.aggrevated.gradients import exact_loss, normalised, target_actions
 from imitate.nn.distributions import Categorical, Gaussian
 
 

@@ -17,11 +17,15 @@ from gymnasium import spaces
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from imitate.aggrevated.critic_check import check_oracle
+from imitate.aggrevated.ablations import TemporalDifference
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.critic_check import check_critic, check_oracle
 from imitate.aggrevated.fqe import FittedQ, FQEConfig
-from imitate.aggrevated.oracles import MonteCarlo, TemporalDifference, oracle_for
+from imitate.aggrevated.monte_carlo import MonteCarlo
+from imitate.aggrevated.oracles import choose_oracle
 from imitate.cli import main
 from imitate.datasets.trajectory import Transitions
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -64,8 +68,9 @@ class GoesOn:
     gamma: float = 1.0
     reward_scale: float = 2.0
     worth: float = 1.0  # of going on against staying; below 0 the oracle is wrong
+    greedy: bool = False
 
-    def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return np.ones(len(obs), np.int64)
 
     def q_all(self, obs: Tensor) -> Tensor:
@@ -88,6 +93,7 @@ def staying_first(_obs: Array, begun: Array) -> tuple[Array, Array]:
 def test_monte_carlo_is_the_exact_cost_to_go() -> None:
     oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 2))
     steps = oracle.collect(staying_first, [0, 1, 2, 3, 4], np.random.default_rng(0))
+    assert steps is not None
     assert len(steps) == 10
     obs, actions = steps.obs.squeeze(1), steps.actions
     # From place s the expert needs 4 - s steps; having stayed, one more.
@@ -120,17 +126,28 @@ def test_monte_carlo_counts_every_step_and_query() -> None:
     assert oracle.expert_queries == 1 + 2 * (4 - time - 1) + stayed
 
 
+def test_monte_carlo_never_takes_a_step_more_than_allowed() -> None:
+    """A visit from place 0 takes 12 or 13 steps: at most 11 allow none, and all of them may be spent."""
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]))
+    assert oracle.collect(staying_first, [0], np.random.default_rng(0), most=11) is None
+    assert oracle.env_steps <= 11
+    assert oracle.collect(staying_first, [0], np.random.default_rng(0), most=20) is not None
+
+
 def test_monte_carlo_refuses_an_environment_that_is_not_repeatable() -> None:
     oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([lambda: Corridor(restless=True)]))
     with pytest.raises(InputError, match="the same again"):
         oracle.collect(staying_first, list(range(6)), np.random.default_rng(0))
 
 
-def td(gae_lambda: float = 0.0, **normalisation: Any) -> TemporalDifference:
+def td(**normalisation: Any) -> TemporalDifference:
     """An expert whose V of a state is the state itself."""
     normalised = SimpleNamespace(norm_reward=True, **normalisation) if normalisation else None
-    expert: Any = SimpleNamespace(value=lambda obs: obs.squeeze(1), normalisation=normalised)
-    return TemporalDifference(expert, gamma=0.5, gae_lambda=gae_lambda)
+    networks = SimpleNamespace(value=True)
+    expert: Any = SimpleNamespace(
+        value=lambda obs: obs.squeeze(1), normalisation=normalised, gamma=0.5, networks=networks
+    )
+    return TemporalDifference(expert)
 
 
 STEPS = Transitions(
@@ -146,10 +163,6 @@ STEPS = Transitions(
 def test_differences_of_state_values() -> None:
     # r + V(s') / 2 - V(s): 3 + 1 - 1, 1 + 3 - 2 (truncated: goes on), -20 - 4 (terminated: nothing follows).
     assert_allclose(td().advantages(STEPS), [3.0, 2.0, -24.0])
-    # lambda = 0.5 adds a quarter of the next step's, but across no end: 3 + 0.25 * 2.
-    assert_allclose(td(0.5).advantages(STEPS), [3.5, 2.0, -24.0])
-    with pytest.raises(InputError, match="gae_lambda"):
-        td(1.5)
 
 
 def test_differences_are_in_the_rewards_that_v_learned_from() -> None:
@@ -157,39 +170,45 @@ def test_differences_are_in_the_rewards_that_v_learned_from() -> None:
     assert_allclose(td(reward_scale=2.0, clip_reward=5.0).advantages(STEPS), [1.5, 1.5, -9.0])
 
 
-@pytest.mark.parametrize(
-    ("spec", "kind", "words"),
-    [
-        ("CartPole-v1", "critic", "critic that DQN brings, discount 0.99"),
-        ("CartPole-v1:ppo", "fqe", "since PPO brings no action values"),
-    ],
-)
-def test_takes_the_best_oracle_that_the_expert_allows(spec: str, kind: str, words: str) -> None:
-    choice = oracle_for(load_expert(spec))
-    assert choice.kind == kind
-    assert words in choice.describe()
-    assert spec in choice.describe()
-    obs = torch.zeros(2, 4)
-    assert choice.oracle.q_all(obs).shape == (2, 2)  # type: ignore[union-attr]
+def chosen(expert: Any, **fields: Any) -> tuple[Any, Any]:
+    config = AggreVaTeDConfig(**fields)
+    return choose_oracle(expert, config, expert.observation_space, expert.action_space, seed=0)
 
 
-def test_takes_the_oracle_asked_for_or_says_what_is_lacking() -> None:
+def test_takes_the_experts_critic_or_learns_one_or_says_what_is_lacking() -> None:
     dqn, ppo = load_expert("CartPole-v1"), load_expert("CartPole-v1:ppo")
-    fitted = oracle_for(dqn, kind="fqe", fqe=FQEConfig(gamma=0.9)).oracle
+    own, fitted = chosen(dqn)
+    assert fitted is None
+    obs = torch.zeros(2, 4)
+    assert torch.equal(own.q_all(obs), dqn.oracle.q_all(obs))  # type: ignore[union-attr]
+    assert own.q_all(obs).shape == (2, 2)
+    oracle, fitted = chosen(ppo)
     assert isinstance(fitted, FittedQ)
-    assert fitted.gamma == 0.9
-    assert isinstance(oracle_for(ppo, kind="td").oracle, TemporalDifference)
-    with pytest.raises(InputError, match=r"PPO.* brings no action values; take fqe, td, monte-carlo"):
-        oracle_for(ppo, kind="critic")
-    with pytest.raises(InputError, match=r"DQN.* brings no state values; take critic, fqe, monte-carlo"):
-        oracle_for(dqn, kind="td")
-    with pytest.raises(InputError, match="unknown"):
-        oracle_for(dqn, kind="tea leaves")  # type: ignore[arg-type]
+    assert oracle is fitted
+    oracle, fitted = chosen(dqn, oracle="fqe", fqe=FQEConfig(gamma=0.9))
+    assert oracle is fitted
+    assert oracle.gamma == 0.9
+    with pytest.raises(InputError, match=r"PPO.* brings no action values; take fqe"):
+        chosen(ppo, oracle="critic")
+    with pytest.raises(InputError, match=r"DQN brings no state values"):
+        TemporalDifference(dqn)
+
+
+def test_the_critic_follows_the_device_and_the_expert_goes_on_acting_where_it_is() -> None:
+    expert = load_expert("CartPole-v1")
+    spaces_ = expert.observation_space, expert.action_space
+    own, _ = choose_oracle(expert, AggreVaTeDConfig(), *spaces_, seed=0, device="meta")
+    assert own is not None
+    assert own.q_all(torch.zeros(2, 4, device="meta")).device.type == "meta"
+    assert expert.act(np.zeros((2, 4), np.float32)).shape == (2,)
+    assert expert.oracle is not None
+    assert expert.oracle.q_all(torch.zeros(2, 4)).device.type == "cpu"
 
 
 def test_monte_carlo_of_a_real_expert_repeats_its_episodes() -> None:
-    oracle = oracle_for(load_expert("CartPole-v1"), kind="monte-carlo", num_envs=4).oracle
-    assert isinstance(oracle, MonteCarlo)
+    oracle = MonteCarlo(
+        load_expert("CartPole-v1"), lambda: SyncVecEnv([lambda: make_env("CartPole-v1")] * 4), gamma=0.99
+    )
 
     def push_left(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
         left = np.zeros(len(obs), np.int64)
@@ -225,7 +244,7 @@ def test_the_check_warns_of_a_wrong_oracle(caplog: pytest.LogCaptureFixture) -> 
 
 def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
     class Stays(GoesOn):
-        def act(self, obs: Array, *, deterministic: bool = False) -> Array:  # noqa: ARG002
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
             return np.zeros(len(obs), np.int64)
 
         def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3
@@ -237,6 +256,33 @@ def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
     assert report.steps == 6
     assert_allclose(report.mean_return, -2 - (1 - 2**-6) / 6)
     assert np.isnan(report.rank_correlation)
+
+
+def test_of_the_argmax_of_a_critic_the_comparison_with_random_actions_says_nothing() -> None:
+    """A DQN agent's action is above others by construction, on noise too."""
+    report = check_oracle(GoesOn(greedy=True), GoesOn(), "Corridor-v0", episodes=2)
+    assert np.isnan(report.better_than_random)
+    assert "argmax" in report.describe()
+    assert report.to_json()["better_than_random"] is None
+
+    class Falls(GoesOn):  # where returns rise
+        def q_all(self, obs: Tensor) -> Tensor:
+            return -super().q_all(obs)
+
+    assert not check_oracle(Falls(greedy=True), GoesOn(), "Corridor-v0", episodes=2).trustworthy
+
+
+def test_the_check_before_a_run_has_the_threshold_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    expert: Any = SimpleNamespace(oracle=GoesOn(worth=-1.0), act=GoesOn().act)
+    for gate, warned in ((0.0, False), (0.5, True)):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            check_critic(AggreVaTeDConfig(gate=gate), expert, "Corridor-v0")
+        assert ("doesn't know this task" in caplog.text) is warned
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        check_critic(AggreVaTeDConfig(oracle="fqe"), expert, "Corridor-v0")
+    assert not caplog.text  # its critic is not asked
 
 
 @pytest.mark.parametrize(("spec", "right"), [("zoo:sac/Pendulum-v1", True), ("zoo:dqn/CartPole-v1", True)])

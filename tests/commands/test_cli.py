@@ -186,7 +186,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "expert of another environment": (
         ["train", "dagger", "--env", "Acrobot-v1", "--expert", "CartPole-v1:ppo", "--out", "o"],
-        "choose another",
+        "CartPole-v1:ppo is not for Acrobot-v1",
     ),
     "truncated HDF5": (["data", "info", "truncated.h5"], "truncated.h5"),
     "foreign HDF5": (
@@ -252,7 +252,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "budget": (
         ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--budget", "100", "--out", "o"],
-        "of a budget of 100",
+        "a budget of 100 steps is too small for the demonstrations 1500: give at least --budget 1500",
     ),
     "file as a folder": (["train", "ppo", "--env", "CartPole-v1", "--out", "demos.h5/x"], "demos.h5/x"),
     "file as a run": (

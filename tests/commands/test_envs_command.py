@@ -18,7 +18,7 @@ def test_it_lists_what_is_here_and_what_an_extra_would_add(
     environments = facts["environments"]
     assert environments["Classic control"]["CartPole-v1"] == ["gymnasium", "async", "envpool"]
     assert environments["Box2D"]["CarRacing-v3"] == ["gymnasium", "async"]
-    assert "imitate/BulletCartPole-v0" in environments["Of imitate"]
+    assert "imitate/BulletCartPole-v0" in environments["Our own"]
     assert environments["Atari"]["ALE/Pong-v5"] == ["gymnasium", "async", "ale"]
     assert "Blackjack-v1" not in environments["Toy text"]  # its observations are a Tuple
 
@@ -26,4 +26,5 @@ def test_it_lists_what_is_here_and_what_an_extra_would_add(
     assert main(["envs"]) == 0
     text = capsys.readouterr().out
     assert "Classic control (backends gymnasium, async)\n" in text
+    assert "measured by: sticky actions 0.25, " in text
     assert "Not here: pip install 'imitate-rl[envpool]'" in text

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -121,6 +122,16 @@ def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
     assert seeds_in(path) == sorted(islice(episode_seeds(1), 8))
 
 
+def test_resuming_under_the_name_with_its_module(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    info = replace(info_of(envs, seed=1), env_id="Counting-v0")
+    collect(Cycling(), envs, path, info, episodes=5).close()
+    named = replace(info, env_id="counting:Counting-v0")
+    with collect(Cycling(), envs, path, named, episodes=6, resume=True) as demos:
+        assert len(demos) == 6
+
+
 @pytest.mark.parametrize("changed", [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}])
 def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
     path = tmp_path / "demos.h5"
@@ -132,6 +143,18 @@ def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, A
     with pytest.raises(InputError, match="exists already"):
         collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=9)
     assert path.read_bytes() == before
+
+
+def test_what_was_written_is_returned_and_a_seed_can_be_given(tmp_path: Path) -> None:
+    envs = counting_envs(2)
+    with collect(
+        Cycling(), envs, str(tmp_path / "demos.h5"), info_of(envs, seed=1), episodes=4, seed=3
+    ) as demos:
+        assert sorted(demos.table["seed"]) == sorted(islice(episode_seeds(3), 4))
+        assert demos.info.seed == 3
+    again = collect(Cycling(), envs, tmp_path / "demos.h5", info_of(envs, seed=3), episodes=4, resume=True)
+    assert len(again) == 4
+    again.close()
 
 
 @pytest.mark.parametrize("wanted", [{}, {"episodes": 3, "steps": 3}, {"episodes": 0}, {"steps": -1}])

@@ -8,10 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from ale_py.vector_env import AtariVectorEnv
 from stable_baselines3.common import atari_wrappers as sb3
 
 from imitate.envs import make_vec
-from imitate.envs.make import FIRE, fires, make_env
+from imitate.envs.atari import FIRE, fires, game_ids, protocol
+from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -160,3 +162,58 @@ def test_keywords_that_ale_does_not_take() -> None:
     envs = make_vec(BREAKOUT, 1, env_kwargs={"full_action_space": True})
     assert envs.single_action_space.n == 18  # type: ignore[attr-defined]
     envs.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "env_kwargs", "sticky"),
+    [
+        ("ALE/Pong-v5", None, 0.25),
+        ("ALE/Pong-v5", {"repeat_action_probability": 0.0}, 0.0),
+        (PONG, None, 0.0),
+        (PONG, {"repeat_action_probability": 0.5}, 0.5),
+    ],
+)
+def test_stickiness_is_the_ids_own_on_both_backends(
+    env_id: str, env_kwargs: dict[str, Any] | None, sticky: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = make_env(env_id, env_kwargs)
+    assert env.unwrapped.ale.getFloat("repeat_action_probability") == sticky  # type: ignore[attr-defined]
+    env.close()
+    handed: dict[str, Any] = {}
+
+    def spy(self: Any, game: str, num_envs: int, **settings: Any) -> None:
+        handed.update(settings)
+        init(self, game, num_envs, **settings)
+
+    init = AtariVectorEnv.__init__
+    monkeypatch.setattr(AtariVectorEnv, "__init__", spy)
+    make_vec(env_id, 1, backend="ale", env_kwargs=env_kwargs).close()
+    assert handed["repeat_action_probability"] == sticky
+    assert protocol(env_id, env_kwargs).startswith(
+        f"sticky actions {sticky:g}, up to 30 no-ops, frame skip 4 "
+    )
+
+
+def test_sticky_actions_are_felt_on_both_backends() -> None:
+    """An action that is repeated with certainty is the first one, NOOP, for ever: nothing that is chosen matters."""
+    for backend in ("gymnasium", "ale"):
+        frames = []
+        for action in (2, 3):
+            stuck = make_vec(PONG, 1, backend=backend, env_kwargs={"repeat_action_probability": 1.0})
+            stuck.reset([5])
+            frames.append([stuck.step(np.array([action])).obs for _ in range(40)][-1])
+            stuck.close()
+        np.testing.assert_array_equal(*frames)
+
+
+def test_a_game_is_found_under_its_modern_name() -> None:
+    assert game_ids(resolve_env_id(PONG)) == (PONG, "ALE/Pong-v5")
+    assert game_ids("ALE/Pong-v5") == ("ALE/Pong-v5",)
+    assert game_ids("my_envs:CartPole-v1") == ("CartPole-v1",)
+    assert protocol("CartPole-v1") == ""
+
+
+def test_a_frame_skip_of_ones_own_is_refused() -> None:
+    for make in (make_env, lambda env_id, kwargs: make_vec(env_id, 1, env_kwargs=kwargs)):
+        with pytest.raises(InputError, match="skips 4 frames by the standard preprocessing"):
+            make(PONG, {"frameskip": 2})

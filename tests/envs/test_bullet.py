@@ -1,4 +1,4 @@
-"""The two environments in PyBullet: their physics, their seeds, and that they are found."""
+"""The environments in PyBullet: their physics, their seeds, and that they are found."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
+from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 from imitate.video import record_video
 
 CART_POLE, PLATE = "imitate/BulletCartPole-v0", "imitate/BalancingPlate-v0"
-both = pytest.mark.parametrize("env_id", [CART_POLE, PLATE])
+UNDAMPED = "imitate/BalancingPlateUndamped-v0"
+each = pytest.mark.parametrize("env_id", [CART_POLE, PLATE, UNDAMPED])
 
 
 class PushTowardsTheFall:
@@ -49,7 +51,7 @@ def play(env: gym.Env[Any, Any], seed: int, actions: Array) -> Array:
     return np.stack(observations)
 
 
-@both
+@each
 def test_they_are_environments_as_gymnasium_wants_them(env_id: str) -> None:
     env = make_env(env_id, render_mode="rgb_array")
     check_env(env.unwrapped)
@@ -73,7 +75,7 @@ def test_to_be_found_costs_no_more_than_gymnasium() -> None:
     assert subprocess.check_output([sys.executable, "-c", code]) == b"[]\n"
 
 
-@both
+@each
 def test_equal_seeds_and_actions_give_equal_bytes_whatever_was_played_before(env_id: str) -> None:
     rng = np.random.default_rng(0)
     used, fresh, beside = make_env(env_id), make_env(env_id), make_env(env_id)
@@ -90,7 +92,7 @@ def test_equal_seeds_and_actions_give_equal_bytes_whatever_was_played_before(env
         env.close()
 
 
-@both
+@each
 def test_observations_stay_in_their_space(env_id: str) -> None:
     env = make_env(env_id)
     for seed in range(5):
@@ -139,6 +141,30 @@ def test_the_plate_is_solvable_and_not_by_chance() -> None:
     assert random.lengths.max() < 400
 
 
+class PositionsAndTilt:
+    """The signs of a linear feedback of the ball and the two angles: all that is observed."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        x, y, _, vx, vy, _, about_x, about_y = obs.T
+        turn_x = 2 * y + vy - 16 * about_x > 0
+        turn_y = 2 * x + vx + 16 * about_y < 0
+        return 2 * turn_x.astype(np.int64) + turn_y
+
+
+def test_the_undamped_plate_is_hard() -> None:
+    """Random actions held 205 to 291 steps on the plate that this one is after, a linear feedback 1,400 to 1,770."""
+    random = evaluate(RandomPolicy(make_env(UNDAMPED).action_space), UNDAMPED, episodes=20)
+    assert 205 < random.mean < 291
+    assert random.lengths.max() < 400
+    fed_back = evaluate(PositionsAndTilt(), UNDAMPED, episodes=8)
+    assert 1_400 < fed_back.mean < 1_770
+
+
+def test_a_plate_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="plate must be one of damped, undamped, got 'icy'"):
+        make_env(PLATE, {"plate": "icy"})
+
+
 @pytest.mark.parametrize(("action", "ball"), [(0, (-1, +1)), (1, (+1, +1)), (2, (-1, -1)), (3, (+1, -1))])
 def test_the_ball_rolls_where_the_plate_is_tilted(action: int, ball: tuple[int, int]) -> None:
     env = make_env(PLATE)
@@ -156,7 +182,7 @@ def test_a_ball_that_fell_ends_the_episode() -> None:
     env.close()
 
 
-@both
+@each
 def test_actions_that_are_none_are_refused(env_id: str) -> None:
     env = make_env(env_id)
     env.reset(seed=0)
@@ -166,7 +192,7 @@ def test_actions_that_are_none_are_refused(env_id: str) -> None:
     env.close()
 
 
-@both
+@each
 def test_closing_twice_is_no_mistake_and_a_closed_world_is_not_somebody_elses(env_id: str) -> None:
     env = make_env(env_id)
     env.reset(seed=0)
@@ -188,7 +214,7 @@ def test_worlds_that_are_forgotten_close_themselves() -> None:
     assert not pybullet.isConnected(physicsClientId=client)
 
 
-@both
+@each
 def test_films_need_no_display(env_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     env = make_env(env_id, render_mode="rgb_array")
@@ -204,7 +230,7 @@ def test_films_need_no_display(env_id: str, tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "film.mp4").stat().st_size > 1_000
 
 
-@pytest.mark.parametrize("name", ["cart_pole.urdf", "balancing_plate.urdf"])
+@pytest.mark.parametrize("name", ["cart_pole.urdf", "balancing_plate.urdf", "balancing_plate_undamped.urdf"])
 def test_the_descriptions_are_well_formed(name: str) -> None:
     root = ElementTree.fromstring((resources.files("imitate.envs.tasks") / name).read_text())
     links = {link.attrib["name"] for link in root.iter("link")}

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +20,7 @@ from numpy.testing import assert_allclose
 
 from imitate.datasets.evaluation import play
 from imitate.envs import make_vec, resolve_backend
+from imitate.envs.backends import envpool
 from imitate.envs.backends.envpool import EnvPool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.make import make_env
@@ -295,7 +297,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
         Experiment.create("dagger", "MountainCar-v0", expert="zoo:ppo/MountainCar-v0").backend == "gymnasium"
     )
     with pytest.raises(InputError, match="backend of a run must be one of"):
-        replace(experiment, backend="auto")
+        replace(experiment, backend="auto").check_inputs()
 
     path = tmp_path / "config.json"
     experiment.write(path)
@@ -304,7 +306,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
     for name in ("backend", "episodic_life", "clip_rewards"):
         del data[name]
     path.write_text(json.dumps(data))
-    assert Experiment.read(path) == replace(experiment, backend="gymnasium")  # as runs were before
+    assert Experiment.read(path) == replace(experiment, backend="gymnasium")  # the default
 
 
 def test_a_checkpoint_goes_on_to_the_same_bytes(backend: str) -> None:
@@ -342,3 +344,20 @@ def test_an_expert_is_as_good_on_envpool_as_on_gymnasium(expert: str, request: p
     difference = returns["gymnasium"].mean() - returns["envpool"].mean()
     error = np.sqrt(sum(each.var() for each in returns.values()) / 128)
     assert abs(difference) < 3 * error
+
+
+def test_a_broken_envpool_is_said_and_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "envpool.py").write_text("raise ImportError('built for\\nNumPy 1')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "envpool", raising=False)
+    envpool._library.cache_clear()
+    try:
+        for _ in range(2):
+            assert resolve_backend("auto", "CartPole-v1") == "gymnasium"
+        assert caplog.messages == ["EnvPool can't be imported (built for NumPy 1): going on without it"]
+        with pytest.raises(InputError, match="EnvPool is not installed"):
+            resolve_backend("envpool", "CartPole-v1")
+    finally:
+        envpool._library.cache_clear()

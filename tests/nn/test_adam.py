@@ -51,6 +51,27 @@ def test_the_state_goes_on_where_it_was_left() -> None:
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"), [(float("nan"), "the loss is nan"), (float("inf"), "the loss is inf")]
+)
+def test_a_loss_that_is_not_finite_is_named_and_nothing_is_changed(loss: float, said: str) -> None:
+    model = network()
+    adam = Adam(model.parameters(), 0.01)
+    generator = torch.Generator().manual_seed(1)
+    adam.step(loss_of(model, generator))
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pytest.raises(FloatingPointError, match=f"{said}.*in update 2: training diverged"):
+        adam.step(loss_of(model, generator) * loss)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    adam.step(loss_of(model, generator))  # and it can go on
+
+
+def test_a_gradient_that_is_not_finite_is_refused_too() -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    with pytest.raises(FloatingPointError, match="the loss is 0 and its gradient's norm inf"):
+        Adam([weight], 0.01).step(weight.sqrt().sum())  # the slope of the root at 0
+
+
 def test_parameters_that_the_loss_does_not_depend_on_stay() -> None:
     model, other = network(), nn.Parameter(torch.ones(2))
     adam = Adam([*model.parameters(), other], 0.01)

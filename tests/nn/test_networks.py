@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions import transforms as T
 
 from imitate.errors import InputError
+from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
-from imitate.nn.networks import MLP, seeded
+from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.normalize import ReturnScaler, RunningMoments
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
@@ -92,6 +94,113 @@ def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> 
         second = ActorPolicy(OBS, BOX).output.weight
     assert torch.equal(first, second)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_log_std_beyond_its_range_is_put_back_and_moves_on() -> None:
+    policy = ActorPolicy(OBS, BOX, log_std_init=5.0)
+    assert policy.log_std.tolist() == [2.0, 2.0]
+    adam = Adam(policy.parameters(), 0.1)
+    for wanted in (2.0, 1.9):  # up against the bound, then down again at once
+        distribution = policy(torch.zeros(1, 3))
+        assert isinstance(distribution, Gaussian)
+        adam.step(-distribution.log_std.sum() if wanted == 2.0 else 100 * distribution.log_std.sum())
+        policy.project_()
+        assert policy.log_std.max() <= 2.0
+    assert policy.log_std.max() < 2.0
+
+
+def test_one_observation_gives_one_action_and_predict_is_what_people_know() -> None:
+    policy = ActorPolicy(OBS, BOX)
+    obs = np.float32([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+    both, (first, state) = policy.act(obs), policy.predict(obs[0])
+    assert both.shape == (2, 2)
+    assert first.shape == (2,)
+    assert state is None
+    np.testing.assert_allclose(first, both[0], rtol=1e-6)
+    np.testing.assert_array_equal(both, policy.act(obs, deterministic=True))  # the default
+    assert not np.array_equal(both, policy.act(obs, deterministic=False))
+    one_hot = ActorPolicy(spaces.Discrete(4), spaces.Discrete(3))
+    assert one_hot.act(np.array([0, 3])).shape == (2,)
+    assert one_hot.act(np.int64(2)).shape == ()
+
+
+def test_discrete_observations_may_start_elsewhere() -> None:
+    encoder = Encoder(spaces.Discrete(3, start=5), (4,), "tanh", normalize=False)
+    assert encoder.prepare(torch.tensor([5, 7])).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("shape", [(128,), (6, 5)])
+def test_bytes_that_are_no_image_are_scaled(shape: tuple[int, ...]) -> None:
+    encoder = Encoder(spaces.Box(0, 255, shape, np.uint8), (4,), "tanh", normalize=False)
+    prepared = encoder.prepare(torch.full((2, *shape), 51, dtype=torch.uint8))
+    torch.testing.assert_close(prepared, torch.full((2, math.prod(shape)), 0.2))
+
+
+def test_images_whose_channels_are_last_are_turned() -> None:
+    """The same picture, (H, W, C) as CarRacing gives it and (C, H, W), has the same features."""
+    torch.manual_seed(0)
+    last, first = (
+        Encoder(spaces.Box(0, 255, shape, np.uint8), (), "tanh", normalize=False)
+        for shape in ((48, 40, 3), (3, 48, 40))
+    )
+    first.load_state_dict(last.state_dict())
+    image = torch.randint(256, (2, 48, 40, 3), dtype=torch.uint8)
+    given = image.clone()
+    wanted = first(first.prepare(image.permute(0, 3, 1, 2)))
+    torch.testing.assert_close(last(last.prepare(image)), wanted)
+    torch.testing.assert_close(last(last.prepare(image).float()), wanted)
+    assert torch.equal(image, given)
+
+
+SPACES = {
+    "vector": spaces.Box(-1, 1, (3,), np.float32),
+    "double": spaces.Box(-1, 1, (3,), np.float64),
+    "discrete": spaces.Discrete(4, start=2),
+    "bytes": spaces.Box(0, 255, (7,), np.uint8),
+}
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("name", SPACES)
+def test_what_numpy_prepares_is_what_torch_prepares(name: str, normalize: bool) -> None:
+    space = SPACES[name]
+    space.seed(0)
+    obs = np.stack([space.sample() for _ in range(20)])
+    encoder = Encoder(space, (4,), "tanh", normalize=normalize)
+    encoder.observe(torch.from_numpy(obs[:9]))
+    prepared = encoder.prepare(torch.from_numpy(obs))
+    assert prepared.dtype == torch.float32
+    np.testing.assert_allclose(encoder.prepare_numpy(obs), prepared, rtol=1e-6, atol=1e-6)
+
+
+def test_moments_are_kept_in_float64_and_older_files_are_read() -> None:
+    moments = RunningMoments((1,))
+    for offset in (0.0, 1.0):  # 1e8 and 1e8 + 1: float32 can't tell them apart
+        moments.update(torch.full((5, 1), 1e8 + offset, dtype=torch.float64))
+    assert moments.mean.tolist() == [1e8 + 0.5]
+    assert moments.var.tolist() == [0.25]
+    older = {"mean": torch.tensor([1.5]), "var": torch.tensor([0.25]), "count": torch.tensor(4.0)}
+    moments.load_state_dict(older)
+    assert moments.var.dtype == torch.float64
+    assert moments(torch.tensor([[2.0]])).tolist() == [[1.0]]
+
+
+def test_an_input_that_hardly_varies_does_not_explode() -> None:
+    moments = RunningMoments((2,))
+    moments.update(torch.tensor([[3.0, 0.0], [3.0, 2.0]]))
+    # A constant and one of deviation 1: a change of 1e-3 is 1 where the floor of 1e-3 holds, and 1e-3 otherwise.
+    torch.testing.assert_close(
+        moments(torch.tensor([[3.001, 1.001]])), torch.tensor([[1.0, 1e-3]]), rtol=1e-3, atol=0
+    )
+    assert moments(torch.tensor([[4.0, 1.0]])).tolist() == [[10.0, 0.0]]
+
+
+def test_frozen_moments_stay() -> None:
+    moments = RunningMoments((1,))
+    moments.update(torch.tensor([[0.0], [2.0]]))
+    moments.frozen = True
+    moments.update(torch.tensor([[100.0]]))
+    assert (moments.mean.item(), moments.var.item(), moments.count.item()) == (1.0, 1.0, 2.0)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(0, 2**31))

@@ -79,6 +79,10 @@ def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path) -> Non
 
 
 def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="max_grad_norm must be at least 1e-06, got 0"):
+        A2CConfig(max_grad_norm=0)
+    with pytest.raises(InputError, match=r"ent_coef must be at least 0, got -0\.1"):
+        A2CConfig(ent_coef=-0.1)
     with pytest.raises(InputError, match="num_steps must be at least 1, got 0"):
         A2CConfig(num_steps=0)
     with pytest.raises(InputError, match="gamma and gae_lambda must be in"):

@@ -179,6 +179,32 @@ def test_a_policy_that_is_handed_in_is_kept_while_the_value_function_warms_up() 
     assert not all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("env_id", ["ContinuousIdentity-v0", "CartPole-v1"])
+def test_at_learning_rate_0_a_policy_that_was_handed_in_does_what_it_did(env_id: str) -> None:
+    """Its input moments are of few states, so taking in the learner's would turn it into another policy."""
+    policy = ActorPolicy(
+        envs(env_id).single_observation_space, envs(env_id).single_action_space, normalize_obs=True
+    )
+    obs = np.random.default_rng(0).normal(0.1, 0.3, (500, *policy.observation_space.shape)).astype(np.float32)  # type: ignore[misc]
+    policy.encoder.observe(torch.from_numpy(obs[:18]))
+    state = {name: tensor.clone() for name, tensor in policy.state_dict().items()}
+    before = policy.act(obs)
+    config = PPOConfig(learning_rate=0.0, num_steps=16, normalize_obs=True)
+    learner = PPO(config, envs=envs(env_id), seed=0, policy=policy)
+    for _ in range(3):
+        learner.step()
+    assert all(torch.equal(state[name], tensor) for name, tensor in learner.policy.state_dict().items())
+    np.testing.assert_array_equal(learner.policy.act(obs), before)
+
+
 def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="max_grad_norm must be at least 1e-06, got 0"):
+        PPOConfig(max_grad_norm=0)
+    with pytest.raises(InputError, match=r"ent_coef must be at least 0, got -0\.1"):
+        PPOConfig(ent_coef=-0.1)
+    with pytest.raises(InputError, match="vf_coef must be at least 0, got -1"):
+        PPOConfig(vf_coef=-1)
+    with pytest.raises(InputError, match="num_steps must be at least 2 to standardise advantages"):
+        PPO(PPOConfig(num_steps=1), envs=envs("Identity-v0", 1), seed=0)
     with pytest.raises(InputError, match="batch_size must be at least 2 to standardise advantages, got 1"):
         PPOConfig(batch_size=1)

@@ -133,6 +133,10 @@ def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path) -> Non
 
 
 def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="max_grad_norm must be at least 1e-06, got 0"):
+        REINFORCEConfig(max_grad_norm=0)
+    with pytest.raises(InputError, match=r"ent_coef must be at least 0, got -0\.1"):
+        REINFORCEConfig(ent_coef=-0.1)
     with pytest.raises(InputError, match="num_episodes must be at least 1, got 0"):
         REINFORCEConfig(num_episodes=0)
     with pytest.raises(InputError, match="batch_size must be at least 1, or absent, got 0"):

@@ -43,7 +43,20 @@ def test_the_mean_is_moved_in_the_log_probability_of_the_update() -> None:
     }
     _, parts = ppo_loss(policy, value_net, batch, PPOConfig(standardize_advantages=False), 0.2)
     # log N(1; .5, 1) - log N(1; 0, 1) = -.125 + .5
-    torch.testing.assert_close(parts["log_ratio"], torch.tensor([0.0, 0.375]))
+    torch.testing.assert_close(parts["ratio"].log(), torch.tensor([0.0, 0.375]))
+    assert parts["log_ratio"].tolist() == [0.0, 0.0]  # the policy itself has not moved
+
+
+def test_target_kl_sees_how_far_the_policy_moved_not_the_perturbation() -> None:
+    """At learning rate 0 the policy stays where it is, so all epochs are made; they ended after the first."""
+    rpo = learner(rpo_alpha=0.5, target_kl=1e-3, learning_rate=0.0, num_epochs=3, batch_size=512)
+    steps: list[None] = []
+    optimize = rpo.optimizer.step
+    rpo.optimizer.step = lambda loss: (steps.append(None), optimize(loss))[1]  # type: ignore[method-assign,func-returns-value]
+    metrics = rpo.step()
+    assert len(steps) == 3
+    assert abs(metrics["approx_kl"]) < 1e-6
+    assert metrics["clip_fraction"] > 0.1  # the perturbation moved the ratios
 
 
 def test_the_perturbation_is_uniform() -> None:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
+from imitate.envs.atari import FIRE, fires, settings
 from imitate.envs.backends.pool import PoolVecEnv
-from imitate.envs.make import FIRE, fires, make_env
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import Step
 from imitate.errors import InputError
@@ -39,7 +39,6 @@ class AlePool:
     def __init__(self, env_id: str, num_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
-        settings = {"repeat_action_probability": 0.0} | dict(env_kwargs or {})
         if not takes(env_kwargs):
             raise InputError(
                 f"backend ale takes {', '.join(KEYWORDS)}, got {dict(env_kwargs or {})}; use gymnasium"
@@ -50,14 +49,15 @@ class AlePool:
         self.single_action_space = env.action_space
         self._fires = fires(env)
         env.close()
+        own = settings(env_id, env_kwargs)
         self._envs = AtariVectorEnv(
-            gym.spec(env_id).kwargs["game"],
+            own["game"],
             num_envs,
             num_threads=min(num_envs, os.cpu_count() or 1),
             stack_num=1,
             reward_clipping=False,
             use_fire_reset=False,
-            **settings,
+            **{name: own[name] for name in KEYWORDS},
         )
         self.lives = np.zeros(num_envs, np.int32)
 

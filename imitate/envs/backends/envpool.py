@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,9 +15,11 @@ import numpy as np
 
 from imitate.envs.make import MAX_EPISODE_STEPS, make_env
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
 __all__ = ["EnvPool", "installed", "knows"]
+
+logger = logging.getLogger(__name__)
 
 
 class EnvPool:
@@ -42,9 +47,7 @@ class EnvPool:
         self.num_envs = num_envs
 
     def begin(self, seeds: list[int]) -> Array:
-        import envpool
-
-        self._pool = envpool.make_gymnasium(
+        self._pool = _library().make_gymnasium(
             self._env_id,
             num_envs=self.num_envs,
             env_seed=[seed % (1 << 31) for seed in seeds],
@@ -71,7 +74,17 @@ class EnvPool:
 
 
 def installed() -> bool:
-    return find_spec("envpool") is not None
+    """Whether the package is here and can be imported."""
+    return find_spec("envpool") is not None and _library() is not None
+
+
+@cache
+def _library() -> Any:
+    try:
+        return import_module("envpool")
+    except Exception as error:  # built for another Python or NumPy, or half installed
+        logger.warning("EnvPool can't be imported (%s): going on without it", one_line(error))
+        return None
 
 
 def knows(env_id: str) -> bool:
@@ -79,8 +92,7 @@ def knows(env_id: str) -> bool:
     CarRacing's otherwise, and policies are evaluated on gymnasium's."""
     if not installed():
         return False
-    import envpool
-
+    envpool = _library()
     if env_id not in envpool.list_all_envs():
         return False
     try:

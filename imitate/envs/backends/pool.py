@@ -15,29 +15,30 @@ __all__ = ["Pool", "PoolVecEnv"]
 
 
 class Pool(Protocol):
-    """N environments elsewhere, which begin no episode by themselves that anybody sees."""
+    """N environments elsewhere. They never reset themselves visibly."""
 
     num_envs: int
     single_observation_space: Space
     single_action_space: Space
 
     def begin(self, seeds: list[int]) -> Array:
-        """All anew: observations (N, *obs_shape), an array of its own."""
+        """Begin an episode in each: observations (N, *obs_shape), a new array."""
         ...
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
-        """True successors, rewards, terminated, truncated; arrays of their own. Ended ones may give anything."""
+        """True successors, rewards, terminated, truncated; new arrays. Environments that ended may give anything."""
         ...
 
     def begin_again(self, which: Array, seeds: list[int]) -> Array:
-        """Those whose episodes ended, `which` (K,) int: observations (K, *obs_shape). Who can't seed them does not."""
+        """Begin new episodes in `which` (K,) int, where they ended: observations (K, *obs_shape). A pool that can't
+        seed single episodes ignores the seeds."""
         ...
 
     def close(self) -> None: ...
 
 
 class PoolVecEnv:
-    """`VecEnv` over a pool: draws the seeds, idles where they run dry, gives true final observations."""
+    """`VecEnv` over a pool: it draws the seeds, idles where they run dry, and gives true final observations."""
 
     def __init__(self, pool: Pool) -> None:
         check_supported(pool.single_observation_space, pool.single_action_space)
@@ -60,7 +61,7 @@ class PoolVecEnv:
 
     def step(self, actions: Array) -> Step:
         final_obs, rewards, terminated, truncated = self.pool.step(actions)
-        if not self.running.all():  # those that idle play on unseen, or whatever the pool has them do
+        if not self.running.all():  # idle environments may do anything in the pool: hide it
             final_obs[~self.running] = self._obs[~self.running]
             rewards = rewards * self.running
             terminated, truncated = terminated & self.running, truncated & self.running

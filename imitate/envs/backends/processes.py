@@ -1,4 +1,4 @@
-"""Environments in processes of their own, for those of which a step takes milliseconds."""
+"""Environments in processes of their own: worth it where a step takes milliseconds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class ProcessPool:
     """Gymnasium environments, a process each, as an `imitate.envs.backends.pool.Pool`; the same bytes as `SyncVecEnv`.
 
     `AsyncVectorEnv` gives an episode that it begins by itself no seed (SAME_STEP and NEXT_STEP). So it begins none
-    (DISABLED), and those that ended are told to, with a seed, before the step returns: a second
-    message to them, which the others wait for.
+    (DISABLED), and those that ended get a second message with a seed before the step returns; the others wait for it.
 
     Raises InputError when a process is gone.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +18,6 @@ __all__ = ["BalancingPlate"]
 TIME_STEP = 1 / 100
 TORQUE = 0.0003
 BALL_MASS = 0.0007
-BALL_RADIUS = 0.01
 LOWEST = 0.1
 _TOP = 0.202  # of the plate when level: pivot and half of its thickness, see the URDF
 _SCALE = 10.0
@@ -26,42 +26,75 @@ _FASTEST = 100.0  # m/s
 _SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 
 
+@dataclass(frozen=True)
+class Plate:
+    """A plate and how an episode on it begins; lengths in m, angles in rad, each drawn uniformly in +- its `spread`.
+
+    drop   the height above the plate from which the ball falls
+    """
+
+    urdf: str
+    ball_radius: float
+    drop: float
+    spread: tuple[float, float, float, float]  # x and y of the ball, angles about x and y
+
+
+PLATES = {
+    "damped": Plate("balancing_plate.urdf", 0.01, 0.0, (0.01, 0.01, 0.01, 0.01)),
+    "undamped": Plate("balancing_plate_undamped.urdf", 0.02, 0.05, (0.005, 0.005, 0.0, 0.0)),
+}
+
+
 class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
-    """Keep a ball of 0.7 g on a plate of 30 cm by torques of 0.0003 N m about its two axes, for 1/100 s each.
+    """Keep a ball of 0.7 g on a plate by torques of 0.0003 N m about its two axes, for 1/100 s each.
+
+    plate   "damped" (`imitate/BalancingPlate-v0`): a board of 60 g and 30 cm, with damped hinges and its centre of mass
+            17 mm below them, so that it comes back to level; the ball, of 1 cm radius, begins at rest on it
+            "undamped" (`imitate/BalancingPlateUndamped-v0`): a board of 0.8 kg and 20 cm that turns freely about its
+            centre of mass, as in many such tasks; a ball of 2 cm radius is dropped on it from 5 cm
 
     Action 2 i + j turns the plate about the x axis by the i-th of (-, +) and about the y axis by the j-th. A positive
     angle about x rolls the ball towards -y, one about y towards +x. Observation (8,) float32: the ball's position x, y,
-    z in m, its velocity in m/s, the two angles in rad, all times 10. The ball begins at rest, x and y uniformly in
-    +-1 cm, the angles in +-0.01 rad. An episode is terminated where the ball has fallen below z = 0.1 m (the plate is
-    at 0.2); registered, it is truncated after 2,000 steps. The reward is 1 for each step.
+    z in m, its velocity in m/s, the two angles in rad, all times 10. The ball begins with x and y uniformly in +-1 cm
+    and the angles in +-0.01 rad (undamped: +-5 mm, level). An episode is terminated where the ball has fallen below z =
+    0.1 m (the plate is at 0.2); registered, it is truncated after 2,000 steps. The reward is 1 for each step.
 
-    The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. Random actions lose it after 170 to
-    320 steps; the signs of a linear feedback of what is observed hold it for as long as one likes (see
-    examples/04_balancing_plate.py).
+    The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. On the damped plate random actions
+    lose it after 170 to 320 steps; the signs of a linear feedback of what is observed hold it for as long as one likes
+    (see examples/04_balancing_plate.py). On the undamped one random actions hold 230 steps on average, and such a
+    feedback 1,600: how fast the plate turns is not observed, so swings build up.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
 
-    def __init__(self, render_mode: str | None = None) -> None:
+    def __init__(
+        self, plate: Literal["damped", "undamped"] = "damped", render_mode: str | None = None
+    ) -> None:
+        if plate not in PLATES:
+            raise ValueError(f"plate must be one of {', '.join(PLATES)}, got {plate!r}")
+        self._kind = PLATES[plate]
         high = np.array([1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2, np.float32) * np.float32(_SCALE)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(4)
         self.render_mode = render_mode
         self._world = World(TIME_STEP)
         client = self._world.client
-        self._plate = self._world.load("balancing_plate.urdf")
+        self._plate = self._world.load(self._kind.urdf)
         for joint in _JOINTS:  # PyBullet's own motors would hold the hinges still
             pybullet.setJointMotorControl2(
                 self._plate, joint, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client
             )
         shape = pybullet.createCollisionShape(
-            pybullet.GEOM_SPHERE, radius=BALL_RADIUS, physicsClientId=client
+            pybullet.GEOM_SPHERE, radius=self._kind.ball_radius, physicsClientId=client
         )
         look = pybullet.createVisualShape(
-            pybullet.GEOM_SPHERE, radius=BALL_RADIUS, rgbaColor=(0.85, 0.2, 0.15, 1.0), physicsClientId=client
+            pybullet.GEOM_SPHERE,
+            radius=self._kind.ball_radius,
+            rgbaColor=(0.85, 0.2, 0.15, 1.0),
+            physicsClientId=client,
         )
         self._ball = pybullet.createMultiBody(
-            BALL_MASS, shape, look, (0.0, 0.0, _TOP + BALL_RADIUS), physicsClientId=client
+            BALL_MASS, shape, look, (0.0, 0.0, _TOP + self._kind.ball_radius), physicsClientId=client
         )
         # Contacts outlive a change of positions: episodes begin from the world as it was before any.
         self._begin = pybullet.saveState(physicsClientId=client)
@@ -72,10 +105,11 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         super().reset(seed=seed, options=options)
         client = self._world.client
         pybullet.restoreState(self._begin, physicsClientId=client)
-        x, y, *angles = self.np_random.uniform(-0.01, 0.01, 4).tolist()
+        spread = np.array(self._kind.spread)
+        x, y, *angles = self.np_random.uniform(-spread, spread).tolist()
         for joint, angle in zip(_JOINTS, angles, strict=True):
             pybullet.resetJointState(self._plate, joint, angle, physicsClientId=client)
-        above = _TOP + BALL_RADIUS + y * angles[0] - x * angles[1]
+        above = _TOP + self._kind.ball_radius + self._kind.drop + y * angles[0] - x * angles[1]
         pybullet.resetBasePositionAndOrientation(
             self._ball, (x, y, above), (0.0, 0.0, 0.0, 1.0), physicsClientId=client
         )

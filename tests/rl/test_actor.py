@@ -14,7 +14,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.networks import ValueNet, numpy_forward
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.a2c import A2C, A2CConfig
-from imitate.rl.actor import evaluate_actor_critic, make_actor_critic
+from imitate.rl.actor import Actor, evaluate_actor_critic, make_actor_critic
 from imitate.rl.ppo import PPO, PPOConfig
 
 PIXELS = "imitate/PixelCartPole-v0"
@@ -37,6 +37,46 @@ def test_networks_without_modules_follow_the_parameters(activation: type[nn.Modu
 
 def test_other_networks_are_left_to_torch() -> None:
     assert numpy_forward(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())) is None
+
+
+LOGITS = torch.tensor([0.5, 0.25, 0.25]).log()
+OBS = spaces.Box(-1, 1, (3,), np.float32)
+
+
+def test_discrete_actions_have_the_softmax_frequencies() -> None:
+    policy = ActorPolicy(OBS, spaces.Discrete(3, start=-1))
+    torch.nn.init.zeros_(policy.output.weight)
+    policy.output.bias.data.copy_(LOGITS)
+    actions, raw = Actor(policy).sample(np.zeros((20_000, 3), np.float32), np.random.default_rng(0))
+    np.testing.assert_array_equal(actions, raw - 1)
+    np.testing.assert_allclose(np.bincount(raw) / 20_000, [0.5, 0.25, 0.25], atol=0.015)
+
+
+@pytest.mark.parametrize("head", ["clipped", "squashed"])
+def test_continuous_actions_are_the_policys(head: str) -> None:
+    """Mean 0.5, deviation e^-1 in raw units; the environment's actions are from 0 to 10."""
+    policy = ActorPolicy(OBS, spaces.Box(0, 10, (1,), np.float32), head=head, log_std_init=-1.0)  # type: ignore[arg-type]
+    torch.nn.init.zeros_(policy.output.weight)
+    policy.output.bias.data.fill_(0.5)
+    actions, raw = Actor(policy).sample(np.zeros((20_000, 3), np.float32), np.random.default_rng(0))
+    assert raw.dtype == actions.dtype == np.float32
+    assert abs(raw.mean() - 0.5) < 0.01
+    assert abs(raw.std() - np.exp(-1)) < 0.01
+    np.testing.assert_allclose(actions, policy.to_env(torch.from_numpy(raw)).detach(), atol=1e-5)
+
+
+def test_the_actor_follows_what_is_learned_and_the_moments() -> None:
+    policy = ActorPolicy(OBS, spaces.Discrete(2), normalize_obs=True)
+    adam = Adam(policy.parameters(), 0.1)
+    actor, obs = Actor(policy), np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    seen = []
+    for _ in range(2):
+        policy.encoder.observe(torch.from_numpy(obs))
+        outputs = policy(policy.encoder.prepare(torch.from_numpy(obs))).logits
+        np.testing.assert_allclose(actor.outputs(obs), outputs.detach(), atol=1e-5)
+        seen.append(outputs)
+        adam.step(outputs[:, 0].sum())
+    assert not torch.equal(*seen)
 
 
 @pytest.mark.parametrize("env_id", [PIXELS, "CartPole-v1"])

@@ -1,0 +1,145 @@
+"""AggreVaTe (arXiv:1406.5979, algorithm 1): learn from what the expert makes of a state that the learner got into.
+
+A step of the learner rolls in, at a uniformly drawn time takes some action, and lets the expert play on to the
+episode's end. The critic is fitted to these returns; the policy learns from it as AggreVaTeD's does. For any expert,
+but many steps buy one state.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.learner import AggreVaTeD
+from imitate.aggrevated.monte_carlo import MonteCarlo
+from imitate.datasets.trajectory import Policy, Trajectory, Transitions
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.seeds import draw_seed, episode_seeds
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv, VecEnv
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+
+__all__ = ["AggreVaTe", "AggreVaTeConfig"]
+
+AggreVaTeConfig = AggreVaTeDConfig
+"""The same, of which `oracle` does not matter."""
+
+
+class AggreVaTe:
+    """AggreVaTe. `make_envs` gives environments that seed each episode; by default those of the store's environment.
+
+    An environment's state can't be copied safely, so it is reached again by the episode's seed and actions, and every
+    step is counted, replayed ones included.
+    """
+
+    def __init__(
+        self,
+        config: AggreVaTeDConfig,
+        *,
+        envs: VecEnv,
+        expert: Policy | Callable[[Array], Array],
+        store: DemoWriter,
+        seed: int,
+        device: str = "cpu",
+        make_envs: Callable[[], VecEnv] | None = None,
+    ) -> None:
+        if config.estimator == "executed":
+            raise InputError(
+                "aggrevate does not know what a roll-in's own actions are worth: take another estimator"
+            )
+        fitted = replace(config, oracle="fqe")
+        self.core = AggreVaTeD(fitted, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        if make_envs is None:
+            make = partial(make_env, store.info.env_id, store.info.env_kwargs)
+            make_envs = partial(_vector, make, envs.num_envs)
+        self._monte_carlo = MonteCarlo(expert, make_envs, gamma=config.fqe.gamma)
+        self._dearest = 0  # steps that a visited state took at most
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.core.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self._monte_carlo.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self._monte_carlo.expert_queries + self.core.expert_queries
+
+    @property
+    def least_steps(self) -> int:
+        return max(self._dearest, 1)
+
+    @property
+    def done(self) -> bool:
+        config = self.core.config
+        spent = self.env_steps + self.least_steps > config.total_steps
+        return spent or self.core.iteration >= config.iterations
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps; visits that they don't suffice for are dropped.
+
+        Raises InputError where they don't suffice for a single visit.
+        """
+        core = self.core
+        room, iterations = core.config.plan(core.iteration, self.env_steps, limit, self.least_steps)
+        core.begin()
+        visits = self._visit(room // iterations, room)
+        if not visits:
+            raise InputError(
+                f"{room} steps don't suffice for a single visit of aggrevate, which plays an episode three times: "
+                "give more with --budget"
+            )
+        obs, labels = (np.concatenate(column) for column in zip(*visits, strict=True))
+        return core.learn(obs, labels, last=iterations == 1)
+
+    def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
+        """Visits to states until `steps` are spent, never more than `most`: observations and the expert's actions."""
+        core, visits = self.core, []
+        seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2))
+        begin = self.env_steps
+        while self.env_steps - begin < steps:
+            remains, before = most - (self.env_steps - begin), self.env_steps
+            count = min(core.sampler.envs.num_envs, remains // self._dearest if self._dearest else 1)
+            found = count and self._monte_carlo.collect(
+                core.mixture, list(itertools.islice(seeds, count)), core.rng, most=remains
+            )
+            if not found:
+                break
+            self._dearest = max(self._dearest, -(-(self.env_steps - before) // count))
+            self._remember(found)
+            visits.append((found.obs.numpy(), found.labels.numpy()))
+        return visits
+
+    def _remember(self, steps: Transitions) -> None:
+        """Each visit as an episode of one step, so that the critic is fitted to what the action returned."""
+        columns = (steps.obs, steps.actions, steps.rewards, steps.labels)
+        for obs, action, value, label in zip(*(column.numpy() for column in columns), strict=True):
+            rows = np.stack([obs, obs]), action[None], value[None]
+            self.core.store.append(
+                Trajectory(*rows, terminated=True, truncated=False, expert_actions=label[None])
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        counts = {"played_steps": self.env_steps, "played_queries": self._monte_carlo.expert_queries}
+        return counts | {"dearest": self._dearest, "core": self.core.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state and begin new episodes; the store must be as it was then."""
+        self.core.load_state_dict(state["core"])
+        self._dearest = state["dearest"]
+        self._monte_carlo.env_steps = state["played_steps"]
+        self._monte_carlo.expert_queries = state["played_queries"]
+
+
+def _vector(make: Callable[[], Any], num_envs: int) -> VecEnv:
+    return SyncVecEnv([make] * num_envs)

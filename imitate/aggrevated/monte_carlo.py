@@ -1,0 +1,152 @@
+"""Cost-to-go by roll-outs, as AggreVaTe has it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.trajectory import Policy, Transitions
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+from imitate.rl.rollout import Chooser, whole_episodes
+
+__all__ = ["MonteCarlo"]
+
+
+class _Spent(Exception):
+    """No further step is allowed."""
+
+
+class MonteCarlo:
+    """Cost-to-go by roll-outs, as AggreVaTe has it (arXiv:1406.5979, algorithm 1): roll in, at a uniformly drawn time
+    take some action, and let the expert play on to the episode's end. For any expert; dear.
+
+    An environment's state can't be copied safely, so a state is reached again by the episode's seed and its actions
+    up to there, and every step is counted, replayed ones included. `make_envs` must give environments that seed each
+    episode (`SyncVecEnv`). New ones are made for every play: BipedalWalker, for one, remembers its earlier episodes.
+
+    env_steps, expert_queries   what was spent so far
+    """
+
+    def __init__(
+        self,
+        expert: Policy | Callable[[Array], Array],
+        make_envs: Callable[[], VecEnv],
+        *,
+        gamma: float = 1.0,
+    ) -> None:
+        self.gamma, self._make_envs = gamma, make_envs
+        self.env_steps = self.expert_queries = 0
+        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
+        self._most: float = math.inf
+
+    def collect(
+        self,
+        roll_in: Chooser,
+        seeds: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        most: float = math.inf,
+    ) -> Transitions | None:
+        """For each seed one visited state as two steps, one after the other: of an action drawn uniformly, and of the
+        expert's. `rewards` are the discounted returns of the episode's rest, and `terminated` is set: there is
+        nothing to add. So `FittedQ.update` regresses on them, and `advantages` compares the two.
+
+        Takes at most `most` steps: where they do not suffice the visits are dropped, though their steps are spent, and
+        the result is None.
+
+        `roll_in` is asked as by `whole_episodes`, and records the actions that it executes. Time limits end the sum.
+
+        Raises InputError where the environment does not do the same again for the same seed and actions.
+        """
+        rows: list[tuple[Array, Array, Array, Array]] = []
+        self._most = self.env_steps + most
+        try:
+            while len(rows) < 2 * len(seeds):
+                rows += self._visits(roll_in, seeds[len(rows) // 2 :], rng)
+        except _Spent:
+            return None
+        obs, actions, experts, returns = (
+            torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
+        )
+        ends = torch.ones(len(rows), dtype=torch.bool)
+        return Transitions(obs, actions, returns.float(), obs, ends, ~ends, experts)
+
+    def advantages(self, transitions: Transitions) -> Tensor:
+        """(B,) of steps that `collect` gave: how much more than the expert's the action returned, which is 0 for the
+        expert's own."""
+        pairs = transitions.rewards.reshape(-1, 2)
+        return (pairs - pairs[:, 1:]).flatten()
+
+    def _visits(
+        self, roll_in: Chooser, seeds: Sequence[int], rng: np.random.Generator
+    ) -> list[tuple[Array, Array, Array, Array]]:
+        with closing(self._make_envs()) as envs:
+            seeds = seeds[: envs.num_envs]
+
+            def counted(obs: Array, begun: Array) -> tuple[Array, Array]:
+                self._spend(envs)
+                return roll_in(obs, begun)
+
+            rollout, episodes = whole_episodes(envs, counted, seeds), np.arange(len(seeds))
+            action_space = envs.single_action_space
+        lengths = rollout.steps.sum(0)[episodes]
+        times = np.array([rng.integers(length) for length in lengths.tolist()])
+        obs = rollout.obs[times, episodes]
+        drawn = RandomPolicy(action_space, int(rng.integers(2**31))).act(obs)
+        experts = self.ask(obs).astype(drawn.dtype)
+        pairs = [
+            (action, self._play_on(seeds, rollout.actions, times, action, obs)) for action in (drawn, experts)
+        ]
+        return [(obs[n], actions[n], experts[n], returns[n]) for n in episodes for actions, returns in pairs]
+
+    def _play_on(
+        self, seeds: Sequence[int], prefix: Array, times: Array, first: Array, expected: Array
+    ) -> Array:
+        """Discounted returns (N,) from `times` (N,) on: before, the actions `prefix` (T, N, ...) again; there, `first`
+        (N, ...) in the state `expected`; then the expert's."""
+        with closing(self._make_envs()) as envs:
+            obs, count = envs.reset(seeds)[: len(seeds)], len(seeds)
+            returns, discounts = np.zeros(count), np.ones(count)
+            for t in itertools.count():
+                running = envs.running[:count].copy()
+                if not running.any():
+                    break
+                here, later = times == t, (times < t) & running
+                if not np.array_equal(obs[here], expected[here]):
+                    raise InputError(
+                        "Monte-Carlo returns need an environment that does the same again for the same seed and "
+                        "actions, and this one does not: take another oracle"
+                    )
+                actions = np.array(prefix[min(t, len(prefix) - 1), :count])
+                actions[here] = first[here]
+                if later.any():
+                    actions[later] = self.ask(obs[later])
+                idle = envs.num_envs - count
+                self._spend(envs)
+                step = envs.step(np.concatenate([actions, np.repeat(actions[:1], idle, 0)]))
+                counted = here | later
+                returns[counted] += discounts[counted] * step.rewards[:count][counted]
+                discounts[counted] *= self.gamma
+                obs = step.obs[:count]
+        return returns
+
+    def ask(self, obs: Array) -> Array:
+        """The expert's deterministic actions, counted."""
+        self.expert_queries += len(obs)
+        return np.asarray(self._ask(obs))
+
+    def _spend(self, envs: VecEnv) -> None:
+        steps = int(envs.running.sum())
+        if self.env_steps + steps > self._most:
+            raise _Spent
+        self.env_steps += steps

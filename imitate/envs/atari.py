@@ -1,0 +1,107 @@
+"""Atari games: which ids they have, how they are preprocessed, and the protocol that a figure was measured by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from imitate.envs.trust import bare_id
+from imitate.errors import InputError
+
+__all__ = [
+    "FIRE",
+    "FRAME_SKIP",
+    "FireFirst",
+    "fires",
+    "game_ids",
+    "is_atari",
+    "preprocessed",
+    "protocol",
+    "settings",
+]
+
+FIRE = 1
+"""The place of this action in the games that have it."""
+FRAME_SKIP = 4
+NOOPS = 30
+SIZE = 84
+STACK = 4
+
+
+def is_atari(env_id: str) -> bool:
+    """Whether a registered id is of the Arcade Learning Environment."""
+    entry_point = gym.spec(bare_id(env_id)).entry_point
+    return isinstance(entry_point, str) and entry_point.startswith("ale_py")
+
+
+def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The emulator's keywords: those of the id, with what is given in their place. Frames are skipped by the
+    preprocessing. `repeat_action_probability`, the stickiness, is 0.25 for `ALE/*-v5` (arXiv:1709.06009) and 0 for
+    `*NoFrameskip-v4`, which the zoo's experts were trained on.
+
+    Raises InputError where `frameskip` is given.
+    """
+    given = dict(env_kwargs or {})
+    if "frameskip" in given:
+        raise InputError(
+            f"{env_id} skips {FRAME_SKIP} frames by the standard preprocessing: leave frameskip out of --env-kwargs"
+        )
+    return gym.spec(bare_id(env_id)).kwargs | {"frameskip": 1} | given
+
+
+def preprocessed(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames; FIRE begins every life."""
+    env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=FRAME_SKIP, screen_size=SIZE)
+    env = FireFirst(env) if fires(env) else env
+    return gym.wrappers.FrameStackObservation(env, stack_size=STACK)
+
+
+def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
+    """One line on how scores are measured, for records; empty for an environment that is not an Atari game.
+
+    Figures compare only under the same protocol: stickiness alone costs trained agents up to half of their score.
+    """
+    if not is_atari(env_id):
+        return ""
+    sticky = settings(env_id, env_kwargs)["repeat_action_probability"]
+    return (
+        f"sticky actions {sticky:g}, up to {NOOPS} no-ops, frame skip {FRAME_SKIP} (maximum of the last two), "
+        f"{SIZE} x {SIZE} grey, {STACK} frames, raw scores of full games"
+    )
+
+
+def game_ids(env_id: str) -> tuple[str, ...]:
+    """Names under which settings for this environment may be found, the nearest first: `Env-v0` of `module:Env-v0`, and
+    `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same game."""
+    name = bare_id(env_id)
+    game = re.fullmatch(r"(\w+?)(NoFrameskip|Deterministic)?-v\d+", name)
+    modern = f"ALE/{game[1]}-v5" if game else ""
+    return (name, modern) if modern in gym.registry and is_atari(name) else (name,)
+
+
+class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
+    """The first action of every life is FIRE, whatever was chosen: some games wait for it, and a greedy policy that
+    never chooses it waits for ever. Unlike SB3's FireResetEnv it takes the place of a step, not an extra one."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        answer = self.env.reset(seed=seed, options=options)
+        self._lives, self._fire = self._lives_left(), True
+        return answer
+
+    def step(self, action: Any) -> Any:
+        answer = self.env.step(FIRE if self._fire else action)
+        before, self._lives = self._lives, self._lives_left()
+        self._fire = self._lives < before
+        return answer
+
+    def _lives_left(self) -> int:
+        return int(self.unwrapped.ale.lives())  # type: ignore[attr-defined]
+
+
+def fires(env: gym.Env[Any, Any]) -> bool:
+    """Whether an Atari game is one of those that have the action FIRE, beside NOOP and another."""
+    meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
+    return len(meanings) >= 3 and meanings[FIRE] == "FIRE"

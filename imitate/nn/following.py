@@ -1,0 +1,47 @@
+"""Input statistics that follow the data under a network that has begun to learn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from imitate.nn.networks import MLP, Encoder
+from imitate.nn.normalize import RunningMoments
+
+__all__ = ["first_layer", "follow"]
+
+_MOST = 10.0  # inputs are clipped at so many standard deviations
+
+
+@torch.no_grad()
+def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor]) -> None:
+    """Take observations (B, ...) into the statistics and change first layers so that they compute what they did.
+
+    layers  weight (..., outputs, features) and bias (..., outputs), changed in place
+
+    A feature whose spread changes by a factor of more than 10 keeps its weights: it was constant so far, or it is a
+    fresh one, and the network has learned nothing from it that scaling could preserve.
+    """
+    begun, mean, spread = bool(moments.count > 0), moments.mean.double().clone(), _spread(moments)
+    moments.update(obs.flatten(1))
+    if not begun:
+        return
+    factor, offset = _spread(moments) / spread, (moments.mean.double() - mean) / spread
+    kept = (factor < _MOST) & (factor > 1.0 / _MOST)
+    factor, offset = torch.where(kept, factor, 1.0), torch.where(kept, offset, 0.0)
+    for weight, bias in layers:
+        bias.add_((weight.double() @ offset).to(bias.dtype))
+        weight.mul_(factor.to(weight.dtype))
+
+
+def first_layer(encoder: Encoder) -> list[tuple[Tensor, Tensor]]:
+    """Weight and bias of the layer that standardised observations enter; none where there is no layer."""
+    linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
+    return [(layer.weight, layer.bias) for layer in linear]
+
+
+def _spread(moments: RunningMoments) -> Tensor:
+    """(F,) what deviations from the mean are divided by, as `forward` has it, floor included."""
+    mean, step = moments.mean.double(), 1e-6
+    standardised: Tensor = moments(mean + step)
+    return step / standardised.double()

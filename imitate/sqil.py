@@ -1,0 +1,119 @@
+"""Soft Q imitation learning (arXiv:1905.11108) for discrete actions: Q-learning in which the expert's steps are worth
+1 and the learner's own 0. Each batch is one half demonstrations, one half what the learner did.
+
+Departures: the targets are double DQN's, without the paper's entropy. An expert's episode that terminated goes on in an
+absorbing state worth 1 a step (arXiv:1809.02925); otherwise it would pay to avoid the end that the expert goes for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+from imitate.nn.state import as_tuples
+from imitate.rl.dqn import DQN, DQNConfig
+from imitate.rl.replay import Replay
+from imitate.rl.rollout import Rollout, progress_of, rounds
+
+__all__ = ["SQIL", "SQILConfig"]
+
+
+@dataclass(frozen=True)
+class SQILConfig:
+    """Hyperparameters of SQIL."""
+
+    total_steps: int = 100_000
+    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    dqn: DQNConfig = field(default_factory=DQNConfig)
+    """Settings of the Q-learning; half of its batch_size are demonstrations."""
+    absorbing: bool = True
+    """An expert's episode that terminated goes on in an absorbing state, with the expert's reward."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dqn, Mapping):  # of a preset, or of a run's config.json
+            object.__setattr__(self, "dqn", DQNConfig(**as_tuples(self.dqn)))
+        if self.dqn.batch_size < 2 or self.dqn.prioritized:
+            raise InputError(
+                "half of a batch are demonstrations: batch_size must be at least 2, not prioritized"
+            )
+        if self.absorbing and self.dqn.gamma == 1:
+            raise InputError(
+                "an absorbing state is worth infinitely much at gamma 1: give less, or no absorbing"
+            )
+
+
+class SQIL:
+    """SQIL on vector environments, from demonstrations (episodes numbered `episodes`, by default all) in memory."""
+
+    expert_queries = 0
+
+    def __init__(
+        self,
+        config: SQILConfig,
+        *,
+        envs: VecEnv,
+        demos: DemoReader,
+        seed: int,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        settings = replace(config.dqn, total_steps=config.total_steps)
+        self.config, self.dqn = config, DQN(settings, envs=envs, seed=seed, device=device)
+        self.policy, self.least_steps = self.dqn.policy, self.dqn.least_steps
+        chosen = range(len(demos)) if episodes is None else episodes.tolist()
+        rewarded = [self._rewarded(demos[index]) for index in chosen]
+        spaces = envs.single_observation_space, envs.single_action_space
+        self.expert = Replay.of_episodes(rewarded, *spaces, gamma=settings.gamma, n_step=settings.n_step)
+
+    @property
+    def env_steps(self) -> int:
+        return self.dqn.env_steps
+
+    @property
+    def done(self) -> bool:
+        return self.dqn.done
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps: as many rounds as DQN makes in one of its own."""
+        history = []
+        for left in rounds(self, self.dqn.config.rounds_per_iteration, limit):
+            self.dqn.schedule(progress_of(self, left))
+            rollout = self.dqn.collect(left)
+            self.dqn.replay.add(replace(rollout, rewards=np.zeros_like(rollout.rewards)))
+            if len(self.dqn.replay) >= self.dqn.config.learning_starts:
+                history += [self.dqn.update(batch) for batch in self._batches()]
+        return self.dqn.end_iteration(history)
+
+    def _batches(self) -> list[dict[str, Tensor]]:
+        """A round's minibatches, whose samples are drawn at once."""
+        count, half = self.dqn.config.num_updates, self.dqn.config.batch_size // 2
+        drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
+        both = [
+            {name: x.unflatten(0, (count, half)) for name, x in self.dqn.tensors(s).items()} for s in drawn
+        ]
+        joined = {
+            name: torch.cat([part[name] for part in both], 1) for name in both[0]
+        }  # (count, 2 half, ...)
+        return [{name: x[i] for name, x in joined.items()} for i in range(count)]
+
+    def _rewarded(self, trajectory: Trajectory) -> Rollout:
+        rewards = np.ones(len(trajectory), np.float32)
+        if trajectory.terminated and self.config.absorbing:
+            rewards[-1] = 1 / (1 - self.dqn.config.gamma)  # 1 + gamma + gamma^2 ...
+        return Rollout.of_episode(trajectory, trajectory.labels - self.dqn.first_action, rewards)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.dqn.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.dqn.load_state_dict(state)

@@ -1,0 +1,81 @@
+"""The command line under bad conditions: odd paths, closed streams, few descriptors, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imitate.cli import main
+
+posix = pytest.mark.skipif(os.name != "posix", reason="of POSIX shells")
+
+
+def shell(line: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    script = f'imitate() {{ {sys.executable} -P -m imitate.cli "$@"; }}; {line}'
+    return subprocess.run(["sh", "-c", script], cwd=folder, capture_output=True, check=False, **options)
+
+
+@pytest.mark.parametrize(
+    "path", ["x" * 300 + ".h5", "a\0b.h5", "caf\udce9.h5"], ids=["long", "NUL", "latin-1"]
+)
+@pytest.mark.parametrize("command", [["data", "info"], ["evaluate"]], ids=["data", "evaluate"])
+def test_odd_paths_are_one_line(path: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, path]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@posix
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str, tmp_path: Path) -> None:
+    done = shell(f"imitate evaluate CartPole-v1:ppo --episodes 1 {closed}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert (b"return 500.00" in done.stdout) == (">&-" not in closed.split("2>&-")[0])
+
+
+@posix
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux")
+def test_output_that_can_not_be_written(tmp_path: Path) -> None:
+    done = shell("imitate --help > /dev/full", tmp_path)
+    assert (done.returncode, done.stderr) == (2, b"imitate: No space left on device\n")
+
+
+def test_too_many_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", "CartPole-v1:ppo", "--episodes", "1"]) == 0
+    capsys.readouterr()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        status = main(["evaluate", "CartPole-v1:ppo", "--episodes", "1"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert status == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@posix
+def test_sigterm_keeps_what_was_recorded(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "imitate.cli", "collect", "CartPole-v1:ppo", "--out", "demos.h5"]
+    process = subprocess.Popen([*command, "--episodes", "100000"], cwd=tmp_path, stderr=subprocess.PIPE)
+    path = tmp_path / "demos.h5"
+    for _ in range(600):
+        time.sleep(0.1)
+        if path.exists() and path.stat().st_size > 100_000:
+            break
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143, said
+    assert b"the same command with --resume goes on\nimitate: terminated\n" in said
+    assert main(["data", "validate", str(path)]) == 0
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # main puts back what was there
