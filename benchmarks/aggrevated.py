@@ -37,9 +37,6 @@ SUITE = {
 def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, Any]:
     """The comparison of one environment as plain data; continues one that was interrupted."""
     expert, budget, algorithms = SUITE[env_id]
-    # Roll-ins end when five sixths of the budget are spent; the rest is for validation.
-    rolled_in = {"total_steps": budget * 5 // 6}
-    ours = {name: rolled_in for name in algorithms if name.startswith("aggrevated")}
     comparison = Comparison(
         env_id,
         algorithms,
@@ -47,29 +44,22 @@ def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, An
         seeds=seeds,
         budget=budget,
         episodes=50,
-        hyperparameters=ours,
     )
     compare(comparison, out / env_id, workers=workers)
     outcome = read_outcome(out / env_id)
-    references = json.loads((out / env_id / "references.json").read_text())
-    expert_mean, random_mean = (
-        references["expert"]["evaluation"]["mean"],
-        references["random"]["mean"],
-    )
-    goal = random_mean + 0.95 * (expert_mean - random_mean)
-    learners = {}
-    for learner in outcome.learners:
-        steps = [next((at for at, mean in r.curve if mean >= goal), None) for r in learner.results]
-        learners[learner.algorithm] = {
-            "means": [r.mean for r in learner.results],
-            "steps_to_95_percent": steps,
-            "wall_seconds": [r.wall_seconds for r in learner.results],
+    learners = {
+        learner.algorithm: {
+            "means": [result.mean for result in learner.results],
+            "steps_to_95_percent": outcome.to_reach(learner, 0.95),
+            "cpu_seconds": [result.cpu_seconds for result in learner.results],
         }
+        for learner in outcome.learners
+    }
     return {
         "expert": expert,
         "budget": budget,
-        "expert_mean": expert_mean,
-        "random": random_mean,
+        "expert_mean": outcome.expert_mean,
+        "random": outcome.random_mean,
         "learners": learners,
     }
 

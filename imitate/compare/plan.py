@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from imitate.algorithms import ALGORITHMS, find
 from imitate.envs.make import resolve_env_id
-from imitate.errors import InputError, check_range, did_you_mean
+from imitate.errors import InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
 
 __all__ = ["POINTS", "Comparison", "Job", "digest", "jobs"]
@@ -67,11 +69,7 @@ class Comparison:
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
         everybody = (*self.algorithms, *self.controls)
-        for name, overrides in self.hyperparameters.items():
-            if not isinstance(overrides, Mapping):
-                raise InputError(
-                    f"hyperparameters of {name} must be an object of names and values, got {overrides!r}"
-                )
+        for name in self.hyperparameters:
             if name not in everybody:
                 hint = did_you_mean(name, everybody)
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
@@ -99,12 +97,20 @@ class Comparison:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Raises InputError for a name that is none of the fields."""
+        """Raises InputError for a name that is none of the fields, and for values of another type."""
         known = [each.name for each in fields(cls)]
         for name in data:
             if name not in known:
                 raise InputError(f"a comparison has no {name!r}{did_you_mean(name, known)}")
-        return cls(**{**data, "algorithms": tuple(data["algorithms"])})
+        for name, settings in dict(data.get("hyperparameters") or {}).items():
+            if not isinstance(settings, Mapping):
+                raise InputError(
+                    f"hyperparameters of {name} must be an object of names and values, got {settings!r}"
+                )
+        try:
+            return msgspec.convert(dict(data), cls)
+        except msgspec.ValidationError as error:
+            raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
 
     @property
     def command(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -84,7 +85,7 @@ class Result:
         return float(np.mean(self.returns))
 
     def save(self, folder: Path) -> None:
-        write_json(folder / "result.json", asdict(self))
+        write_json(folder / "result.json", _finite(asdict(self)))
 
     @classmethod
     def load(cls, folder: Path) -> Result | None:
@@ -324,6 +325,15 @@ def _stored(folder: Path) -> Comparison:
     if not (folder / "comparison.json").is_file() or not (folder / "runs.json").is_file():
         raise InputError(f"{folder} holds no comparison to report; fill it with `imitate compare`")
     return Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, which is a legal setting: the word takes its place."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cut(result: Result, comparison: Comparison) -> Result:

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from imitate.cli import main
+from imitate.commands import compare as commands
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
@@ -144,6 +146,14 @@ def test_folders_are_reported_together(tmp_path: Path) -> None:
         InputError, match=r"other can't be reported together .*: its budget is 5000, not 1600"
     ):
         read_outcome(a, other)
+
+
+def test_an_infinite_setting_is_kept_as_a_word(tmp_path: Path) -> None:
+    """REINFORCE's max_grad_norm: JSON has no infinity."""
+    result("reinforce", 0, [1.0, 2.0], hyperparameters={"max_grad_norm": math.inf}).save(tmp_path)
+    found = Result.load(tmp_path)
+    assert found is not None
+    assert found.hyperparameters == {"max_grad_norm": "inf"}
 
 
 def test_damaged_results_are_one_line(tmp_path: Path) -> None:
@@ -583,3 +593,71 @@ def test_text_has_contrast(page_url: str, tmp_path: Path, scheme: str) -> None:
     for ink, paper in texts:
         bright, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
+
+
+# --- commands
+
+
+def test_the_report_command_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = fill(tmp_path / "a", {"bc": five(390, 410)}), fill(tmp_path / "b", {"ppo": five(100, 180)})
+    assert main(["report", str(a), str(b), "--out", str(tmp_path / "both")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "both" / "report.html")
+    assert main(["report", str(a), str(b), "--format", "md"]) == 0
+    assert "| PPO | 140 | 100.9 to 179.1 |" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "c")]) == 2
+    assert "holds no comparison to report" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "asked"),
+    [
+        (["--add", "dqn"], {"algorithms": ("bc", "ppo", "dqn"), "seeds": 5, "budget": BUDGET}),
+        (["--seeds", "10", "--episodes", "100"], {"algorithms": ("bc", "ppo"), "seeds": 10, "episodes": 100}),
+    ],
+)
+def test_a_finished_folder_grows_without_being_told_again_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], asked: dict[str, Any]
+) -> None:
+    out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
+    seen: list[Comparison] = []
+
+    def run(comparison: Comparison, folder: Path, *, workers: int | None) -> Path:  # noqa: ARG001
+        seen.append(comparison)
+        return write_report(folder)
+
+    monkeypatch.setattr(commands, "run_comparison", run)
+    assert main(["compare", "--out", str(out), *argv]) == 0
+    assert {name: getattr(seen[0], name) for name in asked} == asked
+    assert (seen[0].env_id, seen[0].expert) == ("CartPole-v1", "CartPole-v1")
+    # The file beside the report says the same.
+    assert main(["compare", str(out / "comparison.toml"), "--out", str(out), *argv]) == 0
+    assert seen[1] == seen[0]
+
+
+def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": []})
+    write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: boom", "traceback": ""})
+    monkeypatch.setattr(commands, "run_comparison", lambda _comparison, folder, **_: write_report(folder))
+    assert main(["compare", "--out", str(out)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seeds = 3", "names no environment: add a line such as env_id"),
+        ("env_id = ", "is no TOML"),
+        ('env_id = "CartPole-v1"\nbudget = "much"', "Expected `int`, got `str` - at `$.budget`"),
+        (
+            'env_id = "CartPole-v1"\nbudgets = 3\nalgorithms = ["ppo"]',
+            "a comparison has no 'budgets'; did you mean 'budget'",
+        ),
+    ],
+)
+def test_files_that_are_no_comparison_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    assert main(["compare", str(tmp_path / "x.toml"), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
