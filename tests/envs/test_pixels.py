@@ -111,7 +111,7 @@ def test_render_shows_what_is_learned_from() -> None:
 def test_frames_are_stored_once() -> None:
     env = make_env(ENV, {"stack_size": 3})
     assert stacked_frames(env) == 3
-    replay = Replay(100, 1, env.observation_space, gamma=0.9)
+    replay = Replay(100, 1, env.observation_space, env.action_space, gamma=0.9)
     assert replay.frames.shape == (100, 36, 36)
 
 

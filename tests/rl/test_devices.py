@@ -83,7 +83,7 @@ def test_actor_critics(policy: ActorPolicy, obs_space: spaces.Space) -> None:  #
 def test_cloning(policy: ActorPolicy, obs_space: spaces.Space) -> None:  # type: ignore[type-arg]
     obs = policy.encoder.prepare(raw_obs(obs_space))
     labels = policy.to_env(actions_of(policy)).detach()
-    check(bc_loss(policy, obs, labels).mean(), policy)
+    check(bc_loss(policy, policy(obs), policy.to_unit(labels)).mean(), policy)
     assert agreement(policy, obs, labels).device.type == "meta"
 
 
