@@ -9,7 +9,7 @@ from torch import nn
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts.layers import compiled
-from imitate.experts.networks import Networks, PolicySpec
+from imitate.experts.sb3_networks import Networks, PolicySpec
 
 __all__ = ["Actor"]
 

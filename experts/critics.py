@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.errors import InputError
-from imitate.experts.networks import Networks, PolicySpec
+from imitate.experts.sb3_networks import Networks, PolicySpec
 
 __all__ = ["CriticOracle", "QOracle"]
 

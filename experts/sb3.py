@@ -24,8 +24,8 @@ from torch import Tensor
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
-from imitate.experts.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
+from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec
 from imitate.experts.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
 __all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
