@@ -1,4 +1,4 @@
-"""Collecting demonstrations: the work behind `imitate collect`."""
+"""Collecting demonstrations, as `imitate collect` does."""
 
 from __future__ import annotations
 
@@ -51,22 +51,23 @@ def collect(
     resume: bool = False,
     progress: bool = False,
 ) -> DemoReader:
-    """Play episodes of `policy` into the file `out`, and open it; `info` says how (seed, deterministic, noise,
-    frame_stack).
+    """Record episodes of `policy` in the file `out` and open it.
 
-    episodes   that many: those numbered 0 .. episodes-1, number n with the seed `episode_seeds(seed)[n]`
-    steps      at least that many, in whole episodes
+    info       how to play: seed, deterministic, noise, frame_stack
+    episodes   record this many: numbers 0 .. episodes-1, where number n has the seed `episode_seeds(seed)[n]`
+    steps      record at least this many, in whole episodes
     seed       by default that of `info`
     expert     labels the actions of another policy
-    resume     go on with `out` where it exists: only the episodes that it lacks are played
-    progress   a bar on standard error
+    resume     if `out` exists, play only the episodes that it lacks
+    progress   show a bar on standard error
 
-    Interrupted (Ctrl-C, a kill, a full disk) the file keeps every episode that had ended. Resumed, it ends
-    up with episodes of the same seeds as an uninterrupted collection if `episodes` was given; they are equal
-    to the bit where environment and policy are (Box2D's state outlives a reset, and the last bit of an action
-    may depend on how many are computed together).
+    If interrupted (Ctrl-C, a kill, a full disk), the file keeps every finished episode. A resumed collection with
+    `episodes` ends up with the same seeds as an uninterrupted one. The episodes are also equal bit by bit if
+    environment and policy are deterministic (Box2D keeps state across resets, and the last bit of an action may depend
+    on the batch size).
 
-    Raises InputError where `out` exists and is not to be resumed, or was collected otherwise, or the disk is full.
+    Raises InputError if `out` exists and `resume` is not set, if it was collected with other settings, and if the disk
+    is full.
     """
     info = info if seed is None else replace(info, seed=seed)
     if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
@@ -112,14 +113,13 @@ def collect(
 
 
 class _Watched:
-    """The policy, with what has to happen between the ends of episodes: steps are counted, and what is due is
-    flushed, since the next end may be minutes away."""
+    """The policy, wrapped to count steps and to flush the file while episodes, which may take minutes, are running."""
 
     def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
         self._policy = policy
         self._envs = envs
         self._writer = writer
-        self._steps = writer.num_steps  # recorded and in flight
+        self._steps = writer.num_steps  # recorded, or in unfinished episodes
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         self._steps += int(np.count_nonzero(self._envs.running))
@@ -127,11 +127,10 @@ class _Watched:
         return self._policy.act(obs, deterministic=deterministic)
 
     def until(self, steps: int, seeds: Iterable[int]) -> Iterator[int]:
-        """Seeds for as long as fewer than `steps` steps are recorded and in flight.
+        """Seeds while fewer than `steps` steps are recorded or in unfinished episodes.
 
-        Every episode that was begun is played to its end and recorded. When to stop beginning depends on the
-        past only, so by Wald's identity means over episodes stay unbiased; cutting at `steps` would lose
-        long ones.
+        Every episode that was begun is played to its end and recorded. The decision to begin another depends only on
+        the past, so by Wald's identity means over episodes are unbiased; cutting at `steps` would lose long episodes.
         """
         for seed in seeds:
             if self._steps >= steps:
@@ -140,7 +139,7 @@ class _Watched:
 
 
 def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
-    """The seeds less those recorded, each as often as it was (31-bit seeds can repeat)."""
+    """The seeds without the recorded ones, each removed as often as it was recorded (31-bit seeds can repeat)."""
     left = recorded.copy()
     for seed in seeds:
         if left[seed]:

@@ -1,4 +1,4 @@
-"""Evaluation on individually seeded episodes: the same seeds give every policy the same starts, so results pair."""
+"""Evaluation on individually seeded episodes: every policy gets the same starts, so results can be paired."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 class Evaluation:
     """Undiscounted returns (E,) float and lengths (E,) int of E episodes, in the order of their seeds.
 
-    dropped_steps   environment steps of episodes that `max_steps` left unfinished; they are not among the E, which
-                    are then the short ones, so an evaluation that is not `complete` should decide nothing
-    complete        every episode that was asked for is here
+    dropped_steps   environment steps of episodes that `max_steps` left unfinished; these are not among the E
+    complete        every requested episode was finished. Otherwise only the short ones are here, and the result
+                    should decide nothing
 
     Statistics of no episodes at all are NaN.
     """
@@ -42,7 +42,7 @@ class Evaluation:
 
     @property
     def steps(self) -> int:
-        """Environment steps that were taken."""
+        """Environment steps taken, including dropped ones."""
         return int(self.lengths.sum()) + self.dropped_steps
 
     @property
@@ -56,12 +56,12 @@ class Evaluation:
 
     @property
     def iqm(self) -> float:
-        """Interquartile mean: of the middle half of the episodes (arXiv:2108.13264)."""
+        """Interquartile mean: the mean of the middle half of the returns (arXiv:2108.13264)."""
         return float(stats.trim_mean(self.returns, 0.25)) if len(self.returns) else math.nan
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
-        """95 % percentile-bootstrap interval of the mean, over the episodes of this one policy."""
+        """95 % percentile-bootstrap interval of the mean over the episodes."""
         if not len(self.returns):
             return math.nan, math.nan
         rng = np.random.default_rng(0)
@@ -102,11 +102,11 @@ def evaluate(
     deterministic: bool = True,
     max_steps: int | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, whatever num_envs is.
+    """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, for any num_envs.
 
-    max_steps   the most environment steps that all episodes take together; see `Evaluation.complete`
+    max_steps   maximum environment steps of all episodes together; see `Evaluation.complete`
 
-    Raises InputError for an environment that can't be made, and numbers below their least.
+    Raises InputError if the environment can't be made, and for numbers that are too small.
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}")
@@ -125,7 +125,7 @@ def play(
     deterministic: bool = True,
     max_steps: int | None = None,
 ) -> Evaluation:
-    """`evaluate` on environments that stand already. Keeps no trajectories: `imitate.datasets.play.episodes` does."""
+    """`evaluate` on existing environments. For trajectories use `imitate.datasets.play.episodes`."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))
     number = {episode_seed: n for n, episode_seed in enumerate(seeds)}
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)

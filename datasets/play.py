@@ -1,4 +1,4 @@
-"""Playing episodes: a policy, environments and seeds in, trajectories out; and noise on what is played."""
+"""Playing episodes: policy, environments and seeds in, trajectories out; also noise on the executed actions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ def episodes(
     noise: ActionNoise | None = None,
     frame_stack: int = 1,
 ) -> Iterator[Trajectory]:
-    """Play one episode for each seed; trajectories come as episodes end, with `info["seed"]`.
+    """Play one episode per seed; yields trajectories, with `info["seed"]`, in the order in which they end.
 
     expert       its deterministic actions on every visited observation become `expert_actions`
-    noise        disturbs what is executed; `expert_actions` then hold the clean actions (the expert's, if
-    given)
-    frame_stack  k > 1: observations are stacks (k, *frame) of the last k frames; each frame is kept in memory
-                 once and `obs` of the trajectories are read-only views
+    noise        disturbs the executed actions; `expert_actions` then hold the clean ones (the expert's, if given)
+    frame_stack  k > 1: observations are stacks (k, *frame) of the last k frames; each frame is kept in memory once,
+                 and `obs` of the trajectories are read-only views
 
-    Raises InputError where observations are not the stacks that `frame_stack` says.
+    Raises InputError if observations are not stacks of `frame_stack` frames.
     """
-    # Unbiased by construction: which episodes are played is settled by `seeds`, never by how long they last.
-    # Taking the first N to *finish* of several played in parallel would favour short ones; here an
-    # environment that runs out of seeds idles while the last long episodes end.
+    # Unbiased by construction: `seeds` determines which episodes are played, not their length. Taking the first N
+    # parallel episodes to *finish* would favour short ones; here an environment that runs out of seeds idles while
+    # the last long episodes end.
     obs = envs.reset(seeds)
     tape = _Tape(envs, obs, frame_stack, labelled=expert is not None or noise is not None)
     for env in np.flatnonzero(envs.running).tolist():
@@ -51,7 +50,7 @@ def episodes(
     action_dtype = envs.single_action_space.dtype
     in_flight = int(envs.running.sum())
     while in_flight:
-        # Cast before the step, so that what is recorded is to the bit what was executed.
+        # Cast before the step, so that the recorded action equals the executed one bit by bit.
         actions = np.asarray(policy.act(obs, deterministic=deterministic), action_dtype)
         labels = actions if expert is None else np.asarray(expert.act(obs, deterministic=True), action_dtype)
         if noise is not None:
@@ -75,8 +74,10 @@ def episodes(
 
 
 class _Tape:
-    """What every environment lately did, a row a step: (capacity, N, ...) arrays, so that a step is recorded
-    with one assignment an array; an episode is cut out of its environment's column when it ends."""
+    """The recent steps of every environment, in arrays (capacity, N, ...) with a row per step.
+
+    A step is recorded with one assignment per array; when an episode ends, it is cut from its environment's column.
+    """
 
     def __init__(
         self, envs: VecEnv, obs: Array, frame_stack: int, *, labelled: bool, capacity: int = 256
@@ -95,7 +96,7 @@ class _Tape:
         self._rewards = np.empty(actions[:2], np.float32)
         self._labels = np.empty(actions, action_space.dtype) if labelled else None
         self._length = 0
-        self._first = np.full(envs.num_envs, -1)  # (N,) row where the episode in flight begins; -1: none
+        self._first = np.full(envs.num_envs, -1)  # (N,) row where the current episode begins; -1: none
         self._seeds = np.zeros(envs.num_envs, np.int64)
         # (k-1, *frame) before an episode's first frame
         self._leading: list[Array] = [obs[:0]] * envs.num_envs
@@ -138,7 +139,7 @@ class _Tape:
         )
 
     def _make_room(self) -> int:
-        """Drop the rows that no episode in flight needs, and double the arrays where over half are needed."""
+        """Drop the rows that no current episode needs; double the arrays if more than half are needed."""
         in_flight = self._first >= 0
         keep = slice(int(self._first[in_flight].min()), self._length)
         kept = keep.stop - keep.start
@@ -155,19 +156,18 @@ class _Tape:
 
 
 def stack_frames(frames: Array, k: int) -> Array:
-    """(T+k, *frame) to a read-only view (T+1, k, *frame) of the last k frames; k = 1: the frames
-    themselves."""
+    """(T+k, *frame) to a read-only view (T+1, k, *frame) of the last k frames; k = 1: the frames themselves."""
     return frames if k == 1 else np.moveaxis(sliding_window_view(frames, k, axis=0), -1, 1)
 
 
 def unstack_frames(obs: Array, k: int) -> Array:
-    """(T+1, k, *frame) to (T+k, *frame), every frame once; the inverse of `stack_frames`.
+    """(T+1, k, *frame) to (T+k, *frame) with every frame once; the inverse of `stack_frames`.
 
-    Raises InputError where an observation is not the one before it shifted by a frame.
+    Raises InputError if an observation is not the previous one shifted by a frame.
     """
     if k == 1:
         return obs
-    for start in range(0, len(obs) - 1, 256):  # in pieces: the comparison of a long episode would be large
+    for start in range(0, len(obs) - 1, 256):  # in chunks: comparing a long episode at once takes much memory
         block = obs[start : start + 257]
         if not np.array_equal(block[1:, :-1], block[:-1, 1:]):
             raise InputError(f"observations are not stacks of the last {k} frames: frame_stack is wrong")
@@ -175,14 +175,14 @@ def unstack_frames(obs: Array, k: int) -> Array:
 
 
 class RandomPolicy:
-    """Uniformly random actions: the level that anything learned should exceed."""
+    """Uniformly random actions: the baseline that anything learned should exceed."""
 
     def __init__(self, action_space: spaces.Space[Any], seed: int = 0) -> None:
         self._space = action_space
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Begin the actions of this seed again."""
+        """Restart the sequence of actions of this seed."""
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
@@ -194,14 +194,13 @@ class RandomPolicy:
 
 
 class ActionNoise:
-    """Noise on executed actions, as DART (arXiv:1703.09327) gives it to experts: mistakes that are then
-    repaired.
+    """Noise on executed actions, as in DART (arXiv:1703.09327): demonstrations then show how to recover from mistakes.
 
     spec    "gaussian:SIGMA", SIGMA in units of half the action range, clipped to the space (Box only);
             "random:P", with probability P a uniform action instead (Box and Discrete)
 
-    Every episode has a generator of its own, seeded by the episode's seed, so that an episode is the same
-    whatever is played beside it. Raises InputError for a spec that can't be read or does not suit the space.
+    Every episode has its own generator, seeded by the episode's seed, so an episode does not depend on others played
+    in parallel. Raises InputError for a spec that can't be parsed or does not suit the space.
     """
 
     def __init__(self, spec: str, action_space: gym.Space[Any], num_envs: int) -> None:
@@ -225,11 +224,11 @@ class ActionNoise:
 
     def begin(self, env: int, seed: int) -> None:
         """An episode with this seed begins in environment `env`."""
-        # The second word keeps the noise apart from what the environment draws from the same seed.
+        # The second number makes the noise independent of the environment, which uses the same seed.
         self._rngs[env] = np.random.default_rng((seed, 1))
 
     def __call__(self, actions: Array) -> Array:
-        """Actions (N, *action_shape) to disturbed copies of them, within the space."""
+        """Actions (N, *action_shape) to disturbed copies within the space."""
         disturbed = [self._disturb(action, rng) for action, rng in zip(actions, self._rngs, strict=True)]
         return np.asarray(disturbed, actions.dtype)
 

@@ -1,4 +1,4 @@
-"""What is recorded and learned from: trajectories (episodes, in NumPy) and transitions (flat, in torch)."""
+"""Recorded data: trajectories (episodes, in NumPy) and transitions (flat, in torch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode, or a piece of one that was cut (then `truncated`), of T >= 1 steps.
+    """One episode of T >= 1 steps, or a part of one that was cut (then `truncated`).
 
     obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation
     actions         (T, *action_shape) as the environment took them
@@ -33,10 +33,10 @@ class Trajectory:
     terminated      the task ended: nothing to bootstrap
     truncated       time limit or cut: bootstrap from V(obs[-1])
     info            seed, expert, env id ...
-    expert_actions  (T, *action_shape) what the expert would have done, where somebody else acted or noise was
-                    added; None where the actions are the expert's
+    expert_actions  (T, *action_shape) the expert's actions, if another policy acted or noise was added; None if
+                    `actions` are the expert's
 
-    Raises InputError where lengths disagree or a float is not finite.
+    Raises InputError if lengths disagree or a float is not finite.
     """
 
     obs: Array
@@ -81,14 +81,16 @@ class Trajectory:
 
     @property
     def labels(self) -> Array:
-        """(T, *action_shape) the actions to imitate."""
+        """The actions to imitate (T, *action_shape)."""
         return self.actions if self.expert_actions is None else self.expert_actions
 
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """B steps without order, as tensors: obs and next_obs (B, *obs_shape), actions (B, *action_shape),
-    rewards (B,) float32, terminated and truncated (B,) bool, expert_actions like actions or None.
+    """B steps as tensors, in no particular order.
+
+    Shapes: obs and next_obs (B, *obs_shape), actions (B, *action_shape), rewards (B,) float32, terminated and
+    truncated (B,) bool; expert_actions are like actions, or None.
     """
 
     obs: Tensor
@@ -104,5 +106,5 @@ class Transitions:
 
     @property
     def labels(self) -> Tensor:
-        """(B, *action_shape) the actions to imitate."""
+        """The actions to imitate (B, *action_shape)."""
         return self.actions if self.expert_actions is None else self.expert_actions

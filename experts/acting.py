@@ -9,21 +9,21 @@ from torch import nn
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts.layers import compiled
-from imitate.experts.networks import Networks, PolicySpec
+from imitate.experts.sb3_networks import Networks, PolicySpec
 
 __all__ = ["Actor"]
 
 
 class Actor:
-    """Acts on raw observations (N, *obs_shape), in NumPy where the networks allow.
+    """Acts on raw observations (N, *obs_shape), in NumPy if the networks allow it.
 
-    deterministic  PPO, A2C, TRPO: the most likely action. SAC, TQC: that of the mean before tanh.
-                   DQN, QR-DQN: the highest value.
-    stochastic     PPO, A2C, TRPO, SAC, TQC: a sample of the policy. With gSDE each action is drawn on its
-                   own, from the noise's distribution given the observation (SB3 keeps one noise matrix).
-                   DQN, QR-DQN: epsilon-greedy with the last exploration rate of training, as SB3.
+    deterministic  PPO, A2C, TRPO: the most likely action. SAC, TQC: tanh of the mean.
+                   DQN, QR-DQN: the action of highest value.
+    stochastic     PPO, A2C, TRPO, SAC, TQC: a sample from the policy. With gSDE each action is sampled
+                   independently, from the noise's distribution given the observation (SB3 keeps one noise matrix).
+                   DQN, QR-DQN: epsilon-greedy with the last exploration rate of training, as in SB3.
 
-    TD3, DDPG and ARS know no other than their deterministic action.
+    TD3, DDPG and ARS have only a deterministic action.
     """
 
     def __init__(self, spec: PolicySpec, networks: Networks) -> None:
@@ -46,7 +46,7 @@ class Actor:
         self._rng = np.random.default_rng(0)
 
     def seed(self, seed: int) -> None:
-        """Restart the generator that stochastic actions are drawn from."""
+        """Seed the generator of stochastic actions."""
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
@@ -64,13 +64,13 @@ class Actor:
             anything = rng.integers(self._num_actions, size=len(outputs))
             return np.asarray(np.where(explore, anything, outputs.argmax(1)))
         if self._num_actions:
-            # Gumbel's trick: this is a draw from the softmax.
+            # Gumbel-max trick: this is a sample from the softmax.
             return np.asarray(np.argmax(outputs + rng.gumbel(size=outputs.shape), 1))
         noise = rng.standard_normal(outputs.shape, np.float32)
         return self._in_bounds(outputs + self._std(obs, latent) * noise)
 
     def _std(self, obs: Array, latent: Array) -> Array:
-        if self._log_std_layer is not None:  # SAC and TQC clamp so
+        if self._log_std_layer is not None:  # SAC and TQC clamp like this
             return np.asarray(np.exp(np.clip(self._log_std_layer(latent), -20.0, 2.0)))
         if self._log_std is None:
             raise InputError("the stored policy has no standard deviation: it can only act deterministically")
@@ -78,7 +78,7 @@ class Actor:
             return np.asarray(np.exp(self._log_std))
         weights_std = _expln(self._log_std) if self._spec.use_expln else np.exp(self._log_std)
         noise_latent = latent if self._sde_trunk is None else self._sde_trunk(obs)
-        variance = noise_latent**2 @ weights_std**2  # (N, actions), or (N, 1) where actions share it
+        variance = noise_latent**2 @ weights_std**2  # (N, actions), or (N, 1) if actions share it
         return np.asarray(np.sqrt(variance + 1e-6))
 
     def _in_bounds(self, outputs: Array) -> Array:

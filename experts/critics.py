@@ -1,4 +1,4 @@
-"""Q*: the action values that experts bring along, as SAC, TD3, DDPG, TQC, DQN and QR-DQN learned them."""
+"""Q*: the action values of an expert's own critic, as learned by SAC, TD3, DDPG, TQC, DQN and QR-DQN."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.errors import InputError
-from imitate.experts.networks import Networks, PolicySpec
+from imitate.experts.sb3_networks import Networks, PolicySpec
 
 __all__ = ["CriticOracle", "QOracle"]
 
 
 class QOracle(Protocol):
-    """The expert's value of any action: what AggreVaTeD differentiates.
+    """The expert's value of any action, which AggreVaTeD differentiates.
 
-    gamma         the discount of the values
-    reward_scale  the environment's reward = the values' reward x this
-    greedy        the expert is the argmax of these very values (DQN, QR-DQN), so that they put its action above
-                  others whatever they know
+    gamma         discount of the values
+    reward_scale  environment reward = critic's reward x reward_scale
+    greedy        the expert is the argmax of these values (DQN, QR-DQN), so they always rate its action highest
     """
 
     @property
@@ -35,30 +34,33 @@ class QOracle(Protocol):
     def q(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,).
 
-        Differentiable in the actions, where they are continuous.
+        Differentiable in continuous actions.
         """
         ...
 
     def q_all(self, obs: Tensor) -> Tensor:
-        """Raw obs (B, *obs_shape) -> (B, A), of every action; discrete actions only."""
+        """Raw obs (B, *obs_shape) -> values (B, A) of every action; discrete actions only."""
         ...
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """As `q`, but each critic's own estimate: (H, B). Continuous actions may be each critic's own too,
-        (H, B, *action_shape): then one pass back gives every critic's gradient."""
+        """Like `q`, but the separate estimates (H, B) of H critics.
+
+        Continuous actions may also be separate, (H, B, *action_shape), so that one backward pass gives every critic's
+        gradient.
+        """
         ...
 
 
 class CriticOracle(nn.Module):
-    """An expert's own critic. `.to(device)` moves it; its weights take no gradient, its inputs do.
+    """An expert's own critic. Gradients flow to its inputs but not to its weights; `.to(device)` moves it.
 
-    gamma   the discount it was trained with, as the agent's file says
+    gamma   the discount it was trained with, from the agent's file
 
     `q` is the minimum over twin critics (SAC, TD3: arXiv:1802.09477). Distributional critics (TQC, QR-DQN) give the
-    mean over all quantiles, and TQC over all critics.
+    mean over all quantiles, and TQC also over all critics.
 
-    Values are in the rewards that the critic learned from: under VecNormalize with `norm_reward`, the
-    environment's divided by `reward_scale`. Those of SAC and TQC hold the entropy bonus of the steps to come.
+    Values are in units of the rewards that the critic learned from: under VecNormalize with `norm_reward`, these are
+    the environment's divided by `reward_scale`. SAC's and TQC's values include the entropy bonus of future steps.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class CriticOracle(nn.Module):
         return values.mean(0) if self._mean else values.min(0).values
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Each critic's own estimate (H, B); of a distributional one the mean over its quantiles. DQN has one."""
+        """Each critic's estimate (H, B), for distributional critics the mean over quantiles. DQN has one critic."""
         if self.num_actions is not None:
             return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
         low, high = cast(Tensor, self.low), cast(Tensor, self.high)

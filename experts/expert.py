@@ -1,4 +1,4 @@
-"""An expert: a policy that knows its environment, its normalisation, its origin, and what it is worth."""
+"""An expert: a policy that knows its environment, its normalisation, its origin and its measured return."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ logger = logging.getLogger(__name__)
 
 
 class Demonstrator(Policy, Protocol):
-    """A policy whose samples can be repeated."""
+    """A policy whose random actions can be seeded."""
 
     def seed(self, seed: int) -> None: ...
 
 
 @dataclass
 class Expert:
-    """Whoever demonstrates, on raw observations. `load_expert` makes one.
+    """A demonstrator on raw observations; `load_expert` makes one.
 
-    env_id            registered id where the environment is installed, else the stored id (not `runnable`)
-    algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS; of a run of ours its name, such as
-                      "dagger"; "custom" of a callable; "random"
-    source, sha256    the spec that found it, and the hash of its weights file, empty where it has none; `revision`
-                      of the hub's commit
-    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, and all that are not SB3's)
-    state_values      V of raw observations (B, *obs_shape) -> (B,), or None: see `value`
-    normalised_by     where the statistics are from, such as a vecnormalize.pkl; empty where there are none
-    gamma             the discount that it was trained with, where its file says
-    published_return  the mean return that its makers report, or None
-    measured          what `measure` found here
+    env_id            registered id if the environment is installed, else the stored id (then not `runnable`)
+    algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS; the algorithm's name for one of our runs,
+                      such as "dagger"; "custom" for a callable; "random"
+    source, sha256    the spec it was loaded by, and the hash of its weights file (empty if it has none)
+    revision          commit on the hub
+    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, and all that are not from SB3)
+    state_values      V: raw observations (B, *obs_shape) -> (B,), or None; see `value`
+    normalised_by     origin of the normalisation statistics, such as a vecnormalize.pkl; empty if there are none
+    gamma             discount of its training, if its file says
+    published_return  mean return reported by its authors, or None
+    measured          result of `measure`
     """
 
     env_id: str
@@ -68,29 +68,31 @@ class Expert:
 
     @property
     def normalisation_sha256(self) -> str:
-        """Of the statistics that its observations are normalised with; empty where there are none."""
+        """Hash of its normalisation statistics; empty if there are none."""
         return "" if self.normalisation is None else self.normalisation.sha256
 
     @property
     def has_value(self) -> bool:
-        """Whether it brings state values: PPO, A2C and TRPO do."""
+        """Whether it has state values; PPO, A2C and TRPO do."""
         return self.state_values is not None
 
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        What `deterministic` means for each algorithm is said in `imitate.experts.acting.Actor`. Samples come
-        from the expert's own generator; `seed` restarts it.
+        `imitate.experts.acting.Actor` says what `deterministic` means for each algorithm. Samples come from the
+        expert's own generator, which `seed` restarts.
         """
         return self.policy.act(obs, deterministic=deterministic)
 
     def seed(self, seed: int) -> None:
-        """Restart the generator that stochastic actions are drawn from."""
+        """Seed the generator of stochastic actions."""
         self.policy.seed(seed)
 
     def value(self, obs: Tensor) -> Tensor:
-        """V of raw observations (B, *obs_shape) -> (B,); PPO, A2C and TRPO. In the critic's rewards: where
-        trained under VecNormalize, multiply by `normalisation.reward_scale` for the environment's.
+        """V: raw observations (B, *obs_shape) -> (B,), for PPO, A2C and TRPO.
+
+        Values are in units of the critic's rewards. If it was trained under VecNormalize, multiply by
+        `normalisation.reward_scale` to get the environment's.
 
         Raises InputError for an algorithm without V.
         """
@@ -99,10 +101,12 @@ class Expert:
         return self.state_values(obs)
 
     def measure(self, episodes: int = 20, seed: int = TEST_SEED, *, remeasure: bool = False) -> Measured:
-        """Play whole deterministic episodes (or recall having done so, unless `remeasure`), note the result in
-        `measured`, log it beside the published return, and warn where it is far below that or no better than random.
+        """Measure the return over whole deterministic episodes, or take it from the cache unless `remeasure` is set.
 
-        Raises InputError where the environment isn't installed.
+        The result is kept in `measured` and logged with the published return, with a warning if it is far below that
+        or no better than random.
+
+        Raises InputError if the environment isn't installed.
         """
         if not self.runnable:
             raise InputError(f"{self.env_id} can't be run here, so {self.source} can't be measured")
@@ -121,7 +125,7 @@ class Expert:
         return self.measured
 
     def describe(self) -> str:
-        """One line: who, where, normalised by what, measured and published return."""
+        """One line: source, algorithm, environment, normalisation, measured and published return."""
         parts = [f"{self.source}: {self.algorithm} on {self.env_id}"]
         if self.normalised_by:
             parts.append(f"normalised by {self.normalised_by}")

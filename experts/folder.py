@@ -1,4 +1,4 @@
-"""An expert's folder as this toolkit writes it: `expert.json` and `policy.safetensors`, plain data both."""
+"""An expert's folder as this toolkit writes it: `expert.json` and `policy.safetensors`, both plain data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError, one_line
-from imitate.experts.networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.sb3 import ALGORITHMS, make_spec
+from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.vecnormalize import Normalisation
 from imitate.files import atomic, read_bytes, versions, write_json
@@ -31,7 +31,7 @@ __all__ = ["Stored", "read_folder", "save_expert"]
 
 FORMAT_VERSION = 1
 _LARGEST_DESCRIPTION = 4 << 20  # bytes
-_LARGEST_HEADER = 1 << 20  # bytes of a safetensors file's list of tensors
+_LARGEST_HEADER = 1 << 20  # bytes of the list of tensors in a safetensors file
 
 
 def save_expert(
@@ -39,10 +39,10 @@ def save_expert(
 ) -> None:
     """Write a live SB3 agent as `policy.safetensors` (critics included, targets not) and `expert.json`.
 
-    meta holds at least `env_id`; `env_kwargs` and `measured` (mean, std, episodes) are read back, the rest is
-    kept as the story of the training. `expert.json` is written last, so a folder with it is whole.
+    meta holds at least `env_id`; `env_kwargs` and `measured` (mean, std, episodes) are read back, and the rest is
+    kept as a record of the training. `expert.json` is written last, so a folder that has it is complete.
 
-    Raises InputError for an agent that could not be read back.
+    Raises InputError for an agent that could not be loaded again.
     """
     spaces_as_json = space_to_json(model.observation_space), space_to_json(model.action_space)
     policy = model.policy
@@ -59,7 +59,7 @@ def save_expert(
         name: tensor.detach().cpu() for name, tensor in policy.state_dict().items() if "_target." not in name
     }
     normalisation = None if vecnormalize is None else Normalisation.from_live(vecnormalize)
-    build_networks(spec, kept, normalisation)  # what can't be read back is not written
+    build_networks(spec, kept, normalisation)  # check that it can be loaded again before writing
     weights = save_tensors({name: tensor.clone().contiguous() for name, tensor in kept.items()})
     description = {
         "format": FORMAT_VERSION,
@@ -90,7 +90,7 @@ def save_expert(
 
 @dataclass(frozen=True)
 class Stored:
-    """What `save_expert` wrote."""
+    """The content of an expert's folder."""
 
     env_id: str
     env_kwargs: dict[str, Any]
@@ -118,7 +118,7 @@ class _Policy:
 
 @dataclass(frozen=True)
 class _Description:
-    """`expert.json`: what `save_expert` writes, checked when it is read."""
+    """`expert.json`, as written by `save_expert` and checked on reading."""
 
     format: int
     algorithm: Text
@@ -135,7 +135,7 @@ class _Description:
 
 
 def read_folder(folder: Path) -> Stored:
-    """Read an expert's folder back. Raises InputError where it is none, damaged, too large, or of another format."""
+    """Read an expert's folder. Raises InputError if it is not one, damaged, too large, or of another format."""
     if not (folder / "expert.json").is_file() or not (folder / "policy.safetensors").is_file():
         raise InputError(f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors")
     description = _read_description(folder / "expert.json")
@@ -170,7 +170,7 @@ def read_folder(folder: Path) -> Stored:
 
 
 def _read_description(path: Path) -> _Description:
-    # By `json`, since files of the first release hold Infinity, which msgspec's reader does not take.
+    # By `json`, since files of the first release may hold Infinity, which msgspec does not read.
     try:
         return msgspec.convert(json.loads(read_bytes(path, _LARGEST_DESCRIPTION)), _Description)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The layers that SB3's agents need beside torch's own, and networks as functions of NumPy arrays."""
+"""Layers of SB3's agents that torch lacks, and networks as functions of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from imitate.experts.vecnormalize import Normalisation
 
 __all__ = ["Combined", "Flat", "Image", "MeanOverQuantiles", "Normalise", "OneHot", "TimeFeature", "compiled"]
 
-_FEW_ROWS = 64  # beyond, torch is as fast, and rounds exactly as SB3 does
+_FEW_ROWS = 64  # above this many, torch is as fast and rounds exactly as SB3 does
 
 
 class Normalise(nn.Module):
-    """In float64, as SB3 does: a variance near 0 leaves nothing of a difference in float32."""
+    """Normalises in float64, as SB3 does, since with a variance near 0 float32 is too coarse."""
 
     mean: Tensor
     scale: Tensor
@@ -41,7 +41,7 @@ class Flat(nn.Module):
 
 
 class TimeFeature(nn.Module):
-    """The time that is left, 1, where observations lack that column: as sb3-contrib's wrapper feeds it in test mode."""
+    """Appends a remaining time of 1 if observations lack that column, as sb3-contrib's wrapper does in test mode."""
 
     def __init__(self, wanted: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class TimeFeature(nn.Module):
 
 
 class Image(nn.Module):
-    """uint8 images to float from 0 to 1, channels first, as SB3's VecTransposeImage gave them in training."""
+    """Converts uint8 images to floats in [0, 1], channels first, as SB3's VecTransposeImage did in training."""
 
     def __init__(self, channels: int, *, normalize: bool) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class OneHot(nn.Module):
 
 
 class Combined(nn.Module):
-    """Dict observations: each key encoded, then joined in the space's order, as SB3 does it."""
+    """Encodes each key of dict observations and concatenates in the space's order, as SB3 does."""
 
     def __init__(self, encoders: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class MeanOverQuantiles(nn.Module):
 def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
     """The network as a function of arrays (N, *) -> (N, *).
 
-    For few rows in NumPy, where the layers allow: a third of torch's overhead a call.
+    For few rows it runs in NumPy if the layers allow it, with a third of torch's overhead per call.
     """
     steps = [step for layer in network if (step := _numpy_step(layer)) is not None]
     plain = len(steps) == len(network)
@@ -108,7 +108,9 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
         if not plain or len(values) > _FEW_ROWS:
             with torch.inference_mode():
                 return np.asarray(network(_to_tensor(values)))
-        with np.errstate(over="ignore", invalid="ignore"):  # absurd observations are the environment's affair
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # extreme observations are the environment's responsibility
             for step in steps:
                 values = step(values)
         return np.asarray(values)

@@ -1,4 +1,4 @@
-"""What an expert is worth here: its mean return over fixed episodes, kept on disk, beside random play's."""
+"""Measures an expert's mean return over fixed episodes, with that of random play; results are cached on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Measured:
-    """Returns over the same episode seeds, of the expert acting deterministically and of random actions."""
+    """Returns of the deterministic expert and of random actions, over the same episode seeds."""
 
     mean: float
     std: float
@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A file of the cache."""
+    """The content of a cache file."""
 
     mean: float
     std: float
@@ -55,10 +55,11 @@ def measure(
     seed: int,
     remeasure: bool = False,
 ) -> Measured:
-    """Play `episodes` whole episodes, or take the result of doing so before from the cache in $XDG_CACHE_HOME/imitate.
+    """Play `episodes` whole episodes, or take an earlier result from the cache in $XDG_CACHE_HOME/imitate.
 
-    What was measured counts for the same `weights` (hashes of all that the policy was made of; empty: never), the same
-    environment with the same source, and the same keywords. `remeasure` plays anyway, and replaces it.
+    A cached result is valid for the same `weights` (hashes of everything the policy was made from; empty: never
+    cached), the same source code of the environment and the same keyword arguments. `remeasure` plays anyway and
+    replaces it.
     """
     source = fingerprint(env_id, env_kwargs)
     task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {source} {episodes} {seed}"
@@ -72,8 +73,8 @@ def measure(
 
 
 def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
-    """A hash of what the environment does: the source files of its classes and wrappers, its registration, and the
-    versions of the packages that simulate. Empty where a source can't be found, say of a class typed in a notebook.
+    """A hash of the environment's behaviour: source files of its classes and wrappers, its registration, and versions
+    of the simulating packages. Empty if a source can't be found, for example for a class defined in a notebook.
     """
     env = make_env(env_id, env_kwargs)
     try:
@@ -105,10 +106,10 @@ _SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco")
 
 
 def verdict(measured: Measured, published: float | None) -> str | None:
-    """A warning where the expert is no better than random, or far below its published return; else None.
+    """A warning if the expert is no better than random, or far below its published return; else None.
 
-    Far: by more than a tenth of the way from random to published, and by more than the standard error. (Two
-    of them would pass the zoo's PPO walker, which gets 245 +- 119 in some 20 episodes where 288 is published.)
+    Far means by more than a tenth of the way from random to published, and by more than one standard error. (With two
+    standard errors, the zoo's PPO walker would pass: 245 +- 119 over 20 episodes, published 288.)
     """
     standard_error = measured.std / np.sqrt(measured.episodes)
     if measured.mean - 2 * standard_error <= measured.random_mean:

@@ -1,11 +1,11 @@
-"""Pickles read as data: a stack machine over `pickletools.genops` that can't call anything.
+"""Reads pickles as data: a stack machine over `pickletools.genops` that can't call anything.
 
-An ordinary unpickler imports names and calls them, which is how a model file runs code on load. Here a global
-stays its name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been
-called. Arrays are then decoded from their bytes by `to_array`, which accepts plain number types only.
+An ordinary unpickler imports names and calls them, so a model file can run code when it is loaded. Here a global stays
+a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called. Arrays
+are then decoded from their bytes by `to_array`, which accepts plain number types only.
 
-What a pickle can cost is bounded: the number of opcodes, the nesting, and what may be a key of a dictionary (hashing
-nested tuples is what crashes the interpreter, or takes for ever).
+The cost of a pickle is bounded: the number of opcodes, the nesting, and the types of dictionary keys (hashing deeply
+nested tuples can crash the interpreter or take forever).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from imitate.errors import InputError, one_line
 
 __all__ = ["Global", "Persistent", "Record", "read_pickle", "to_array", "to_float"]
 
-_MOST_OPCODES = 50_000  # an agent's pickles have some hundred
+_MOST_OPCODES = 50_000  # pickles of agents have a few hundred
 _DEEPEST = 64
 _LARGEST_ARRAY = 64 << 20  # bytes
 
@@ -39,16 +39,16 @@ class Global:
 
 @dataclass(eq=False)
 class Record:
-    """An object that was not built: what would have been called, with what, and the state it would get."""
+    """An object that was not built: the function, its arguments, and the state that it would get."""
 
     function: Any
     args: Any
     state: Any = None
-    items: dict[Any, Any] = field(default_factory=dict)  # of a dict subclass, say OrderedDict
+    items: dict[Any, Any] = field(default_factory=dict)  # of dict subclasses such as OrderedDict
 
     @property
     def class_name(self) -> str:
-        """The class's own name, `Box` of `gym.spaces.box.Box`; empty where it is not a plain class."""
+        """The class's bare name, such as `Box` for `gym.spaces.box.Box`; empty if it is not a plain class."""
         function = self.function
         if function in (
             Global("copyreg", "_reconstructor"),
@@ -60,7 +60,7 @@ class Record:
 
 @dataclass(eq=False)
 class Persistent:
-    """A reference to something that is stored outside the pickle, as torch's tensors refer to their bytes."""
+    """A reference to something stored outside the pickle; torch's tensors refer to their bytes in this way."""
 
     id: Any
 
@@ -77,10 +77,12 @@ _TUPLE_SIZE = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(data: bytes | BinaryIO) -> Any:
-    """The pickle's content as numbers, strings, bytes, containers, `Global`, `Record` and `Persistent`; nothing is run.
-    A stream is left after the pickle's end.
+    """The pickle's content as numbers, strings, bytes, containers, `Global`, `Record` and `Persistent`.
 
-    Raises InputError for bytes that are no pickle, use what plain model files don't, or are too many or too nested.
+    Nothing is executed. A stream is left positioned after the pickle.
+
+    Raises InputError if the data is not a pickle, uses opcodes that model files don't need, or is too large or too
+    deeply nested.
     """
     try:
         content = _interpret(io.BytesIO(data) if isinstance(data, bytes) else data)
@@ -177,7 +179,7 @@ def _pairs(values: list[Any]) -> dict[Any, Any]:
 
 
 def _hashable(key: Any) -> Any:
-    """A key or member as it is, where its hash costs nothing."""
+    """Return a key or set member unchanged if hashing it is cheap; otherwise raise InputError."""
     plain = str, bytes, int, float, bool, type(None), Global
     if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(item, plain) for item in key)):
         return key
@@ -208,7 +210,7 @@ def _children(value: Any) -> Any:
 
 
 def to_array(value: Any) -> Array:
-    """The NumPy array or scalar that a record describes, decoded from its bytes; plain numbers too.
+    """The NumPy array or scalar that a record describes, decoded from its bytes; also accepts plain numbers.
 
     Raises InputError for anything else, such as arrays of Python objects.
     """
@@ -230,7 +232,7 @@ def to_array(value: Any) -> Array:
 
 
 def to_float(value: Any) -> float:
-    """One number, plain or NumPy's. Raises InputError otherwise."""
+    """A single number, plain or NumPy's. Raises InputError for anything else."""
     array = to_array(value)
     if array.size != 1:
         raise InputError(f"the pickle holds an array of shape {array.shape} where one number was expected")

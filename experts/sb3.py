@@ -1,8 +1,8 @@
-"""SB3 archives as data: which class, which options, which tensors. No pickle in them is executed.
+"""Reads SB3 archives as data: the policy's class, options and tensors. No pickle in them is executed.
 
-Of a `.zip` two members are opened: `data` (JSON, whose `:serialized:` pickles go through
-`imitate.experts.pickles`) and `policy.pth` (`imitate.experts.tensors`). Optimiser state and
-`pytorch_variables.pth` are never touched.
+Only two members of a `.zip` are opened: `data` (JSON, whose `:serialized:` pickles go through
+`imitate.experts.pickles`) and `policy.pth` (`imitate.experts.tensors`). Optimiser state and `pytorch_variables.pth` are
+never read.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from torch import Tensor
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
-from imitate.experts.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
+from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec
 from imitate.experts.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
 __all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
 
 ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
-_LARGEST_ARCHIVE = 1 << 30  # bytes, optimisers included; only the policy is read
+_LARGEST_ARCHIVE = 1 << 30  # bytes, including optimisers; only the policy is read
 _LARGEST_DATA = 16 << 20  # bytes of JSON; it holds the last observations of all training environments
-_LARGEST_SPACE = 1 << 22  # numbers in an observation; four frames of Atari have 28,224
+_LARGEST_SPACE = 1 << 22  # numbers in an observation; four Atari frames have 28,224
 _BUILT_IN_EXTRACTORS = ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An opened archive: `data` is its JSON, `tensors` the policy's parameters by name."""
+    """The content of an archive: its JSON `data`, and the policy's parameters `tensors` by name."""
 
     data: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
 
 def read_archive(path: Path) -> Archive:
-    """Open an SB3 `.zip` of any version. Raises InputError where it is no such file, damaged, or too large."""
+    """Read an SB3 `.zip` of any version. Raises InputError if it is not one, damaged, or too large."""
     try:
         if path.stat().st_size > _LARGEST_ARCHIVE:
             raise InputError(f"it has {path.stat().st_size} bytes, over the limit of {_LARGEST_ARCHIVE}")
@@ -78,7 +78,7 @@ def read_archive(path: Path) -> Archive:
 
 
 def stored_space(archive: Archive, name: str) -> spaces.Space[Any] | None:
-    """`observation_space` or `action_space` as stored; None where its pickle holds anything else."""
+    """The stored `observation_space` or `action_space`; None if its pickle holds anything else."""
     try:
         return _space(_unpickled(archive.data.get(name)))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, OverflowError, RecursionError):
@@ -86,7 +86,7 @@ def stored_space(archive: Archive, name: str) -> spaces.Space[Any] | None:
 
 
 def discount(archive: Archive) -> float | None:
-    """The gamma of the training; None where the file does not say (ARS has none)."""
+    """The training's gamma; None if the file has none (ARS)."""
     gamma = archive.data.get("gamma")
     return float(gamma) if isinstance(gamma, int | float) and 0 <= gamma <= 1 else None
 
@@ -98,10 +98,10 @@ def policy_spec(
     *,
     time_feature: bool = False,
 ) -> PolicySpec:
-    """The algorithm and the options that the tensors don't show.
+    """The algorithm and the options that can't be seen from the tensors.
 
-    Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own,
-    and for an algorithm that is not among ALGORITHMS.
+    Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own, and for an
+    algorithm that is not in ALGORITHMS.
     """
     policy_class = _policy_class(archive)
     kwargs = _policy_kwargs(archive)
@@ -138,7 +138,7 @@ def make_spec(
     activation = _name(kwargs.get("activation_fn", default))
     if activation not in ACTIVATIONS:
         raise InputError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
-    # SAC, TQC, TD3 and DDPG squash always; ARS by its class; PPO, A2C and TRPO only on request, with gSDE.
+    # SAC, TQC, TD3 and DDPG always squash; ARS depends on its class; PPO, A2C and TRPO only on request, with gSDE.
     always = algorithm in ("SAC", "TQC", "TD3", "DDPG")
     squash = always or kwargs.get("squash_output", policy_class == "ARSPolicy") is True
     return PolicySpec(
@@ -156,7 +156,7 @@ def make_spec(
 
 
 def _unpickled(entry: Any) -> Any:
-    """A value of SB3's JSON: plain, or the pickle that stands in for it, read as data."""
+    """A value of SB3's JSON: plain, or read as data from the pickle that replaces it."""
     if not (isinstance(entry, dict) and ":serialized:" in entry):
         return entry
     try:
@@ -183,7 +183,7 @@ def _policy_kwargs(archive: Archive) -> dict[str, Any]:
 
 
 def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -> str:
-    """SB3 doesn't name the algorithm; its own attributes tell those apart that share a policy class."""
+    """The algorithm, which SB3 doesn't store; attributes distinguish algorithms that share a policy class."""
     data, names = archive.data, archive.tensors
     if any("lstm" in name for name in names):
         raise InputError(
@@ -236,7 +236,7 @@ def _space(record: Any) -> spaces.Space[Any]:
     if kind == "Dict":
         inner = state["spaces"]
         inner = inner.items if isinstance(inner, Record) else inner
-        # Ordered: a plain dict would be sorted, and features are concatenated in the order of training.
+        # Ordered, since gymnasium sorts a plain dict, but features are concatenated in the order of training.
         return spaces.Dict(OrderedDict((str(key), _space(value)) for key, value in inner.items()))
     raise InputError(f"space {kind!r} is not supported")
 

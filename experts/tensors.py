@@ -1,7 +1,8 @@
-"""What `torch.save` wrote of a policy, read as data: named tensors of plain numbers, and nothing else.
+"""Reads a policy saved by `torch.save` as data: named tensors of plain numbers, and nothing else.
 
-Torch's own loader is not used on foreign files: with `weights_only=True` it still allocates what a file claims, and it
-had holes (CVE-2025-32434, CVE-2026-24747). Both of its formats are read: the zip, and the pickles before torch 1.6.
+Torch's own loader is not used on foreign files: even with `weights_only=True` it allocates whatever size a file claims,
+and it had vulnerabilities (CVE-2025-32434, CVE-2026-24747). Both of torch's formats are read: the zip, and the pickles
+written before torch 1.6.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from imitate.experts.pickles import Global, Persistent, Record, read_pickle
 __all__ = ["LARGEST_WEIGHTS", "open_zip", "read_member", "read_tensors"]
 
 LARGEST_WEIGHTS = 128 << 20  # bytes; the zoo's largest policy takes 30 MB
-_LARGEST_READ = 1 << 20  # bytes at once, so of a zip's list of members too
+_LARGEST_READ = 1 << 20  # bytes in one read, which also bounds a zip's list of members
 _MOST_TENSORS = 10_000
 _CHUNK = 1 << 20
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -42,7 +43,7 @@ _DTYPES = {
 
 
 class _Bounded:
-    """A file of which no single read is large: a zip's own claim says how much of it `zipfile` reads at once."""
+    """A file with bounded reads: `zipfile` would otherwise read as much at once as the zip claims to hold."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -56,13 +57,13 @@ class _Bounded:
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
-    """The zip in an open file, its list of members bounded. Raises BadZipFile where it is none."""
+    """Open a zip with a bounded list of members. Raises BadZipFile if the file is not a zip."""
     bounded: Any = _Bounded(file)
     return zipfile.ZipFile(bounded)
 
 
 def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """A member, stored or deflated, of at most `limit` bytes. The header's size is a claim; what is read is counted."""
+    """A member of at most `limit` bytes, stored or deflated. Its bytes are counted, since the header's size may lie."""
     info = archive.getinfo(name)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(
@@ -82,7 +83,7 @@ def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def read_tensors(data: bytes) -> dict[str, Tensor]:
     """The named tensors in the bytes of a `policy.pth`, on the CPU.
 
-    Raises InputError for anything else than plain, dense tensors by name, and for more of them than are stored.
+    Raises InputError for anything but plain, dense tensors by name, and for tensors larger than the stored data.
     """
     content, stored = _read_zip(data) if zipfile.is_zipfile(io.BytesIO(data)) else _read_legacy(data)
     named = content.items if isinstance(content, Record) and content.class_name == "OrderedDict" else content
@@ -93,7 +94,7 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
     tensors, total = dict[str, Tensor](), 0
     for name, value in named.items():
         tensors[name] = _tensor(value, stored)
-        # Many names may stand for the same bytes, but each is copied when the networks are built.
+        # Several names may share the same bytes, but each is copied when the networks are built.
         total += tensors[name].numel() * tensors[name].element_size()
         if total > LARGEST_WEIGHTS:
             raise InputError(f"its tensors have more than the {LARGEST_WEIGHTS} bytes that are the limit")
@@ -125,7 +126,7 @@ def _read_legacy(data: bytes) -> tuple[Any, Stored]:
     stream = io.BytesIO(data)
     if read_pickle(stream) != _LEGACY_MAGIC:
         raise InputError("it is not a file of torch.save")
-    read_pickle(stream), read_pickle(stream)  # its version, and the machine's sizes
+    read_pickle(stream), read_pickle(stream)  # protocol version and the machine's type sizes
     content = read_pickle(stream)
     keys = read_pickle(stream)
     types = _storage_types(content)
@@ -146,14 +147,14 @@ def _legacy_storage(stream: BinaryIO, dtype: torch.dtype) -> bytes:
 
 
 def _storage_types(content: Any) -> dict[str, torch.dtype]:
-    """The type of each storage that the tensors refer to."""
+    """The dtype of each storage that the tensors refer to."""
     named = content.items if isinstance(content, Record) else content
     values = named.values() if isinstance(named, dict) else []
     return dict(_reference(value) for value in values)
 
 
 def _reference(value: Any) -> tuple[str, torch.dtype]:
-    """The key and the type of the storage behind a stored tensor."""
+    """The key and the dtype of a tensor's storage."""
     rebuilt = isinstance(value, Record) and value.function == Global("torch._utils", "_rebuild_tensor_v2")
     if not rebuilt or not isinstance(value.args, tuple) or len(value.args) < 4:
         raise InputError(
@@ -198,7 +199,7 @@ def _flat(content: bytes, dtype: torch.dtype) -> Tensor:
 
 
 def _once(read: Stored) -> Stored:
-    """`read`, with each storage read once: tensors may share one."""
+    """Wrap `read` so that each storage is read only once, since tensors may share one."""
     found: dict[str, Tensor] = {}
 
     def stored(key: str, dtype: torch.dtype) -> Tensor:

@@ -22,12 +22,14 @@ _NOT_CLIPPED = 1e30  # JSON has no infinity
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How training normalised: an agent sees `clip((obs - mean) / sqrt(var + epsilon), -clip_obs, clip_obs)`
-    and its critic learned from rewards divided by `reward_scale` (then clipped to +-clip_reward).
+    """The normalisation used in training.
 
-    mean, var   (*obs_shape) float64; of dict observations, all keys in the space's order, flat; None: raw
+    The agent sees `clip((obs - mean) / sqrt(var + epsilon), -clip_obs, clip_obs)`, and its critic learned from rewards
+    divided by `reward_scale` (then clipped to +-clip_reward).
 
-    Raises InputError for statistics that can't be anyone's: not finite, a negative variance, unlike shapes.
+    mean, var   (*obs_shape) float64; for dict observations all keys, flat, in the space's order; None: not normalised
+
+    Raises InputError for invalid statistics: not finite, a negative variance, or different shapes.
     """
 
     mean: Array | None
@@ -44,7 +46,7 @@ class Normalisation:
         numbers = self.epsilon, self.return_var, self.gamma
         sound = all(np.isfinite(array).all() for array in moments) and all(map(math.isfinite, numbers))
         sound = sound and self.epsilon >= 0 and self.return_var >= 0 and 0 <= self.gamma <= 1
-        sound = sound and self.clip_obs > 0 and self.clip_reward > 0  # infinity: not clipped
+        sound = sound and self.clip_obs > 0 and self.clip_reward > 0  # infinity means no clipping
         if not sound or (self.var is not None and (self.var < 0).any()):
             raise InputError("the statistics of the normalisation are damaged: not finite, or negative")
         if len({array.shape for array in moments}) > 1 or len(moments) == 1:
@@ -52,16 +54,16 @@ class Normalisation:
 
     @property
     def sha256(self) -> str:
-        """Of the statistics, however they were stored."""
+        """Hash of the statistics, independent of how they were stored."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     @property
     def reward_scale(self) -> float:
-        """Environment reward = critic's reward x this; 1 where rewards were not normalised."""
+        """Environment reward = critic's reward x reward_scale; 1 if rewards were not normalised."""
         return float(np.sqrt(self.return_var + self.epsilon)) if self.norm_reward else 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back to the same float64 numbers."""
+        """Plain data, from which `from_json` restores the same float64 numbers."""
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
@@ -69,7 +71,7 @@ class Normalisation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Normalisation:
-        """Raises InputError where the description is not one."""
+        """Restore from `to_json`'s data. Raises InputError if it is invalid."""
         try:
             arrays = {
                 name: None if data[name] is None else np.asarray(data[name], float)
@@ -81,7 +83,7 @@ class Normalisation:
 
     @classmethod
     def from_live(cls, vecnormalize: Any) -> Normalisation:
-        """That of a live `stable_baselines3.common.vec_env.VecNormalize`."""
+        """The normalisation of a live `stable_baselines3.common.vec_env.VecNormalize`."""
         rms = vecnormalize.obs_rms if vecnormalize.norm_obs else None
         return cls(
             mean=None if rms is None else np.asarray(rms.mean, float),
@@ -96,11 +98,11 @@ class Normalisation:
 
 
 def read_vecnormalize(data: bytes, keys: Sequence[str] = ()) -> Normalisation:
-    """The statistics in the bytes of a `vecnormalize.pkl`; nothing in it is run.
+    """The statistics in the bytes of a `vecnormalize.pkl`; nothing in it is executed.
 
-    keys   of dict observations, in the order of their space
+    keys   keys of dict observations, in the order of their space
 
-    Raises InputError for another kind of file, a damaged one, or where only some keys were normalised.
+    Raises InputError for another kind of file, for a damaged one, and if only some keys were normalised.
     """
     record = read_pickle(data)
     if not (

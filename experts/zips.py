@@ -22,8 +22,8 @@ from imitate.experts.acting import Actor
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
 from imitate.experts.measure import measure
-from imitate.experts.networks import PolicySpec, build_networks
 from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
+from imitate.experts.sb3_networks import PolicySpec, build_networks
 from imitate.experts.sources import Found, as_dict
 from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
 from imitate.files import read_bytes

@@ -1,5 +1,7 @@
-"""The one table of algorithms, read by the command line, experiments and compare. Names only: nothing is imported
-until an algorithm is used."""
+"""The table of algorithms, used by the command line, training and compare.
+
+It holds names only: an algorithm is imported when it is used.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ Need = Literal["envs", "demos", "expert", "store"]
 
 
 class Learner(Protocol):
-    """What `training.run.Run` drives.
+    """A learner, as `training.run.Run` drives it.
 
-    env_steps    environment steps that the learner took itself
-    least_steps  the fewest with which one `step` can do anything; 0 where it takes none
-    done         more steps would not help, or `config.total_steps` were taken
+    env_steps    environment steps that the learner has taken
+    least_steps  the fewest environment steps with which one `step` can do anything; 0 for offline learners
+    done         `config.total_steps` were taken, or more steps would not help
     """
 
     @property
@@ -37,31 +39,32 @@ class Learner(Protocol):
     @property
     def done(self) -> bool: ...
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration: data, losses, updates; returns what is logged. It takes at most `limit` environment steps
-        (None: no bound), and schedules are such that they end where the limit does.
+        """One iteration (data, losses, updates); returns the metrics to log.
 
-        Raises FloatingPointError where a loss is not finite.
+        It takes at most `limit` environment steps (None: no bound). Schedules assume that training ends at the limit.
+
+        Raises FloatingPointError if a loss is not finite.
         """
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes with seeds that depend on the state alone."""
+        """Load a state and begin new episodes with seeds that depend on the state alone."""
         ...
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Where an algorithm lives and what its learner is handed, by keyword.
+    """An algorithm's module and the keyword arguments of its learner.
 
-    needs       `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices of those to learn from); `expert`
-                (Policy); `store` (DemoWriter, where it keeps what it was told)
-    optional    `policy`, to start from
-    class_name  of the learner, where it is not the title; its config is named so too, with Config at the end
-    controls    variants that compare runs beside it, and what each is: they can know nothing of the expert
-    inner       field of the config that says which of the configs within it is in use: help shows that one alone
-    check       "module:function" that looks at the expert before a new run: (config, expert, env_id, env_kwargs)
-    audit       `train --audit` trains the controls too
+    needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
+                `expert` (Policy); `store` (DemoWriter, for the expert's labels)
+    optional    optional arguments: `policy`, to start from
+    class_name  name of the learner's class if not the title; its config's name is the same with Config appended
+    controls    variants that learn nothing about the expert and what each does; `compare` runs them too
+    inner       field of the config that names the nested config in use; help shows only that one
+    check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
+    audit       whether `train --audit` can train the controls
     """
 
     title: str
@@ -82,17 +85,17 @@ class Algorithm:
 
     @property
     def learner(self) -> Any:
-        """The learner's class; imported now."""
+        """The learner's class, imported on this call."""
         return getattr(import_module(self.module), self.class_name or self.title)
 
     @property
     def config(self) -> Any:
-        """The class of its hyperparameters; imported now."""
+        """The class of the hyperparameters, imported on this call."""
         return getattr(import_module(self.module), f"{self.class_name or self.title}Config")
 
     @property
     def checker(self) -> Callable[..., None] | None:
-        """The function that `check` names; imported now."""
+        """The function that `check` names, imported on this call."""
         module, _, name = self.check.partition(":")
         return getattr(import_module(module), name) if self.check else None
 
@@ -114,7 +117,7 @@ ALGORITHMS = {
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",
-        "AggreVaTeD whose values are returns of playing on with the expert: for any expert, at many steps a state",
+        "AggreVaTeD with values from playing on with the expert: works with any expert, costs many steps per state",
         "imitate.aggrevated.aggrevate",
         ("envs", "expert", "store"),
     ),
@@ -127,8 +130,8 @@ ALGORITHMS = {
         controls={
             "plus-one": "constant reward +1",
             "minus-one": "constant reward -1",
-            "one-action": "demonstrations of always one action",
-            "random": "demonstrations of random actions",
+            "one-action": "demonstrations with a single action",
+            "random": "demonstrations with random actions",
         },
         inner="learner",
         audit=True,
@@ -161,7 +164,7 @@ ALGORITHMS = {
 
 
 def find(name: str) -> Algorithm:
-    """The entry of an algorithm, or of its variant `name:variant`: other settings, which its presets name.
+    """The entry of an algorithm, or of a variant `name:variant`, which its presets define.
 
     Raises InputError for an unknown name.
     """

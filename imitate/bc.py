@@ -1,7 +1,7 @@
 """Behavioural cloning (Pomerleau 1991): supervised learning of the expert's actions.
 
-A step of the learner is one pass over the demonstrations. A tenth of the episodes is held out; training stops
-when their loss has not improved for some passes, and the best policy by that loss is the result.
+An iteration is one pass over the demonstrations. A tenth of the episodes is held out; training stops when the held-out
+loss has not improved for some passes, and the policy with the best held-out loss is the result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class BCConfig:
     """Hyperparameters of behavioural cloning."""
 
     max_epochs: int = 200
-    """Passes over the demonstrations at most."""
+    """Maximum number of passes over the demonstrations."""
     max_updates: int = 20_000
-    """No further pass is begun after so many gradient steps: what ends it on large data."""
+    """Begin no further pass after this many gradient steps; ends training on large data."""
     patience: int = 15
-    """Stop after so many passes without a better held-out loss."""
+    """Passes without a better held-out loss before training stops."""
     holdout: float = 0.1
-    """Share of the episodes held out; with a single episode nothing is, and all passes are made."""
+    """Share of the episodes held out; a single episode is not split, and training then makes all passes."""
     batch_size: int = 64
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
@@ -54,7 +54,7 @@ class BCConfig:
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     log_std_init: float = -1.0
-    """Log standard deviation of the Gaussian policy, which cloning leaves as it is: for `--init` of an RL run."""
+    """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
@@ -64,7 +64,7 @@ class BCConfig:
 
 
 class _Network(Protocol):
-    """What the hyperparameters of every imitator say of its network."""
+    """The hyperparameters of an imitator that describe its network."""
 
     @property
     def hidden(self) -> tuple[int, ...]: ...
@@ -96,10 +96,10 @@ def new_policy(
 
 
 def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: Tensor) -> Tensor:
-    """(B,) loss of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
+    """Loss (B,) of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
 
-    Cross-entropy of discrete actions; of continuous ones the mean squared error of the policy's mode. (The likelihood
-    of a squashed Gaussian is infinite at the bounds, where experts often act.)
+    Discrete actions: cross-entropy. Continuous actions: mean squared error of the policy's mode, since the likelihood
+    of a squashed Gaussian is infinite at the bounds, where experts often act.
     """
     if isinstance(distribution, Categorical):
         return -distribution.log_prob(actions)
@@ -107,7 +107,10 @@ def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: 
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) 1 where a discrete action is the expert's; a continuous one: within a tenth of half the range everywhere."""
+    """(B,) 1 where the policy's action agrees with the label, else 0.
+
+    Discrete actions must be equal; continuous ones within a tenth of half the range in every dimension.
+    """
     mode = policy(prepared).mode()
     if policy.head == "categorical":
         return torch.eq(mode, policy.to_unit(labels)).float()
@@ -117,14 +120,14 @@ def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
-    """Mean `agreement` over observations (N, *obs_shape). On states not trained on yet it is an honest measure."""
+    """Mean `agreement` over observations (N, *obs_shape); give states that the policy was not trained on."""
     device = policy.output.weight.device
     prepared = policy.encoder.prepare(torch.from_numpy(obs).to(device))
     return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
 
 
 class BC:
-    """Behavioural cloning from a demonstrations file, which is streamed where it is larger than memory allows."""
+    """Behavioural cloning from a demonstrations file that is streamed if it is too large for memory."""
 
     env_steps = least_steps = 0
     expert_queries = 0
@@ -138,7 +141,7 @@ class BC:
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`episodes`: indices of those to learn from, by default all."""
+        """Learn from the demonstrations' `episodes` (indices, by default all)."""
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
         self.policy = new_policy(
@@ -146,10 +149,10 @@ class BC:
         ).to(self.device)
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
-        # One episode can't be split: all of it is trained on.
+        # A single episode is not split; all of it is used for training.
         holdout = config.holdout if len(episodes) > 1 else 0.0
         self._train, self._heldout = demos.split(holdout, rng, episodes)
-        # Not the log standard deviation, which cloning leaves as it is.
+        # Without the log standard deviation, which cloning does not change.
         parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
         if self.policy.encoder.moments is not None:
@@ -165,11 +168,11 @@ class BC:
         return stalled or self.epoch >= self.config.max_epochs or self.updates >= self.config.max_updates
 
     def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
-        """One epoch, and the held-out loss after it; it takes no environment steps, so `limit` bounds nothing.
+        """One epoch, then the held-out loss; `limit` is ignored, since no environment steps are taken.
 
-        When training is done the best policy is put back.
+        When training is done, the best policy is restored.
         """
-        # Seeded by the epoch, so that a resumed run shuffles as an uninterrupted one does.
+        # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, count = torch.zeros((), device=self.device), 0
         for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):

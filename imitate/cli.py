@@ -21,13 +21,13 @@ __all__ = ["main"]
 COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
-    "data": "`data info FILE` describes demonstrations, `data validate FILE` checks them",
-    "train": f"`train ALGO --env ENV ...` trains {', '.join(ALGORITHMS)}",
-    "evaluate": "measure a run or an expert, with a video if you like",
-    "compare": "imitation and RL on one budget of environment steps, with a report",
-    "report": "write a comparison's report anew, or one report of several folders",
-    "envs": "list the environments that can be run here, and what an extra would add",
-    "expert": "`expert list`, `show SPEC`, `check SPEC`, `train --algo ALGO --env ENV --out FOLDER`",
+    "data": "describe demonstrations (`data info FILE`) or check them (`data validate FILE`)",
+    "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
+    "evaluate": "measure a run or an expert, optionally with a video",
+    "compare": "compare imitation and RL on equal budgets of environment steps, with a report",
+    "report": "write the report of a comparison again, or one report of several comparisons",
+    "envs": "list the environments that can be run here, and what extras would add",
+    "expert": "list, show, check or train experts (`expert list|show|check|train`)",
 }
 
 
@@ -35,17 +35,18 @@ FILE_ERRORS = (
     errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE,
     errno.ENAMETOOLONG, errno.ENFILE, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS,
 )  # fmt: skip
-"""What goes wrong with files without a mistake of ours."""
+"""File errors that are not our mistakes."""
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM: whatever is done at Ctrl-C is done here too."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; the caller's mistakes are one line on standard error and status 2.
+    """Run a subcommand and return the exit status.
 
-    Ctrl-C is status 130, SIGTERM 143; a reader of the output that has enough, such as `head`, is 141.
+    2: the caller's mistake, reported in one line on standard error. 130: Ctrl-C. 143: SIGTERM. 141: the reader of the
+    output closed it, as `head` does.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_streams()
@@ -82,11 +83,11 @@ def _run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        from importlib import metadata  # a tenth of a second, which help does not have
+        from importlib import metadata  # takes a tenth of a second, too slow for help
 
         print(f"imitate-rl {metadata.version('imitate-rl')}")
         return 0
-    # Before torch starts its threads: networks as small as these are slower on several.
+    # Before torch starts its threads: networks this small are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from imitate.envs.trust import trust
 
@@ -105,27 +106,27 @@ def _run(arguments: list[str]) -> int:
 def _is_text(argument: str) -> bool:
     try:
         argument.encode()
-    except UnicodeEncodeError:  # bytes of another encoding come as lone surrogates
+    except UnicodeEncodeError:  # bytes in another encoding appear as lone surrogates
         return False
     return True
 
 
 def _open_streams() -> None:
-    """Standard streams that were closed lead nowhere: otherwise the next file that is opened takes their number."""
+    """Open closed standard streams to the null device; otherwise the next opened file would take their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115  # for the whole process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115  # open until the process ends
 
 
 def _forget_output() -> None:
-    """What is left to be flushed at exit goes nowhere."""
-    with suppress(OSError, ValueError):  # no file, as in tests; or no descriptor is left
+    """Send output that is flushed at exit to the null device."""
+    with suppress(OSError, ValueError):  # no real file, as in tests, or no descriptor left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _sigterm() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # signals are for that one alone
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
     owner = os.getpid()
@@ -133,7 +134,7 @@ def _sigterm() -> Iterator[None]:
     def terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if os.getpid() == owner:
             raise _Terminated
-        os._exit(128 + number)  # a forked worker, which has inherited this
+        os._exit(128 + number)  # a forked worker that inherited this handler
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:

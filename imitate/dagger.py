@@ -1,7 +1,7 @@
-"""DAgger (arXiv:1011.0686): clone the expert on the states that the learner itself gets into.
+"""DAgger (arXiv:1011.0686): clone the expert on the states that the learner itself visits.
 
-A step of the learner rolls in with the mixture beta * expert + (1 - beta) * learner, has the expert label every
-state, adds them to the store, and trains on everything in it.
+An iteration rolls in with the mixture beta * expert + (1 - beta) * learner, asks the expert to label every state, adds
+the labelled states to the store, and trains on everything in it.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ class DAggerConfig:
     """Hyperparameters of DAgger."""
 
     total_steps: int = 20_000
-    """Environment steps over which the learning rate decays; the run's budget unless given."""
+    """Environment steps over which the learning rate decays; by default the run's budget."""
     steps_per_iteration: int = 500
     """Environment steps of a roll-in, over all environments."""
     updates_per_iteration: int = 200
     """Gradient steps after each roll-in."""
     beta_schedule: Schedule = "inverse"
-    """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
+    """Expert's share in iteration n = 0, 1, ...: `linear` 1 - rate n, `exponential` rate^n, `inverse` 1 / (n + 1),
+    `constant` rate."""
     beta_rate: float = 0.9
     """Rate of the schedule; ignored by `inverse`."""
     beta_per: Literal["step", "episode"] = "step"
-    """Who acts is drawn anew at every step, or for whole episodes."""
+    """`step`: draw at every step whether expert or learner acts; `episode`: draw once per episode."""
     batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 3e-3
-    """Adam's step size at the start; it goes down linearly to a tenth at total_steps."""
+    """Adam's step size at the start; it decays linearly to a tenth at total_steps."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     log_std_init: float = -1.0
-    """Log standard deviation of a Gaussian policy, which DAgger leaves as it is: for `--init` of an RL run."""
+    """Log standard deviation of a Gaussian policy. DAgger leaves it unchanged; an RL run with `--init` uses it."""
 
     def __post_init__(self) -> None:
         check_range(
@@ -67,8 +68,10 @@ class DAggerConfig:
 
 
 class DAgger:
-    """DAgger. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape); the
-    aggregated data stay on disk, in `store`."""
+    """DAgger on vector environments; the aggregated data stay on disk, in `store`.
+
+    `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape).
+    """
 
     def __init__(
         self,
@@ -166,7 +169,7 @@ class DAgger:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes; the store must be as it was then."""
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.iteration = state["iteration"]
         self.mixture.queries = state["expert_queries"]
         self.policy.load_state_dict(state["policy"])

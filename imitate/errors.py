@@ -10,9 +10,9 @@ __all__ = ["InputError", "check_range", "did_you_mean", "one_line"]
 
 
 class InputError(ValueError):
-    """What the caller gave can't be used: one line that says what was got, what was wanted and what to do.
+    """The caller's input can't be used. The message is one line: what was given, what was wanted and what to do.
 
-    The command line prints the message alone and exits with status 2.
+    The command line prints only the message and exits with status 2.
     """
 
 
@@ -26,12 +26,12 @@ def check_range(owner: object, low: float, high: float, *names: str) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean 'PPO'?"` for the known name nearest to `name`, or the empty string."""
+    """`"; did you mean 'PPO'?"` with the known name closest to `name`, or an empty string."""
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, without its line breaks."""
+    """The message of an exception, without line breaks."""
     return " ".join(str(error).split())

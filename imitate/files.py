@@ -1,4 +1,4 @@
-"""Files that are whole or absent, read within bounds, and what each of them carries."""
+"""Reading and writing files: writes are atomic and reads are bounded."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ T = TypeVar("T")
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
 
-# No function tells the umask without setting it, and other threads would see the other one: so once, at import.
+# The umask can only be read by setting it, which other threads would notice, so read it once at import.
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)
 
 
 @contextmanager
 def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` to write to. It takes the name of `path` where the block ends without an error,
-    and is removed where it does not: nobody ever sees half of a file.
+    """Write a file atomically: yields a temporary path, which is renamed to `path` at the end of the block.
 
-    With `new` it replaces no other file: FileExistsError where `path` exists by then.
-
-    The file is on disk before it gets its name, and has the permissions that the user's umask says.
+    If the block raises, the temporary file is removed. With `new`, no file is replaced: raises FileExistsError if
+    `path` exists by then. The file is synced to disk before it is renamed; its permissions follow the user's umask.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
     try:
@@ -54,12 +52,12 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 
 
 def _claim(temporary: Path, path: Path) -> None:
-    """Rename without replacing: a hard link to a name that exists is an error, even if another process just took it."""
+    """Rename without replacing: creating a hard link fails if the name exists, even if another process just took it."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         temporary.replace(path)
@@ -68,15 +66,17 @@ def _claim(temporary: Path, path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left in `folder`; only where no other process writes there."""
+    """Remove leftovers of killed writers in `folder`; call it only if no other process writes there."""
     for leftover in folder.glob(f".*{_PARTIAL}"):
         leftover.unlink(missing_ok=True)
 
 
 @contextmanager
 def lock(folder: Path, what: str) -> Iterator[None]:
-    """Hold `folder` (made where it is missing) for this process. Raises InputError where another one holds it;
-    `what` says what it does there, such as "a training run"."""
+    """Lock `folder` for this process, creating it if missing.
+
+    `what` describes the use for the message, such as "a training run". Raises InputError if another process holds it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(folder / ".lock")
     try:
@@ -91,14 +91,14 @@ def lock(folder: Path, what: str) -> Iterator[None]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write plain data, atomically; the folder is made where it is missing."""
+    """Write plain data atomically, creating the folder if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The whole file. Raises InputError, before reading more, where it is larger than `limit` bytes or no file."""
+    """The whole file. Raises InputError if it is not a file or larger than `limit` bytes, without reading more."""
     if not path.is_file():
         raise InputError(f"{path} is no file; check the path")
     with path.open("rb") as file:
@@ -111,20 +111,21 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_json(path: Path, type: type[T], *, limit: int = _LARGEST_JSON) -> T:
-    """A JSON file as `type`: a dataclass, `dict[str, float]` or anything else that msgspec checks.
+    """Read a JSON file as `type`: a dataclass, `dict[str, float]` or another type that msgspec checks.
 
-    Raises InputError where it is no file, too large, no JSON, nested too deeply, or of other types, naming the field.
+    Raises InputError if it is not a file, too large, not JSON, nested too deeply, or has other types; the message names
+    the field.
     """
     data = read_bytes(path, limit)
     try:
-        # Of the standard library, since it reads the Infinity that configs may hold; JSON itself has none.
+        # The standard library's json, since it reads the Infinity that configs may hold.
         return msgspec.convert(json.loads(data), type)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{path} can't be read: {one_line(error)}; restore it or make it again") from error
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that results depend on: part of every artefact."""
+    """Versions of Python and of the packages that results depend on; stored with every artefact."""
     packages = (
         *(
             "imitate-rl",
@@ -144,7 +145,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores and system: part of records of results and speed."""
+    """Processor, cores and operating system, for records of results and speed."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,25 +1,24 @@
-"""Generative adversarial imitation learning (arXiv:1606.03476): a discriminator tells the expert's (s, a) from the
-learner's, and an on-policy learner is rewarded for what passes as the expert's.
+"""Generative adversarial imitation learning (arXiv:1606.03476).
 
-A step of the learner is: a rollout, some updates of the discriminator, the rollout's rewards replaced by it, and the
-update of PPO, A2C or REINFORCE, which do not know of any of it.
+A discriminator tells the expert's (s, a) pairs from the learner's, and an on-policy learner is rewarded for pairs that
+pass as the expert's. A round collects a rollout, updates the discriminator, replaces the rollout's rewards by the
+discriminator's, and updates PPO, A2C or REINFORCE, which know nothing of the discriminator.
 
-Signs. is_expert is 1 for the expert's pairs, and D(s, a) = sigmoid(logit) is the probability of that. Where expert
-and learner visit (s, a) with densities d_E and d_L, the best D is d_E / (d_E + d_L) (arXiv:1406.2661, prop. 1), so the
-best logit is log d_E - log d_L: above 0 where the expert is more often. Every reward grows with it. (The paper's D
-is the probability of the learner, and its cost log D is our `positive` reward -log(1 - D) with the sign turned.)
+Signs. is_expert is 1 for the expert's pairs, and D(s, a) = sigmoid(logit) is the probability of that. If expert and
+learner visit (s, a) with densities d_E and d_L, the best D is d_E / (d_E + d_L) (arXiv:1406.2661, prop. 1), so the
+best logit is log d_E - log d_L: above 0 where the expert is more frequent. Every reward grows with the logit. (The
+paper's D is the probability of the learner, and its cost log D is the negative of our `positive` reward -log(1 - D).)
 
 Ends of episodes. A reward that is never negative pays for staying alive, whatever the expert does, and one that is
-never positive pays for dying (arXiv:1809.02925). The remedy: an episode that terminates goes on, as far as its return
-goes, in an absorbing state, which is rewarded like any other. There is one such state, the same for all, so what a
-discriminator would learn of it needs no network: with p_E and p_L the shares of their time that expert and learner
-spend there,
+never positive pays for dying (arXiv:1809.02925). The remedy: when an episode terminates, its return continues in an
+absorbing state, which is rewarded like any other. There is only one such state, so the best discriminator there needs
+no network: if p_E and p_L are the shares of time that expert and learner spend in it,
 
     log d_E - log d_L  =  log p_E - log p_L                              in the absorbing state
                        =  logit(s, a) + log(1 - p_E) - log(1 - p_L)      elsewhere, if the network sees that alone
 
-and staying there for good is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
-that the time limit cuts does not end there: its return is bootstrapped, and no time is spent in the absorbing state.
+and staying there forever is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
+that the time limit truncates does not enter it: its return is bootstrapped.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ _LEARNERS: dict[str, tuple[type[Any], type[Any]]] = {
     "reinforce": (REINFORCE, REINFORCEConfig),
 }
 _STATEFUL = ("learner", "discriminator", "optimizer")
-_MEMORY = 10_000  # steps over which the learner's share of absorbed time is averaged
-_LEAST_SHARE = 0.01  # no end seen does not mean that there is none: log p stays finite
+_MEMORY = 10_000  # steps over which the learner's share of time in the absorbing state is averaged
+_LEAST_SHARE = 0.01  # keeps log p finite when no termination was seen
 
 
 @dataclass(frozen=True)
@@ -70,30 +69,30 @@ class GAILConfig:
     """Hyperparameters of GAIL."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     demo_pairs: int | None = None
-    """Learn from so many (s, a) pairs, drawn from the demonstrations by the seed; from all unless given."""
+    """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
-    """Who is rewarded; its settings are those under its name. RPO is PPO with --ppo.rpo-alpha."""
+    """Learner that gets the reward; its settings are under its name. For RPO take ppo and set --ppo.rpo-alpha."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     a2c: A2CConfig = field(default_factory=A2CConfig)
     reinforce: REINFORCEConfig = field(default_factory=REINFORCEConfig)
     reward: Reward = "positive"
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True
-    """Episodes that terminate go on in an absorbing state; without it, how long they last gives rewards away."""
+    """Continue terminated episodes in an absorbing state; without it, the length of episodes leaks into the reward."""
     updates_per_round: int = 8
-    """Updates of the discriminator between two of the learner."""
+    """Updates of the discriminator per update of the learner."""
     batch_size: int = 512
-    """Pairs of the expert, and as many of the learner, in a minibatch of the discriminator."""
+    """Pairs of the expert in a minibatch of the discriminator; as many of the learner's are added."""
     learning_rate: float = 1e-3
-    """Adam's step size, of the discriminator."""
+    """Adam's step size for the discriminator."""
     input_noise: float = 0.0
-    """Standard deviation of noise on the discriminator's inputs in training (standardised observations, actions in
-    units of half their range): without it what hardly overlaps is told apart too well to say what is nearer
-    (arXiv:1701.04862)."""
+    """Standard deviation of noise on the discriminator's inputs during training, for standardised observations and
+    actions in units of half their range. Without noise, distributions that hardly overlap are separated perfectly and
+    give no useful gradient (arXiv:1701.04862)."""
     gradient_penalty: float = 0.0
-    """Weight of the penalty on gradients of the logit that are not of norm 1 (arXiv:1704.00028)."""
+    """Weight of the penalty on the logit's gradient norm differing from 1 (arXiv:1704.00028)."""
     spectral_norm: bool = False
     """Divide the discriminator's weights by their largest singular value (arXiv:1802.05957)."""
     hidden: tuple[int, ...] = (64, 64)
@@ -104,7 +103,7 @@ class GAILConfig:
     def __post_init__(self) -> None:
         for name, (_, config_class) in _LEARNERS.items():
             settings = getattr(self, name)
-            if isinstance(settings, Mapping):  # of a preset, or of a run's config.json
+            if isinstance(settings, Mapping):  # from a preset or a run's config.json
                 object.__setattr__(self, name, config_class(**as_tuples(settings)))
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "input_noise", "gradient_penalty")
@@ -117,12 +116,12 @@ class GAILConfig:
 
     @property
     def learner_config(self) -> Any:
-        """Settings of the learner that was chosen."""
+        """Settings of the chosen learner."""
         return replace(getattr(self, self.learner), total_steps=self.total_steps)
 
 
 class Discriminator(nn.Module):
-    """Logit of "this pair is the expert's", from observations (vectors, standardised; one-hot; pixels) and actions."""
+    """Logit of "this pair is the expert's", from observations and actions, encoded as for a policy."""
 
     def __init__(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: GAILConfig
@@ -140,7 +139,7 @@ class Discriminator(nn.Module):
                     parametrizations.spectral_norm(module)
 
     def prepare(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """What `forward` takes: of raw observations (B, *obs_shape) and actions as `ActorPolicy.to_unit` gives them."""
+        """Inputs of `forward`, from raw observations (B, *obs_shape) and actions from `ActorPolicy.to_unit`."""
         if self.num_actions:
             actions = F.one_hot(actions, self.num_actions)
         return self.encoder.prepare(obs), actions.float()
@@ -152,7 +151,7 @@ class Discriminator(nn.Module):
 
 
 def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
-    """Mean binary cross-entropy over logits (B,) and labels (B,) of 1 for the expert's pairs, 0 for the learner's."""
+    """Mean binary cross-entropy of logits (B,) and labels (B,): 1 for the expert's pairs, 0 for the learner's."""
     loss: Tensor = F.binary_cross_entropy_with_logits(logits, is_expert)
     return loss
 
@@ -162,7 +161,7 @@ def gradient_penalty(
 ) -> Tensor:
     """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
 
-    Either is (obs, actions), prepared, B rows each; mix (B,) in [0, 1] says where between them.
+    Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them.
     """
     points = []
     for ours, theirs in zip(expert, learner, strict=True):
@@ -175,7 +174,7 @@ def gradient_penalty(
 
 
 def reward_of(logits: Tensor, form: Reward) -> Tensor:
-    """Rewards (B,) of logits (B,); the signs are derived at the top of this file."""
+    """Rewards (B,) from logits (B,); the signs are derived at the top of this file."""
     match form:
         case "positive":  # -log(1 - D) = -log sigmoid(-logit)
             return F.softplus(logits)
@@ -196,7 +195,7 @@ def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
 
 
 class OnPolicy(Protocol):
-    """What PPO, A2C and REINFORCE have in common."""
+    """The common interface of PPO, A2C and REINFORCE."""
 
     policy: ActorPolicy
 
@@ -212,7 +211,7 @@ class OnPolicy(Protocol):
 
 
 class GAIL:
-    """GAIL on vector environments, from a demonstrations file, which is streamed where it is larger than memory."""
+    """GAIL on vector environments, from a demonstrations file that is streamed if it is larger than memory."""
 
     expert_queries = 0
 
@@ -227,7 +226,10 @@ class GAIL:
         policy: ActorPolicy | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`episodes`: indices of those to learn from, by default all; `policy`: what PPO starts from, a clone say."""
+        """Learn from the demonstrations' `episodes` (indices, by default all).
+
+        PPO can start from a `policy`, for example one that BC trained.
+        """
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         learner_class, _ = _LEARNERS[config.learner]
         self.gamma: float = config.learner_config.gamma
@@ -245,7 +247,7 @@ class GAIL:
         self.pairs = None if config.demo_pairs is None else self._draw_pairs(config.demo_pairs)
         table = demos.table[self.episodes]
         self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
-        self.clock = np.zeros(2)  # the learner's steps and terminations, the older the less
+        self.clock = np.zeros(2)  # the learner's steps and terminations, exponentially discounted
         self.iteration = 0
         self._reseed()
 
@@ -266,8 +268,10 @@ class GAIL:
         return self.env_steps >= self.config.total_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: as many rounds as the learner makes in one of its own;
-        metrics are means over them."""
+        """One iteration of at most `limit` environment steps, with as many rounds as the learner's own iteration.
+
+        Metrics are means over these rounds.
+        """
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
         history = [self._round(left) for left in rounds(self, count, limit)]
         self.iteration += 1
@@ -280,7 +284,7 @@ class GAIL:
         rows = rollout.steps
         obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)
         raw_actions = torch.from_numpy(rollout.actions[rows]).to(self.device)
-        # As the environment took them: clipped, as the expert's are.
+        # Clipped as the environment took them, like the expert's.
         actions = self.policy.to_unit(self.policy.to_env(raw_actions))
         metrics = self._discriminate(obs, actions)
         rewards = np.zeros_like(rollout.rewards)
@@ -290,7 +294,7 @@ class GAIL:
         return metrics | dict(self.learner.update(replace(rollout, rewards=rewards), progress))
 
     def _discriminate(self, obs: Tensor, actions: Tensor) -> dict[str, float | Tensor]:
-        """Updates of the discriminator on the learner's pairs (B, ...) and as many of the expert's at a time."""
+        """Update the discriminator on the learner's pairs (B, ...) and as many pairs of the expert."""
         history = []
         for _ in range(self.config.updates_per_round):
             expert_obs, labels = next(self._expert)
@@ -323,7 +327,7 @@ class GAIL:
 
     @torch.no_grad()
     def _rewards(self, obs: Tensor, actions: Tensor, rollout: Rollout) -> tuple[Array, float]:
-        """(B,) of the rollout's steps, and what a termination is worth beside."""
+        """Rewards (B,) of the rollout's steps, and the extra reward of a termination."""
         logits = self.discriminator(*self.discriminator.prepare(obs, actions))
         if not self.config.absorbing:
             return reward_of(logits, self.config.reward).cpu().numpy(), 0.0
@@ -361,7 +365,7 @@ class GAIL:
         return counts | parts_state(self, *_STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes, and anew with the demonstrations: a checkpoint is a reset point."""
+        """Load a state; episodes and demonstrations start over: a checkpoint is a reset point."""
         load_parts(self, state, *_STATEFUL)
         self.iteration, self.clock = state["iteration"], np.array(state["clock"])
         self._reseed()

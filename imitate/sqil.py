@@ -1,8 +1,9 @@
-"""Soft Q imitation learning (arXiv:1905.11108) for discrete actions: Q-learning in which the expert's steps are worth
-1 and the learner's own 0. Each batch is one half demonstrations, one half what the learner did.
+"""Soft Q imitation learning (arXiv:1905.11108) for discrete actions.
 
-Departures: the targets are double DQN's, without the paper's entropy. An expert's episode that terminated goes on in an
-absorbing state worth 1 a step (arXiv:1809.02925); otherwise it would pay to avoid the end that the expert goes for.
+Q-learning with reward 1 for the expert's steps and 0 for the learner's own. Half of each batch are demonstrations.
+
+Departures: the targets are double DQN's, without the paper's entropy. A terminated episode of the expert continues in
+an absorbing state with reward 1 per step (arXiv:1809.02925); otherwise avoiding the expert's goal would pay.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class SQILConfig:
     """Hyperparameters of SQIL."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     dqn: DQNConfig = field(default_factory=DQNConfig)
-    """Settings of the Q-learning; half of its batch_size are demonstrations."""
+    """Settings of DQN; half of its batch_size are demonstrations."""
     absorbing: bool = True
-    """An expert's episode that terminated goes on in an absorbing state, with the expert's reward."""
+    """Continue the expert's terminated episodes in an absorbing state, with the expert's reward."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.dqn, Mapping):  # of a preset, or of a run's config.json
+        if isinstance(self.dqn, Mapping):  # from a preset or a run's config.json
             object.__setattr__(self, "dqn", DQNConfig(**as_tuples(self.dqn)))
         if self.dqn.batch_size < 2 or self.dqn.prioritized:
             raise InputError(
@@ -53,7 +54,7 @@ class SQILConfig:
 
 
 class SQIL:
-    """SQIL on vector environments, from demonstrations (episodes numbered `episodes`, by default all) in memory."""
+    """SQIL on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
 
     expert_queries = 0
 
@@ -84,7 +85,7 @@ class SQIL:
         return self.dqn.done
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: as many rounds as DQN makes in one of its own."""
+        """One iteration of at most `limit` environment steps, with as many rounds as DQN's own iteration."""
         history = []
         for left in rounds(self, self.dqn.config.rounds_per_iteration, limit):
             self.dqn.schedule(progress_of(self, left))
@@ -95,7 +96,7 @@ class SQIL:
         return self.dqn.end_iteration(history)
 
     def _batches(self) -> list[dict[str, Tensor]]:
-        """A round's minibatches, whose samples are drawn at once."""
+        """The minibatches of one round; their samples are drawn together."""
         count, half = self.dqn.config.num_updates, self.dqn.config.batch_size // 2
         drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
         both = [

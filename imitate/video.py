@@ -1,4 +1,4 @@
-"""Videos of a policy, made without a display and small enough to put into a web page."""
+"""Videos of a policy, rendered without a display and small enough for a web page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from imitate.files import atomic
 
 __all__ = ["record_video", "renderable_env"]
 
-DEFAULT_FPS = 30  # of environments whose metadata name none
+DEFAULT_FPS = 30  # for environments whose metadata give none
 
 
 def record_video(
@@ -42,15 +42,15 @@ def record_video(
     width: int | None = None,
     crf: int = 23,
 ) -> list[float]:
-    """Record deterministic episodes to an H.264 mp4 that any browser plays; the return of each episode.
+    """Record deterministic episodes to an H.264 mp4 that any browser plays; returns the return of each episode.
 
-    Episodes are those of `evaluate(..., seed=seed)`, in its order. The film runs at the environment's own
-    `render_fps` and ends with the last episode, after `max_steps` environment steps or after `max_seconds` of
-    film, whichever comes first (the last return is then of the recorded part). `width` in pixels shrinks the
-    picture, never enlarges it; `crf` is x264's quality, 18 (fine) to 35 (small). Memory does not grow with
-    length: frames go to ffmpeg one by one. `out` appears when it is complete, or not at all.
+    Episodes are those of `evaluate(..., seed=seed)`, in the same order. The video runs at the environment's
+    `render_fps` and ends with the last episode, after `max_steps` environment steps or after `max_seconds` of video,
+    whichever comes first (the last return then covers only the recorded part). `width`, in pixels, can only shrink the
+    picture; `crf` is x264's quality, from 18 (fine) to 35 (small). Frames go to ffmpeg one by one, so memory does not
+    grow with length. `out` appears only when it is complete.
 
-    Raises InputError where `out` exists or is no .mp4, or the environment can't be rendered to pictures.
+    Raises InputError if `out` exists or is not an .mp4, or if the environment can't be rendered to pictures.
     """
     out = Path(out)
     if out.suffix.lower() != ".mp4":
@@ -74,10 +74,10 @@ def record_video(
 
 
 def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
-    """An environment whose render() gives pictures. Raises InputError where there is none.
+    """Make an environment whose render() returns pictures. Raises InputError if it can't.
 
-    SDL is told to use no display where there is none: it reads that when pygame starts, and an environment imports
-    pygame at its first picture.
+    Without a display, SDL is told so by an environment variable. This is in time, because environments import pygame
+    when they render for the first time.
     """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -86,7 +86,7 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
     try:
         env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
     except InputError:
-        make_env(env_id, env_kwargs).close()  # says what is wrong where it is not the render mode
+        make_env(env_id, env_kwargs).close()  # raises if something other than the render mode is wrong
         raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
@@ -96,7 +96,7 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
-    """Shows a picture of each reset and of each step; `returns` has what each episode got so far."""
+    """Shows a picture of each reset and each step; `returns` holds each episode's return so far."""
 
     def __init__(self, env: gym.Env[Any, Any], show: Callable[[Array], None]) -> None:
         super().__init__(env)
@@ -118,7 +118,9 @@ class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
 
 def _picture(env: gym.Env[Any, Any]) -> Array:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pygame's at import: setuptools, CPU features, missing fonts
+        warnings.simplefilter(
+            "ignore"
+        )  # pygame warns at import about setuptools, CPU features, missing fonts
         frame = env.render()
     if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
         got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
@@ -127,11 +129,11 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
 
 
 class _Encoder:
-    """Pictures (H, W, 3) uint8 to an H.264 file, one by one. Raises OSError where ffmpeg fails."""
+    """Writes pictures (H, W, 3) uint8 to an H.264 file, one by one. Raises OSError if ffmpeg fails."""
 
     def __init__(self, path: Path, fps: float, width: int | None, crf: int) -> None:
         self._path, self._fps, self._width, self._crf = path, fps, width, crf
-        # Not imageio_ffmpeg.write_frames: it ignores ffmpeg's exit status, so that a full disk would pass.
+        # imageio_ffmpeg.write_frames ignores ffmpeg's exit status, so a full disk would go unnoticed.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self._process: subprocess.Popen[bytes] | None = None
         self._shape: tuple[int, ...] = ()
@@ -139,7 +141,7 @@ class _Encoder:
     def write(self, frame: Array) -> None:
         if self._process is None:
             self._shape = frame.shape
-            # A session of its own: Ctrl-C is for us, who then remove the unfinished file.
+            # In its own session, so that Ctrl-C reaches only this process, which removes the unfinished file.
             self._process = subprocess.Popen(
                 self._command(), stdin=subprocess.PIPE, stderr=self._log, start_new_session=True
             )
@@ -152,7 +154,7 @@ class _Encoder:
             self._fail()
 
     def finish(self) -> None:
-        """After the last picture."""
+        """Finish the file; call after the last picture."""
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -185,8 +187,8 @@ class _Encoder:
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin"]
         command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{full_width}x{height}"]
         command += ["-r", str(self._fps), "-i", "pipe:0"]
-        # yuv420p is the one chroma format that all browsers decode. Rendered scenes are flat: a slow preset
-        # brings them to about 5 KB a second. faststart: the index comes first, playing needs not all of it.
+        # yuv420p is the only chroma format that all browsers decode. Rendered scenes are flat, so a slow preset
+        # compresses them to about 5 KB a second. faststart puts the index first, so playback starts at once.
         command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", scale, "-crf", str(self._crf)]
         command += ["-preset", "slow", "-threads", "1", "-movflags", "+faststart", "-f", "mp4"]
         return [*command, str(self._path)]

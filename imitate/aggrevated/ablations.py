@@ -1,6 +1,8 @@
-"""Other estimators of AggreVaTeD's gradient, to compare with: reparameterised, score function, AggreVaTe's regression,
-and those from the actions that the roll-in executed. The last are what is left where only the values of executed
-actions are known, and what the notebook tried: presets `notebook-a` and `notebook-b`."""
+"""Other estimators of AggreVaTeD's gradient, for comparison.
+
+They are: reparameterised, score function, AggreVaTe's regression, and the score function of executed actions. The last
+needs values of executed actions only; it is what the notebook tried (presets `notebook-a` and `notebook-b`).
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ __all__ = [
 ]
 
 _CLIP = 0.2
-_EDGE = 1 - 1e-4  # of tanh's range: an action at the bound has no finite raw action
+_EDGE = 1 - 1e-4  # largest action before tanh is inverted: at 1 the raw action would be infinite
 
 
 def find_estimator(scene: Scene, expert: Any, space: spaces.Space[Any], seed: int) -> Estimator:
-    """The one that `scene.config.estimator` names; `space` is that of observations."""
+    """The estimator that `scene.config.estimator` names; `space` is the observation space."""
     if scene.config.estimator == "executed":
         executed = Executed(scene, expert, space, seed)
         return Estimator(executed.loss, executed.minibatches, executed.value)
@@ -82,19 +84,21 @@ def _regression(
 
 
 def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) from k samples (k, B): its gradient is that of -E_{a ~ pi}[A(s, a)] in expectation."""
+    """Loss (B,) from k samples (k, B); its gradient is an unbiased estimate of that of -E_{a ~ pi}[A(s, a)]."""
     return -(log_probs * advantages.detach()).mean(0)
 
 
 def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) of actions that an older policy executed: PPO's (arXiv:1707.06347, eq. 7)."""
+    """PPO's clipped loss (B,) for actions that an older policy executed (arXiv:1707.06347, eq. 7)."""
     ratio = (log_probs - old_log_probs).exp()
     return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)
 
 
 class Executed:
-    """The score function with the actions of this iteration's own roll-in. Ratios exist for the learner's actions
-    only; -log pi is taken of whoever acted."""
+    """The score function with the actions executed in this iteration's roll-in.
+
+    With importance `ratio`, only the learner's actions are used; otherwise also the expert's.
+    """
 
     def __init__(self, scene: Scene, expert: Any, space: spaces.Space[Any], seed: int) -> None:
         self._scene = scene
@@ -123,8 +127,11 @@ class Executed:
     def minibatches(
         self, rollout: Rollout, labels: Array, turns: Array, gate: Gate, count: int, rng: np.random.Generator
     ) -> Iterator[tuple[Tensor, ...]]:
-        """`count` draws, with replacement: obs, labels, raw actions (B, ...), their log-probabilities under the actor
-        as it is at the first, and advantages (B,)."""
+        """`count` minibatches, sampled with replacement.
+
+        Each has obs, labels and raw actions (B, ...), their log-probabilities under the actor at the time of the first
+        minibatch, and advantages (B,).
+        """
         actor, config = self._scene.actor, self._scene.config
         steps = transitions(rollout, labels, actor.output.weight.device)
         advantages = self._advantages(rollout, steps, gate, rng)
@@ -157,8 +164,7 @@ class Executed:
 class TemporalDifference:
     """A*(s, a) = r + gamma V*(s') - V*(s) of the executed action, from an expert's V.
 
-    Rewards are brought to those that V was learned from (VecNormalize's division and clipping). Raises InputError
-    where the expert has no V.
+    Rewards are scaled and clipped as when V was learned (by VecNormalize). Raises InputError if the expert has no V.
     """
 
     def __init__(self, expert: Expert) -> None:
@@ -170,7 +176,7 @@ class TemporalDifference:
 
     @torch.no_grad()
     def advantages(self, steps: Transitions) -> Tensor:
-        """(B,) in the rewards of V, on the device of the steps. The expert's V stays on the CPU."""
+        """Advantages (B,) in V's units of reward, on the device of the steps. The expert's V stays on the CPU."""
         rewards = steps.rewards
         if (normalisation := self._normalisation) is not None:
             rewards = rewards / normalisation.reward_scale
@@ -181,8 +187,10 @@ class TemporalDifference:
 
 
 class LearnersValue(nn.Module):
-    """The value of the policy that rolls in, fitted to its discounted returns: a baseline that leaves the difference
-    between expert and learner in every advantage, whatever the action."""
+    """The value of the policy that rolls in, fitted to its discounted returns.
+
+    As a baseline it leaves the difference between expert and learner in every advantage, whatever the action.
+    """
 
     def __init__(self, space: spaces.Space[Any], prepare: Callable[[Tensor], Tensor], *, seed: int) -> None:
         super().__init__()
@@ -191,8 +199,10 @@ class LearnersValue(nn.Module):
         self._prepare = prepare
 
     def fit(self, rollout: Rollout, gamma: float, reward_scale: float, rng: np.random.Generator) -> Tensor:
-        """Values (N * T,) of the rollout's states, environment by environment, before they are fitted to its returns,
-        as PPO takes them."""
+        """Fit the values to the rollout's returns; return the values (N * T,) from before the fit, as PPO does.
+
+        Rows are ordered environment by environment.
+        """
         device = self.net.output.weight.device
 
         @torch.no_grad()
@@ -205,7 +215,7 @@ class LearnersValue(nn.Module):
         returns = discounted_returns(rollout.rewards / reward_scale, *ends, gamma).reshape(-1)
         prepared = self._prepare(torch.from_numpy(rollout.flat_obs).to(device))
         targets = torch.from_numpy(returns.astype(np.float32)).to(device)
-        optimizer = Adam(self.net.parameters(), 1e-3)  # anew for each roll-in, so that nothing is to be saved
+        optimizer = Adam(self.net.parameters(), 1e-3)  # new for each roll-in, so its state need not be saved
         with torch.enable_grad():
             for _ in range(10):
                 for some in np.array_split(rng.permutation(len(targets)), max(len(targets) // 256, 1)):
@@ -215,8 +225,10 @@ class LearnersValue(nn.Module):
 
 
 def transitions(rollout: Rollout, labels: Array, device: torch.device) -> Transitions:
-    """The steps of a rollout (N * T, ...), one environment after the other, the last of each flagged as an end.
-    `labels` (T, N, *action_shape) are the expert's actions."""
+    """The steps of a rollout (N * T, ...), one environment after the other; the last of each is flagged as an end.
+
+    `labels` (T, N, *action_shape) are the expert's actions.
+    """
     next_obs = np.concatenate([rollout.obs[1:], rollout.last_obs[None]])
     if len(rollout.ends):
         next_obs[tuple(rollout.ends.T)] = rollout.end_obs

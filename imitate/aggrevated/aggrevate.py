@@ -1,8 +1,8 @@
-"""AggreVaTe (arXiv:1406.5979, algorithm 1): learn from what the expert makes of a state that the learner got into.
+"""AggreVaTe (arXiv:1406.5979, algorithm 1): learn from the expert's returns from states that the learner visits.
 
-A step of the learner rolls in, at a uniformly drawn time takes some action, and lets the expert play on to the
-episode's end. The critic is fitted to these returns; the policy learns from it as AggreVaTeD's does. For any expert,
-but many steps buy one state.
+An iteration rolls in, takes a random action at a uniformly drawn time, and lets the expert play on to the episode's
+end. The critic is fitted to these returns; the policy learns from it as AggreVaTeD's does. This works with any expert,
+but each labelled state costs many environment steps.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from imitate.nn.policy import ActorPolicy
 __all__ = ["AggreVaTe", "AggreVaTeConfig"]
 
 AggreVaTeConfig = AggreVaTeDConfig
-"""The same, of which `oracle` does not matter."""
+"""AggreVaTeD's hyperparameters; `oracle` is ignored."""
 
 
 class AggreVaTe:
-    """AggreVaTe. `make_envs` gives environments that seed each episode; by default those of the store's environment.
+    """AggreVaTe on vector environments.
 
-    An environment's state can't be copied safely, so it is reached again by the episode's seed and actions, and every
-    step is counted, replayed ones included.
+    `make_envs` must give environments that seed each episode; by default they are made from the store's env_id. An
+    environment's state can't be copied safely, so a state is reached again by replaying the episode's seed and actions.
+    Replayed steps count as environment steps too.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class AggreVaTe:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)
             make_envs = partial(_vector, make, envs.num_envs)
         self._monte_carlo = MonteCarlo(expert, make_envs, gamma=config.fqe.gamma)
-        self._dearest = 0  # steps that a visited state took at most
+        self._dearest = 0  # most steps that one visited state has cost
 
     @property
     def policy(self) -> ActorPolicy:
@@ -86,9 +87,9 @@ class AggreVaTe:
         return spent or self.core.iteration >= config.iterations
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps; visits that they don't suffice for are dropped.
+        """One iteration of at most `limit` environment steps; visits that would exceed it are dropped.
 
-        Raises InputError where they don't suffice for a single visit.
+        Raises InputError if the limit is too small for a single visit.
         """
         core = self.core
         room, iterations = core.config.plan(core.iteration, self.env_steps, limit, self.least_steps)
@@ -103,7 +104,7 @@ class AggreVaTe:
         return core.learn(obs, labels, last=iterations == 1)
 
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
-        """Visits to states until `steps` are spent, never more than `most`: observations and the expert's actions."""
+        """Visit states until `steps` are spent, at most `most`; returns observations and the expert's actions."""
         core, visits = self.core, []
         seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2))
         begin = self.env_steps
@@ -121,7 +122,7 @@ class AggreVaTe:
         return visits
 
     def _remember(self, steps: Transitions) -> None:
-        """Each visit as an episode of one step, so that the critic is fitted to what the action returned."""
+        """Store each visit as an episode of one step, so that the critic is fitted to the action's return."""
         columns = (steps.obs, steps.actions, steps.rewards, steps.labels)
         for obs, action, value, label in zip(*(column.numpy() for column in columns), strict=True):
             rows = np.stack([obs, obs]), action[None], value[None]
@@ -134,7 +135,7 @@ class AggreVaTe:
         return counts | {"dearest": self._dearest, "core": self.core.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes; the store must be as it was then."""
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.core.load_state_dict(state["core"])
         self._dearest = state["dearest"]
         self._monte_carlo.env_steps = state["played_steps"]

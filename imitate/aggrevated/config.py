@@ -1,4 +1,4 @@
-"""Hyperparameters of AggreVaTeD: every form of it is a choice of these."""
+"""Hyperparameters of AggreVaTeD; each of its variants is a choice of these."""
 
 from __future__ import annotations
 
@@ -21,63 +21,66 @@ class AggreVaTeDConfig:
     """Hyperparameters of AggreVaTeD and AggreVaTe."""
 
     total_steps: int = 50_000
-    """Environment steps to roll in; the run's budget unless given."""
+    """Environment steps of all roll-ins together; by default the run's budget."""
     iterations: int = 25
-    """Roll-ins that these are divided into."""
+    """Number of roll-ins that total_steps are divided into."""
     updates_per_iteration: int = 300
     """Gradient steps after each roll-in."""
     final_updates: int = 5_000
-    """Gradient steps after the last roll-in: the policy that is kept is fitted well, those that only roll in need not
-    be."""
+    """Gradient steps after the last roll-in; only the final policy needs a long fit."""
     alpha_schedule: Schedule = "exponential"
-    """Expert's share in iteration n: linear 1 - rate n, exponential rate^n, inverse 1 / (n + 1), constant rate."""
+    """Expert's share in iteration n = 0, 1, ...: `linear` 1 - rate n, `exponential` rate^n, `inverse` 1 / (n + 1),
+    `constant` rate."""
     alpha_rate: float = 0.9
     """Rate of the schedule; ignored by `inverse`."""
     alpha_floor: float | None = None
-    """The expert's share goes no lower; by default 0.3, and 0 where actions are discrete."""
+    """Smallest share of the expert; by default 0.3 for continuous and 0 for discrete actions."""
     alpha_per: Per = "segment"
-    """Who acts is drawn anew at every step, with `switch_probability` at a step, or for whole episodes."""
+    """When to draw whether expert or learner acts: at every `step`, with `switch_probability` at a step (`segment`), or
+    once per `episode`."""
     switch_probability: float = 0.05
-    """Of drawing anew who acts, at a step; for segments."""
+    """Probability of drawing again at a step; for `segment`."""
     estimator: Literal["auto", "exact", "target", "reparameterised", "score", "executed", "regression"] = (
         "auto"
     )
-    """Of the gradient: exact sum over discrete actions; regression to a target action, near the expert's, that A* says
-    is better; reparameterised; score function with `samples` actions; score function with the roll-in's own actions.
-    `regression` is AggreVaTe: fit A* and take its best action. auto: exact; where actions are continuous target, or
-    reparameterised without an imitation term."""
+    """Estimator of the gradient. `exact`: sum over discrete actions. `target`: regression to an action near the
+    expert's that A* rates higher. `reparameterised`: through the sampled action. `score`: score function with
+    `samples` actions. `executed`: score function with the roll-in's own actions. `regression`: AggreVaTe's, fit A* and
+    take its best action. `auto`: exact for discrete actions; for continuous ones target, or reparameterised if beta
+    is 0."""
     normalisation: Literal["none", "minmax", "standardise", "baseline", "gap", "learner_value"] = "gap"
-    """Of Q*, in a minibatch: as it is; to [0, 1]; mean 0 and deviation 1; less its mean under the policy in each
-    state; that, divided by the gap between the expert's actions and random ones. For `executed` also: less the value
-    of the learner, which is fitted to its returns."""
+    """Normalisation of Q* in a minibatch. `none`: unchanged. `minmax`: to [0, 1]. `standardise`: to mean 0 and
+    deviation 1. `baseline`: minus its mean under the policy in each state. `gap`: baseline, divided by the gap between
+    the expert's actions and random ones. `learner_value` (for `executed`): minus the learner's value."""
     samples: int = 8
     """Actions drawn in each state by `score`."""
     importance: Literal["none", "ratio"] = "ratio"
-    """Of `executed`: -log pi of whoever acted, or the clipped ratio to the policy that acted, as PPO's."""
+    """Loss of `executed`. `none`: -log pi of the actions of expert and learner. `ratio`: PPO's clipped probability
+    ratio, for the learner's actions only."""
     beta: float | None = None
-    """Weight of the imitation term (DAgger's loss); by default 1, and 0.1 where actions are discrete."""
+    """Weight of the imitation term (DAgger's loss); by default 1 for continuous and 0.1 for discrete actions."""
     delta: float = 0.5
-    """Largest distance of a `target` from the expert's action, root mean square, in units of half the action range."""
+    """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     gate: float = GATE
-    """Listen to the critic where it puts the expert's action above random ones in this share of the states; where not
-    this is DAgger. 0: always."""
+    """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
+    train as DAgger does. 0: always use it."""
     ent_coef: float = 0.0
     """Weight of the entropy bonus."""
     update: Literal["adam", "natural"] = "adam"
-    """Adam, or the natural gradient with a limit on the KL divergence of each step."""
+    """`adam`, or `natural` for the natural gradient with a limit on the KL divergence of each step."""
     kl_limit: float = 0.01
-    """Of a natural-gradient step."""
+    """Largest KL divergence of a natural-gradient step."""
     ema: float = 0.995
-    """The policy that is kept is a moving average of the one that learns; share of the old in an update. 0: none."""
+    """Decay of the moving average of weights that becomes the final policy; 0: no averaging."""
     batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
-    """Adam's step size; in each iteration it shrinks to 0 over the updates, so that every policy has settled."""
+    """Adam's step size; within each iteration it decays to 0, so that every iteration ends with a settled policy."""
     oracle: Literal["auto", "critic", "fqe", "td"] = "auto"
-    """Where the expert's values come from: its own critic; one that is learned along the way, by fitted Q evaluation;
-    differences of its V, with `executed` only. auto: its critic, or fqe where it has none."""
+    """Source of the expert's values. `critic`: its own critic. `fqe`: a critic learned during training by fitted Q
+    evaluation. `td`: differences of its V, with estimator `executed` only. `auto`: critic if it has one, else fqe."""
     fqe_updates: int = 500
-    """Gradient steps of a critic that is learned along the way, after each roll-in."""
+    """Gradient steps of the `fqe` critic after each roll-in."""
     fqe: FQEConfig = field(default_factory=FQEConfig)
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
@@ -87,7 +90,7 @@ class AggreVaTeDConfig:
     """Log standard deviation of a Gaussian policy at the start."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.fqe, Mapping):  # of a preset, or of a run's config.json
+        if isinstance(self.fqe, Mapping):  # from a preset or a run's config.json
             object.__setattr__(self, "fqe", FQEConfig(**as_tuples(self.fqe)))
         check_range(
             self,
@@ -117,15 +120,20 @@ class AggreVaTeDConfig:
             )
 
     def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
-        """Steps that remain after `env_steps`, at most `limit`, and the iterations that they are divided over: those
-        from `iteration` on, fewer where `least` steps don't come to each. With 1 it is the last."""
+        """Steps that remain after `env_steps`, at most `limit`, and the number of iterations to divide them into.
+
+        These are the iterations from `iteration` on, or fewer if each would get less than `least` steps. 1 means that
+        the next iteration is the last.
+        """
         room = self.total_steps - env_steps
         room = room if limit is None else min(room, limit)
         return room, max(min(self.iterations - iteration, room // least), 1)
 
     def completed(self, discrete: bool) -> AggreVaTeDConfig:
-        """What depends on the kind of actions filled in. Raises InputError where the estimator does not suit them, or
-        needs values that the oracle has not."""
+        """This config with the defaults that depend on the kind of actions filled in.
+
+        Raises InputError if the estimator does not suit the actions, or needs values that the oracle lacks.
+        """
         beta = self.beta if self.beta is not None else 0.1 if discrete else 1.0
         floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
         continuous = "target" if beta else "reparameterised"

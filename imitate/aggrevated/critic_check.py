@@ -1,4 +1,4 @@
-"""Does a critic know the task? A critic of another task, or of a poor agent, is the classical mistake."""
+"""Checks whether a critic knows the task. A critic of another task or of a poor agent is a common mistake."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OracleReport:
-    """How an oracle did on steps of the expert that it has not seen. Values are in the environment's rewards.
+    """How an oracle did on unseen steps of the expert. Values are in units of the environment's rewards.
 
-    mean_return        discounted return from a step on, and `mean_q` what the oracle says of it
-    rank_correlation   Spearman's, between the two; NaN where one of them is constant. Low where little is at stake
-                       (a pole that never falls), negative only of critics that were learned elsewhere
+    mean_return        mean discounted return from a step on; `mean_q` is the oracle's prediction of it
+    rank_correlation   Spearman's, between returns and predictions; NaN if either is constant. It is low where returns
+                       hardly differ (a pole that never falls), negative only for critics of other tasks
     better_than_random share of (critic, state) pairs in which the expert's action has a higher value than random
-                       actions have on average: the openness of AggreVaTeD's gate. NaN, not applicable, where the
-                       expert is the argmax of the critic (DQN, QR-DQN): then it is 1 on noise, too
-    threshold          of the gate
+                       actions have on average: the openness of AggreVaTeD's gate. NaN if the expert is the argmax
+                       of the critic (DQN, QR-DQN), since even noise would then score 1
+    threshold          the gate's threshold
     probes             states in which the expert's action and a random one were both played on to the end
-    agreement          the share of the differences in return found so, in sum, whose sign the oracle tells: 1/2 is
-                       guessing, but a few comparisons decide it, so it needs many. NaN without any
-    env_steps          what the check has cost
+    agreement          share of the differences in return between the two whose sign the oracle predicts, weighted by
+                       size. 1/2 is guessing. A few large differences dominate it, so it needs many probes; NaN
+                       without any
+    env_steps          environment steps that the check took
     """
 
     source: str
@@ -63,13 +64,12 @@ class OracleReport:
 
     @property
     def bias(self) -> float:
-        """What the oracle says too much of the discounted return."""
+        """By how much the oracle overestimates the discounted return."""
         return self.mean_q - self.mean_return
 
     @property
     def trustworthy(self) -> bool:
-        """It prefers the expert's actions to random ones, where that says something, and its values don't fall where
-        returns rise."""
+        """It prefers the expert's actions to random ones (unless NaN), and its values don't fall where returns rise."""
         return not self.better_than_random < self.threshold and not self.rank_correlation < -0.2
 
     def describe(self) -> str:
@@ -90,7 +90,7 @@ class OracleReport:
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Its figures (None for NaN, which JSON has not) and what to make of them."""
+        """The figures (None for NaN, which JSON lacks) and the verdict."""
         figures = asdict(self) | {"bias": self.bias}
         plain = {
             name: None if isinstance(value, float) and math.isnan(value) else value
@@ -100,7 +100,7 @@ class OracleReport:
         return plain | {"trustworthy": self.trustworthy, "verdict": self.warning() or self.describe()}
 
     def warning(self) -> str | None:
-        """What to expect of an oracle that is not trustworthy; None of one that is."""
+        """Why the oracle is not trustworthy and what to do; None if it is."""
         if self.trustworthy:
             return None
         finding = (
@@ -118,8 +118,11 @@ class OracleReport:
 def check_critic(
     config: AggreVaTeDConfig, expert: Any, env_id: str, env_kwargs: Mapping[str, Any] | None = None
 ) -> None:
-    """Before a run of AggreVaTeD: play a few episodes of the expert and log what its own critic is worth, with a
-    warning where it is not to be trusted. Nothing is played where the run takes no critic that the expert brings."""
+    """Check the expert's critic before a run of AggreVaTeD, on a few episodes of the expert.
+
+    Logs the report, with a warning if the critic is not trustworthy. Plays nothing if the run does not use the expert's
+    own critic.
+    """
     own = getattr(expert, "oracle", None)
     if own is None or config.oracle not in ("auto", "critic"):
         return
@@ -139,15 +142,17 @@ def check_oracle(
     source: str = "the expert",
     threshold: float = GATE,
 ) -> OracleReport:
-    """Play whole episodes of the expert and compare what it got with what the oracle said; logged, with a warning
-    where the oracle is not to be trusted.
+    """Play whole episodes of the expert and compare its returns with the oracle's values.
 
-    probes     also so many `MonteCarlo` comparisons of an action with the expert's: some 3 episodes each
+    Logs the report, with a warning if the oracle is not trustworthy.
 
-    threshold  of the gate
+    probes     number of `MonteCarlo` comparisons of a random action with the expert's; each costs some 3 episodes
+    threshold  the gate's threshold
 
-    The return after a time limit is unknown and taken from the oracle itself; steps in which that is more than half of
-    it are left out, unless all are.
+    The return after a time limit is unknown and taken from the oracle itself. Steps in which this part is more than
+    half of the return are left out, unless all are.
+
+    Raises InputError if episodes is less than 1.
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1 to check an oracle, got {episodes}")
@@ -193,7 +198,7 @@ def check_oracle(
 
 
 def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tuple[Array, Array]:
-    """Discounted returns (T,) of the environment's rewards, and of which steps most is known (T,)."""
+    """Discounted returns (T,) of the environment's rewards, and the steps (T,) whose return is mostly known."""
     following, unknown = 0.0, 0.0
     if not episode.terminated:
         last = episode.obs[-1:]

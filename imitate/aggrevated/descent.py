@@ -1,4 +1,4 @@
-"""How AggreVaTeD goes down a loss: by Adam with a learning rate that ends at 0, or by the natural gradient."""
+"""How AggreVaTeD minimises a loss: Adam with a learning rate that decays to 0, or the natural gradient."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["AdamDescent", "Descent", "NaturalDescent", "find_descent"]
 
 
 class AdamDescent:
-    """Adam; within an iteration its learning rate shrinks to 0."""
+    """Adam; within an iteration its learning rate decays to 0."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], config: AggreVaTeDConfig) -> None:
         self.learning_rate = config.learning_rate
         self.optimizer = Adam(parameters, config.learning_rate, max_grad_norm=1.0)
 
     def descend(self, loss: Tensor, actor: ActorPolicy, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One step; `progress` is the share of the iteration's updates that is over."""
+        """One step; `progress` is the share of the iteration's updates already done."""
         self.optimizer.learning_rate = self.learning_rate * (1.0 - progress)
         self.optimizer.step(loss)
 
@@ -36,13 +36,13 @@ class AdamDescent:
 
 
 class NaturalDescent:
-    """The natural gradient; `kl_limit` bounds each step. Nothing is carried from one to the next."""
+    """The natural gradient; `kl_limit` bounds each step. It keeps no state between steps."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], config: AggreVaTeDConfig) -> None:
         self.optimizer = NaturalGradient(parameters, config.kl_limit)
 
     def descend(self, loss: Tensor, actor: ActorPolicy, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One step, whatever the progress."""
+        """One step; `progress` is ignored."""
         with torch.no_grad():
             old = actor(prepared)
         self.optimizer.step(loss, lambda: kl_divergence(old, actor(prepared)).mean())
@@ -51,12 +51,12 @@ class NaturalDescent:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing to take over."""
+        """Does nothing: there is no state."""
 
 
 Descent = AdamDescent | NaturalDescent
 
 
 def find_descent(parameters: Sequence[nn.Parameter], config: AggreVaTeDConfig) -> Descent:
-    """The one that `config.update` names."""
+    """The method that `config.update` names."""
     return (NaturalDescent if config.update == "natural" else AdamDescent)(parameters, config)

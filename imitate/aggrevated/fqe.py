@@ -1,5 +1,8 @@
-"""Fitted Q evaluation (FQE; arXiv:1903.08738, found the steadiest of its kind in arXiv:1911.06854): the action value
-of an expert that brings none, learned from steps that anybody took and the expert's action at their successors."""
+"""Fitted Q evaluation (FQE; arXiv:1903.08738, found the most robust of its kind in arXiv:1911.06854).
+
+It learns the action values of an expert without a critic, from steps of any policy and the expert's actions at their
+successors.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,13 @@ class FQEConfig:
     learning_rate: float = 1e-3
     """Adam's step size."""
     tau: float = 0.01
-    """Share of the critics that goes into the target critics at each update."""
+    """Share of the critics in each update of the target critics."""
     gamma: float = 0.99
     """Discount."""
     batch_size: int = 256
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
-    """Of the two target critics. This is evaluation, no maximum is taken, so there is little for `min` to correct."""
+    """How the two target critics are combined; `min` helps little here, as evaluation takes no maximum over actions."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "batch_size")
@@ -57,11 +60,11 @@ class FittedQ(nn.Module):
     """Twin critics of the expert's policy: a `QOracle` that is learned online, by `fit`.
 
     gamma         the discount of the values
-    reward_scale  the environment's reward = the values' reward x this: the standard deviation of the discounted sums
-                  of all rewards so far (SB3's VecNormalize divides by it). Statistics of inputs and rewards follow the
-                  data, and the critics keep what they say in the environment's rewards
+    reward_scale  ratio of the environment's reward to the reward that the critics learn: the standard deviation of the
+                  discounted sums of all rewards so far (SB3's VecNormalize divides by it). When the statistics of
+                  inputs and rewards change, the critics are rescaled to keep their values in the environment's rewards
 
-    Everything but the steps is in `state_dict`, optimiser included, so a checkpoint restores it to the byte.
+    `state_dict` holds everything except the steps, optimiser included, so a checkpoint restores it byte for byte.
     """
 
     greedy = False
@@ -92,9 +95,7 @@ class FittedQ(nn.Module):
                 inputs += int(np.prod(action_space.shape))
             self.twins = Twins([inputs, *config.hidden, self.num_actions or 1])
         self.returns = RunningMoments()
-        self.register_buffer(
-            "observed", torch.zeros((), dtype=torch.int64)
-        )  # pieces that the statistics hold
+        self.register_buffer("observed", torch.zeros((), dtype=torch.int64))  # pieces in the statistics
         self._asked: list[Tensor] = []
         self.to(device)
         self.memory = Memory(torch.device(device))
@@ -120,22 +121,22 @@ class FittedQ(nn.Module):
         return self.heads(obs, actions).mean(0)
 
     def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Each twin's own estimate (2, B), of actions (B, ...) or of each its own (2, B, ...)."""
+        """Each twin's estimate (2, B), for shared actions (B, ...) or separate ones (2, B, ...)."""
         prepared = self.encoder.prepare(obs)
         return self._values(self.encoder.net, self.twins, prepared, actions)
 
     def q_all(self, obs: Tensor) -> Tensor:
-        """Mean of the twins for every action (B, A). Raises InputError where actions are continuous."""
+        """Mean of the twins for every action (B, A). Raises InputError if actions are continuous."""
         if not self.num_actions:
             raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
         features = self.encoder(self.encoder.prepare(obs))
         return self.twins(features).mean(0)  # type: ignore[no-any-return]  # (B, A)
 
     def take_in(self, pieces: Sequence[Trajectory], ask: Callable[[Array], Array]) -> None:
-        """Remember the pieces after those that are remembered, and let the statistics follow them.
+        """Append the pieces to the memory and update the statistics with them.
 
-        The expert is asked about the last observation of a piece only, where something follows: of the others a piece
-        holds the label.
+        A piece holds the expert's labels except for its last observation; `ask` is called for that one, unless the
+        task ended there.
         """
         for piece in pieces:
             index = self.memory.pieces
@@ -149,7 +150,7 @@ class FittedQ(nn.Module):
 
     @torch.no_grad()
     def observe(self, piece: Trajectory) -> None:
-        """Let the statistics follow the observations and rewards of a piece."""
+        """Update the statistics with the observations and rewards of a piece."""
         device, before = self.observed.device, self.reward_scale
         if self.encoder.moments is not None:
             features = self.encoder.features
@@ -168,7 +169,7 @@ class FittedQ(nn.Module):
                     parameter.mul_(before / self.reward_scale)
 
     def fit(self, updates: int, rng: np.random.Generator, *, held_out: int = 0) -> float:
-        """So many updates on the steps that were taken in, without the last `held_out` of them; the last loss."""
+        """Take `updates` gradient steps on the steps in memory except the last `held_out`; returns the last loss."""
         loss = torch.zeros(())
         for _ in range(updates):
             rows = rng.integers(max(len(self.memory) - held_out, 1), size=self.config.batch_size)
@@ -176,10 +177,11 @@ class FittedQ(nn.Module):
         return float(loss)
 
     def update(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """One gradient step on `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and
-        `terminated`, rows (B, ...) in the environment's units; the loss () as a tensor, so that nothing waits for it.
+        """One gradient step; returns the loss () as a tensor, so that a GPU is not waited for.
 
-        Truncation is no end of the task: the target goes on with the successor's value.
+        batch holds `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and `terminated`, with
+        rows (B, ...) in the environment's units. Truncation does not end the task: the target then includes the
+        successor's value.
         """
         targets = self.targets(batch)
         values = self.heads(batch["obs"], batch["actions"])  # (2, B)
@@ -193,7 +195,7 @@ class FittedQ(nn.Module):
 
     @torch.no_grad()
     def targets(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """r + gamma Q_target(s', a*(s')), without the second term where the task ended (B,)."""
+        """Targets (B,): r + gamma Q_target(s', a*(s')), without the second term if the episode terminated."""
         prepared = self.encoder.prepare(batch["next_obs"])
         twins = self._values(self._target_net, self._target_twins, prepared, batch["next_actions"])
         following = twins.mean(0) if self.config.target == "mean" else twins.min(0).values
@@ -219,14 +221,14 @@ class FittedQ(nn.Module):
 
 
 class Twins(nn.Module):
-    """Two ReLU MLPs side by side in batched products: the same inputs (B, inputs), or each its own (2, B, inputs), to
+    """Two ReLU MLPs computed by batched products: shared inputs (B, inputs) or separate ones (2, B, inputs) to
     (2, B, outputs)."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for inputs, outputs in itertools.pairwise(sizes):
-            bound = 1.0 / math.sqrt(inputs)  # as nn.Linear begins
+            bound = 1.0 / math.sqrt(inputs)  # the initialisation of nn.Linear
             self.weights.append(nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound)))
             self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
 
@@ -236,7 +238,7 @@ class Twins(nn.Module):
         x = x.expand(2, *x.shape[-2:])
         for each, its_bias in zip(hidden, self.biases, strict=False):
             x = torch.baddbmm(its_bias, x, each).relu_()
-        if weight.shape[2] == 1:  # a product with one column is many times faster so
+        if weight.shape[2] == 1:  # many times faster for a single column
             return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)
         return torch.baddbmm(bias, x, weight)
 

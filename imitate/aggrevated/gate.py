@@ -1,4 +1,4 @@
-"""How far a critic is to be trusted: one that can't tell the expert's actions from random ones knows nothing."""
+"""Whether to trust a critic: one that can't tell the expert's actions from random ones knows nothing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from imitate.experts.critics import QOracle
 __all__ = ["GATE", "Gate", "compared", "measure_gate"]
 
 GATE = 2 / 3
-"""Critics that AggreVaTeD could use showed an openness of 0.71 to 0.98, those that led it astray 0.35 to 0.61."""
+"""In our measurements useful critics had an openness of 0.71 to 0.98, misleading ones 0.35 to 0.61."""
 
-_RANDOM = 8  # actions in each state
+_RANDOM = 8  # random actions per state
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What was found of a critic with H heads.
+    """The verdict on a critic with H heads.
 
     gap       (H,) mean |Q(s, expert's action) - Q(s, random action)| of each head, the unit of its advantages
-    openness  share of (head, state) pairs in which the expert's action is above random ones' mean. NaN, not
-              applicable, where the expert is the argmax of this very critic: then it is 1 on noise, too
-    open      whether to listen to the critic
+    openness  share of (head, state) pairs in which the expert's action has a higher value than random actions on
+              average. NaN if the expert is the argmax of this critic, since even noise would then score 1
+    open      whether to use the critic
     """
 
     gap: Tensor
@@ -45,7 +45,7 @@ def measure_gate(
     rng: np.random.Generator,
     threshold: float = GATE,
 ) -> Gate:
-    """From raw observations (B, ...) and the expert's actions there; open from an openness of `threshold` on."""
+    """Measure the gate on raw observations (B, ...) and the expert's actions; it is open from `threshold` on."""
     values = oracle.heads(obs, expert)  # (H, B)
     drawn = [_random_actions(space, len(obs), rng).to(obs.device) for _ in range(_RANDOM)]
     random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
@@ -58,8 +58,10 @@ def measure_gate(
 
 @torch.no_grad()
 def compared(oracle: QOracle, gate: Gate, obs: Tensor, expert: Tensor, learner: Tensor) -> dict[str, float]:
-    """What is logged: values of the expert's and of the learner's actions, the second over the first in units of the
-    gap, and the gate's openness, where it applies."""
+    """Metrics: values of the expert's and the learner's actions, their difference in units of the gap, and openness.
+
+    The openness is left out if it is NaN.
+    """
     of_expert, of_learner = oracle.heads(obs, expert), oracle.heads(obs, learner)  # (H, B)
     metrics = {
         "q_expert": float(of_expert.mean()),

@@ -1,5 +1,7 @@
-"""Estimators of the gradient of E_{a ~ pi}[A*(s, a)], as losses of a minibatch. The two that AggreVaTeD takes by
-default are here: `exact` where actions are discrete, `target` where they are continuous. Others: `ablations`."""
+"""Estimators of the gradient of E_{a ~ pi}[A*(s, a)], as losses of a minibatch.
+
+The two defaults are here: `exact` for discrete actions and `target` for continuous ones. Others are in `ablations`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ Distribution = Categorical | Gaussian
 
 @dataclass(frozen=True)
 class Scene:
-    """What every estimator sees: the critic, the policy that learns, and where samples come from."""
+    """What every estimator uses: the critic, the learning policy and the random generator."""
 
     critic: QOracle | None
     actor: ActorPolicy
@@ -45,7 +47,7 @@ class Scene:
         return self.critic
 
     def q(self, obs: Tensor, raw: Tensor) -> Tensor:
-        """Mean of the critic's heads (B,) for raw observations and raw actions of the policy."""
+        """Mean (B,) of the critic's heads for raw observations and raw actions of the policy."""
         return self.oracle.heads(obs, self.actor.to_env(raw)).mean(0)
 
     def normalised(self, gate: Gate, q: Tensor, baseline: Tensor | float) -> Tensor:
@@ -54,14 +56,14 @@ class Scene:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimate of the gradient; the learner knows no more of it.
+    """An estimator of the gradient, as the learner sees it.
 
     loss         (gate, distribution (B,), raw obs (B, ...), expert's actions (B, ...) in the policy's units, further
-                 columns of the minibatch) -> policy loss (B,), and the actions to imitate (B, ...). It is asked where
-                 the gate is open only
+                 columns of the minibatch) -> policy loss (B,) and the actions to imitate (B, ...). Called only while
+                 the gate is open
     minibatches  (rollout, labels (T, N, ...), experts' turns (T, N), gate, count, rng) -> obs, labels and further
-                 columns of the roll-in's own steps; None: minibatches are of all states so far
-    value        what is learned beside the policy, saved with it
+                 columns of the roll-in's own steps. None: minibatches come from all states so far
+    value        a value function that is learned and saved with the policy, or None
     """
 
     loss: Callable[..., tuple[Tensor, Tensor]]
@@ -82,8 +84,10 @@ def exact(
 def target(
     scene: Scene, gate: Gate, distribution: Gaussian, obs: Tensor, expert: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """No loss of its own: the action to imitate is the expert's, moved by one clipped step up the critic's gradient,
-    which is taken at an action of the learner."""
+    """Zero policy loss; the action to imitate is the expert's, moved by one clipped step up the critic's gradient.
+
+    The gradient is taken at a sampled action of the learner.
+    """
     config, nothing = scene.config, torch.zeros(len(obs), device=obs.device)
     if not config.delta:
         return nothing, expert
@@ -97,7 +101,7 @@ def target(
 
 
 def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Tensor:
-    """Values of any shape, as `AggreVaTeDConfig.normalisation` says; `baseline` is their mean under the policy."""
+    """Normalise values of any shape by `AggreVaTeDConfig.normalisation`; `baseline` is their mean under the policy."""
     match how:
         case "minmax":
             low, high = q.detach().min(), q.detach().max()
@@ -113,17 +117,17 @@ def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Ten
 
 
 def exact_loss(logits: Tensor, advantages: Tensor) -> Tensor:
-    """(B,) -E_{a ~ pi}[A(s, a)] from logits and advantages (B, A). Advantages take no gradient."""
+    """Loss (B,), -E_{a ~ pi}[A(s, a)], from logits and advantages (B, A). No gradient flows into the advantages."""
     return -(logits.softmax(-1) * advantages.detach()).sum(-1)
 
 
 def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
-    """Actions (B, D) in [-1, 1] that the critic puts above the expert's (B, D).
+    """Actions (B, D) in [-1, 1] that the critic rates above the expert's (B, D).
 
     gradients  (H, B, D) of each critic's advantage, in units of its gap between the expert's actions and random ones
 
-    Without bounds it is the action a that minimises -A(a) + beta * mean (a - expert)^2 for a linear A. Dimensions about
-    which the critics disagree in sign stay the expert's; no step is longer than delta, root mean square.
+    Without bounds it is the action a that minimises -A(a) + beta * mean (a - expert)^2 for a linear A. Dimensions on
+    which the critics disagree in sign keep the expert's value; no step has a root mean square above delta.
     """
     agreed = (gradients.sign().sum(0).abs() == len(gradients)).float()
     step = gradients.mean(0) * agreed * (expert.shape[-1] / (2 * max(beta, 1e-6)))

@@ -1,14 +1,14 @@
-"""AggreVaTeD (arXiv:1703.01030): learn from an expert's action values, on the states that the learner gets into.
+"""AggreVaTeD (arXiv:1703.01030): learn from an expert's action values, on the states that the learner visits.
 
-A step of the learner rolls in with the mixture alpha * expert + (1 - alpha) * learner and adds the states to the
-store. Then it goes up the gradient of E_{a ~ pi}[A*(s, a)] over all states so far: only states come from the roll-in,
-actions from the learner as it is now. An imitation term, DAgger's loss, keeps it near the expert.
+An iteration rolls in with the mixture alpha * expert + (1 - alpha) * learner and adds the states to the store. Then it
+follows the gradient of E_{a ~ pi}[A*(s, a)] over all states so far, with actions of the current learner. An imitation
+term, DAgger's loss, keeps the learner near the expert.
 
-Departures from the paper: states are aggregated, and the imitation term. Where actions are continuous there is nothing
-else: the policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because a
-critic is right about which way to go more often than about how far. A critic that can't tell the expert's actions from
-random ones is not listened to at all, which makes this DAgger. To understand it read this file, `gradients` (the
-loss), `gate`, `mixture` (the roll-in) and `fqe` (the critic of an expert that brings none).
+Departures from the paper: states are aggregated, and the imitation term is added. With continuous actions this term is
+the whole loss: the policy is regressed to the expert's action, moved by one clipped step along the critic's gradient,
+because critics are more reliable about the direction than about the distance. A critic that can't tell the expert's
+actions from random ones is ignored, which leaves DAgger. To understand the algorithm, read this file, `gradients` (the
+loss), `gate`, `mixture` (the roll-in) and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
@@ -46,12 +46,15 @@ from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
-_PROBED = 2_048  # states that the critic is judged on, anew in each iteration
+_PROBED = 2_048  # states on which the critic is judged in each iteration
 
 
 class AggreVaTeD:
-    """AggreVaTeD. `expert` is a policy or a function, observations (N, *obs_shape) to actions (N, *action_shape);
-    `oracle` its action values, which stay as they are, in place of those that `config.oracle` names."""
+    """AggreVaTeD on vector environments.
+
+    `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape). `oracle`
+    replaces the action values that `config.oracle` names; it is not trained.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class AggreVaTeD:
         self.config = config = config.completed(discrete)
         self.store, self.seed, self.device = store, seed, torch.device(device)
         self.actor = new_policy(config, observations, self.action_space, seed=seed).to(self.device)
-        self.policy = copy.deepcopy(self.actor)  # the average
+        self.policy = copy.deepcopy(self.actor)  # the moving average
         self._averaged: list[list[Tensor]] = [list(net.parameters()) for net in (self.policy, self.actor)]
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         if not discrete and config.estimator != "target":
@@ -108,8 +111,11 @@ class AggreVaTeD:
         return spent or self.iteration >= self.config.iterations
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps. What remains is divided over the iterations that remain,
-        so the last one, with its long fit, always comes."""
+        """One iteration of at most `limit` environment steps.
+
+        The remaining steps are divided over the remaining iterations, so that the last one, with its long fit, always
+        takes place.
+        """
         room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
         self.begin()
         rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
@@ -120,7 +126,7 @@ class AggreVaTeD:
         return self.learn(rollout.flat_obs, flat, rollout, last=iterations == 1) | self.sampler.pop_episodes()
 
     def begin(self) -> None:
-        """A new roll-in, with the expert's share of this iteration."""
+        """Begin a new roll-in with this iteration's share of the expert."""
         config = self.config
         alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
         self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
@@ -128,8 +134,10 @@ class AggreVaTeD:
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
     ) -> dict[str, float]:
-        """From everything in the store, where `obs` (B, ...) and the expert's actions there are new; then the iteration
-        is over. Estimators that look at executed actions need the rollout."""
+        """Learn from everything in the store and end the iteration.
+
+        `obs` (B, ...) and the expert's actions there are new. Estimators with executed actions need the rollout.
+        """
         for policy in (self.actor, self.policy):
             if policy.encoder.moments is not None:
                 new = torch.from_numpy(obs).to(self.device)
@@ -142,7 +150,7 @@ class AggreVaTeD:
         return metrics
 
     def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
-        """Fitted Q evaluation where the critic is learned; how many of the new steps it has not been fitted to."""
+        """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
         if self.fitted is None:
             return 0
         reader, held_out = self.store.reader(), new // 2
@@ -153,7 +161,7 @@ class AggreVaTeD:
 
     @torch.no_grad()
     def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
-        """The critic, and the learner by it: on states that it was not fitted to, or on any where it never is."""
+        """Judge the critic on held-out states (any, if it is not learned), and the learner by the critic's values."""
         if self.oracle is None:
             return Gate(torch.ones(1, device=self.device), math.nan, True)
         if self.fitted is not None and held_out:
@@ -168,7 +176,7 @@ class AggreVaTeD:
     def _train(
         self, new_obs: Array, labels: Array, rollout: Rollout | None, gate: Gate, *, last: bool
     ) -> dict[str, float]:
-        """The updates of an iteration; the mean of each part of the loss, and how far the policy went."""
+        """The updates of an iteration; returns the mean of each part of the loss, and how far the policy moved."""
         config, estimator = self.config, self.estimator
         with torch.no_grad():
             new_states = self.actor.encoder.prepare(torch.from_numpy(new_obs).to(self.device))
@@ -202,7 +210,7 @@ class AggreVaTeD:
         return losses | {"kl": kl, "entropy": entropy, "updates": float(count)}
 
     def _batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
-        """Observations and labels, shuffled, of all states so far."""
+        """Shuffled minibatches of observations and labels, from all states so far."""
         reader = self.store.reader()
         epochs = (reader.batches(size, self.rng) for _ in itertools.count())
         for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
@@ -212,7 +220,9 @@ class AggreVaTeD:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
         self.generator.manual_seed(seed)
-        self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
+        self.actor.seed(
+            draw_seed(self.seed, self.iteration, 1)
+        )  # a different stream from that of the updates
         self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
@@ -223,7 +233,7 @@ class AggreVaTeD:
         return counts | parts_state(self, *self._PARTS)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes; the store must be as it was then."""
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         load_parts(self, state, *self._PARTS)
         self.iteration, self.mixture.queries = state["iteration"], state["expert_queries"]
         self.sampler.env_steps = state["env_steps"]

@@ -1,4 +1,4 @@
-"""What fitted Q evaluation is fitted to: all steps so far, in memory."""
+"""The data of fitted Q evaluation: all steps so far, in memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ __all__ = ["Memory"]
 
 
 class Memory:
-    """Steps of trajectories on a device, in order: observations once, (T + 1, ...) of each piece, with the expert's
-    action at every one of them, so that the labels of steps are those of their successors' too."""
+    """Steps of trajectories on a device, in order.
+
+    Each piece stores its observations (T + 1, ...) once, each with the expert's action there, so that a step's label
+    also serves as the label of the previous step's successor.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.pieces = 0
@@ -32,7 +35,7 @@ class Memory:
         arrays = {
             "obs": piece.obs,
             "row": self._rows
-            + np.arange(len(piece)),  # of a step's observation; the next one is its successor's
+            + np.arange(len(piece)),  # index of a step's observation; its successor's is the next one
             "actions": piece.actions,
             "rewards": piece.rewards,
             "terminated": terminated,
@@ -47,7 +50,7 @@ class Memory:
         self.pieces += 1
 
     def batch(self, steps: Tensor) -> dict[str, Tensor]:
-        """What `FittedQ.update` takes, of the steps (B,)."""
+        """The batch of these steps (B,), for `FittedQ.update`."""
         self._merge()
         columns, steps = self._columns, steps.to(self._device)
         row = columns["row"][steps]

@@ -20,7 +20,7 @@ Ask = Callable[[Array], Array]
 
 
 def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:
-    """The expert's share in the roll-in of iteration n = 0, 1, ...: in [0, 1]."""
+    """The expert's share, in [0, 1], in the roll-in of iteration 0, 1, ..."""
     match schedule:
         case "linear":
             return max(0.0, 1.0 - rate * iteration)
@@ -33,15 +33,15 @@ def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float
 
 
 class Mixture:
-    """A `Chooser` for `num_envs` environments that also asks the expert for labels, and counts what it is asked.
+    """A `Chooser` for `num_envs` environments that also asks the expert for labels and counts the queries.
 
-    expert   a policy, or a function of observations (N, *obs_shape) to actions (N, *action_shape)
+    expert   a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape)
     learner  such a function
-    per      how long whoever was drawn goes on: a step; a segment, which ends at a step with probability
-             `switch`; an episode
+    per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
+             `switch`) or for an episode
     alpha    the expert's share, set by `begin`
     queries  states that the expert was asked about
-    turns    (T, N) of the roll-in so far: the expert acted
+    turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Mixture:
         self.alpha, self.queries = 1.0, 0
 
     def restart(self, rng: np.random.Generator) -> None:
-        """Draw from `rng` from here on."""
+        """Use this generator from now on."""
         self._rng = rng
 
     def begin(self, alpha: float) -> None:
-        """A new roll-in, with this share of the expert."""
+        """Begin a new roll-in with this share of the expert."""
         self.alpha, self._turns = alpha, []
 
     def ask(self, obs: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Cost-to-go by roll-outs, as AggreVaTe has it."""
+"""Cost-to-go by roll-outs, as in AggreVaTe."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ class _Spent(Exception):
 
 
 class MonteCarlo:
-    """Cost-to-go by roll-outs, as AggreVaTe has it (arXiv:1406.5979, algorithm 1): roll in, at a uniformly drawn time
-    take some action, and let the expert play on to the episode's end. For any expert; dear.
+    """Cost-to-go by roll-outs, as in AggreVaTe (arXiv:1406.5979, algorithm 1).
 
-    An environment's state can't be copied safely, so a state is reached again by the episode's seed and its actions
-    up to there, and every step is counted, replayed ones included. `make_envs` must give environments that seed each
-    episode (`SyncVecEnv`). New ones are made for every play: BipedalWalker, for one, remembers its earlier episodes.
+    It rolls in, takes a random action at a uniformly drawn time, and lets the expert play on to the episode's end. This
+    works with any expert, but costs many environment steps.
 
-    env_steps, expert_queries   what was spent so far
+    An environment's state can't be copied safely, so a state is reached again by replaying the episode's seed and
+    actions; replayed steps count too. `make_envs` must give environments that seed each episode (`SyncVecEnv`). Each
+    play makes new ones, because some environments (BipedalWalker) remember earlier episodes.
+
+    env_steps, expert_queries   spent so far
     """
 
     def __init__(
@@ -57,16 +59,16 @@ class MonteCarlo:
         *,
         most: float = math.inf,
     ) -> Transitions | None:
-        """For each seed one visited state as two steps, one after the other: of an action drawn uniformly, and of the
-        expert's. `rewards` are the discounted returns of the episode's rest, and `terminated` is set: there is
-        nothing to add. So `FittedQ.update` regresses on them, and `advantages` compares the two.
+        """Visit one state per seed and record two steps there: a uniformly drawn action, then the expert's.
 
-        Takes at most `most` steps: where they do not suffice the visits are dropped, though their steps are spent, and
-        the result is None.
+        `rewards` are discounted returns to the end of the episode, and `terminated` is set, so that `FittedQ.update`
+        regresses on them. `advantages` compares the two steps.
 
-        `roll_in` is asked as by `whole_episodes`, and records the actions that it executes. Time limits end the sum.
+        Takes at most `most` steps. If these do not suffice, the visits are dropped, their steps stay spent, and the
+        result is None. `roll_in` is called as by `whole_episodes` and must record the actions that it executes. A time
+        limit ends the sum of rewards.
 
-        Raises InputError where the environment does not do the same again for the same seed and actions.
+        Raises InputError if the environment does not repeat itself for the same seed and actions.
         """
         rows: list[tuple[Array, Array, Array, Array]] = []
         self._most = self.env_steps + most
@@ -82,8 +84,10 @@ class MonteCarlo:
         return Transitions(obs, actions, returns.float(), obs, ends, ~ends, experts)
 
     def advantages(self, transitions: Transitions) -> Tensor:
-        """(B,) of steps that `collect` gave: how much more than the expert's the action returned, which is 0 for the
-        expert's own."""
+        """Advantages (B,) of steps from `collect`: the return of each action minus that of the expert's.
+
+        They are 0 for the expert's own actions.
+        """
         pairs = transitions.rewards.reshape(-1, 2)
         return (pairs - pairs[:, 1:]).flatten()
 
@@ -112,8 +116,11 @@ class MonteCarlo:
     def _play_on(
         self, seeds: Sequence[int], prefix: Array, times: Array, first: Array, expected: Array
     ) -> Array:
-        """Discounted returns (N,) from `times` (N,) on: before, the actions `prefix` (T, N, ...) again; there, `first`
-        (N, ...) in the state `expected`; then the expert's."""
+        """Discounted returns (N,) from `times` (N,) on.
+
+        Replays the actions `prefix` (T, N, ...) up to `times`, takes `first` (N, ...) in the state `expected`, then
+        follows the expert.
+        """
         with closing(self._make_envs()) as envs:
             obs, count = envs.reset(seeds)[: len(seeds)], len(seeds)
             returns, discounts = np.zeros(count), np.ones(count)

@@ -1,8 +1,8 @@
-"""The natural gradient with a limit on the KL divergence, as AggreVaTeD takes it (arXiv:1703.01030, section 4).
+"""The natural gradient with a limit on the KL divergence, as in AggreVaTeD (arXiv:1703.01030, section 4).
 
-The direction solves F x = g, F being the policy's Fisher information, by conjugate gradients: products with F are the
-second derivative of the KL divergence (arXiv:1502.05477, appendix C), so F itself is never formed. The step's length
-is what a quadratic KL of `kl_limit` allows; where the true one is above, it is halved until it is not.
+The direction solves F x = g by conjugate gradients, where F is the policy's Fisher information. Products with F come
+from second derivatives of the KL divergence (arXiv:1502.05477, appendix C), so F itself is never formed. The length is
+such that the quadratic approximation of the KL equals `kl_limit`; it is halved while the true KL is above.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HALVINGS = 10
 
 
 def kl_divergence(old: Categorical | Gaussian, new: Categorical | Gaussian) -> Tensor:
-    """(B,) KL(old || new) of two distributions of one kind. Squashing does not change it: tanh is one-to-one."""
+    """KL(old || new) (B,) of two distributions of one kind. Squashing does not change it: tanh is one-to-one."""
     if isinstance(old, Categorical) and isinstance(new, Categorical):
         log_probs = old.logits.log_softmax(-1)
         return (log_probs.exp() * (log_probs - new.logits.log_softmax(-1))).sum(-1)
@@ -33,8 +33,10 @@ def kl_divergence(old: Categorical | Gaussian, new: Categorical | Gaussian) -> T
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, iterations: int) -> Tensor:
-    """x with product(x) = b, (P,); exact after P iterations but for rounding. `product` must be symmetric and
-    positive."""
+    """Solve product(x) = b for x (P,); exact after P iterations, up to rounding.
+
+    `product` must be symmetric and positive definite.
+    """
     x = torch.zeros_like(b)
     residual, direction = b.clone(), b.clone()
     squared = residual @ residual
@@ -53,8 +55,8 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, iteration
 class NaturalGradient:
     """Natural-gradient descent.
 
-    kl_limit    of a step, mean over the batch
-    iterations  of conjugate gradients
+    kl_limit    largest KL divergence of a step, mean over the batch
+    iterations  iterations of conjugate gradients
     damping     absolute damping added to the Fisher diagonal; 1e-3 suits standardised inputs
     """
 
@@ -70,9 +72,11 @@ class NaturalGradient:
         self.kl_limit, self.iterations, self.damping = kl_limit, iterations, damping
 
     def step(self, loss: Tensor, kl: Callable[[], Tensor]) -> float:
-        """Go down the natural gradient of a scalar; `kl` gives the mean KL (a scalar) from the policy as it is now,
-        detached, to the policy as its parameters are when called. Returns the KL that the step took, 0 where no
-        step of this direction stayed within the limit."""
+        """Take a step down the natural gradient of a scalar loss.
+
+        `kl` returns the mean KL (a scalar) from the current policy, detached, to the policy with the parameters at the
+        time of the call. Returns the KL of the step, or 0 if no step in this direction stayed within the limit.
+        """
         gradient = self._flat(torch.autograd.grad(loss, self.parameters, allow_unused=True))
         slope = self._flat(torch.autograd.grad(kl(), self.parameters, create_graph=True, allow_unused=True))
 
@@ -101,7 +105,7 @@ class NaturalGradient:
         return 0.0
 
     def _flat(self, gradients: Iterable[Tensor | None]) -> Tensor:
-        """(P,), zeros for parameters that nothing depends on."""
+        """The gradients as one vector (P,), with zeros for parameters that the loss does not depend on."""
         pieces = [
             torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
             for parameter, gradient in zip(self.parameters, gradients, strict=True)

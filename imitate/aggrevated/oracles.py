@@ -28,12 +28,12 @@ def choose_oracle(
     seed: int,
     device: torch.device | str = "cpu",
 ) -> tuple[QOracle | None, FittedQ | None]:
-    """The critic that `config.oracle` names, on the device; and itself again where it is still to be learned.
+    """The critic that `config.oracle` names, on the device; and the same critic again if it must be learned, else None.
 
-    auto    the critic that the expert brings (SAC, TQC, TD3, DDPG, DQN, QR-DQN), else fqe
-    critic  that one. Raises InputError where the expert brings none
-    fqe     learned along the way, by fitted Q evaluation; for any expert
-    td      none: state values alone
+    auto    the expert's own critic (SAC, TQC, TD3, DDPG, DQN, QR-DQN) if it has one, else fqe
+    critic  the expert's own critic. Raises InputError if it has none
+    fqe     learned during training by fitted Q evaluation; for any expert
+    td      no critic, only state values
     """
     own: QOracle | None = getattr(expert, "oracle", None)
     who = f"{getattr(expert, 'source', 'the expert')} ({getattr(expert, 'algorithm', 'a function')})"
@@ -43,7 +43,7 @@ def choose_oracle(
         return None, None
     if own is not None and config.oracle != "fqe":
         logger.info("Q* is the critic that %s brings, discount %g", who, own.gamma)
-        moved: Any = copy.deepcopy(own)  # the expert goes on acting where it is
+        moved: Any = copy.deepcopy(own)  # the expert itself stays on its device
         return moved.to(device), None
     fitted = FittedQ(observation_space, action_space, config.fqe, seed=seed, device=device)
     logger.info("Q* of %s is learned online by fitted Q evaluation, discount %g", who, fitted.gamma)

@@ -48,16 +48,16 @@ def collect(argv: list[str]) -> int:
                 module:make_expert or random
             out: the HDF5 file to write
             episodes: how many episodes to record
-            steps: begin no episode once so many steps are recorded (those in flight are finished)
-            env: the environment, where the expert doesn't say or another one is wanted
-            env_kwargs: keywords of the environment, as a JSON object
-            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
-            num_envs: environments side by side
-            deterministic: the expert's best action; --stochastic samples
-            noise: gaussian:SIGMA (of half the action range) or random:P on what is executed; the labels stay clean
-            seed: the start of episode n follows from (seed, n) alone
-            remeasure: play the 20 episodes of the expert's measured return again
-            resume: go on with a file that was interrupted
+            steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end
+            env: the environment, if the expert names none or you want another
+            env_kwargs: keyword arguments of the environment, as a JSON object
+            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+            num_envs: number of parallel environments
+            deterministic: take the expert's best action; --stochastic samples
+            noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
+            seed: episode n depends on (seed, n) alone
+            remeasure: measure the expert's return again (20 episodes), ignoring the cache
+            resume: continue an interrupted file
             json: print the description of the file as JSON
         """
         _check_amount(episodes, steps)
@@ -78,7 +78,7 @@ def collect(argv: list[str]) -> int:
             except KeyboardInterrupt:
                 _say_what_is_kept(out)
                 raise
-            except Exception:  # of the environment, which is not ours: its traceback is what the user needs
+            except Exception:  # raised by a foreign environment: the user needs its traceback
                 traceback.print_exc()
                 _say_what_is_kept(out)
                 return 1

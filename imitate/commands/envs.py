@@ -23,7 +23,7 @@ __all__ = ["envs"]
 
 @dataclass(frozen=True)
 class Family:
-    """Environments by where their code is, and what must be importable for them."""
+    """A family of environments: the module prefix of their code, the package they need and how to install it."""
 
     title: str
     prefix: str
@@ -43,7 +43,7 @@ FAMILIES = (
 
 def envs(argv: list[str]) -> int:
     def command(json: bool = False) -> int:
-        """What environments can be run here, on which backends, and what an extra would add.
+        """List the environments that can be run here and their backends, and what extras would add.
 
         Args:
             json: print it as JSON
@@ -69,7 +69,7 @@ def survey() -> dict[str, Any]:
         found = {env_id: _backends(family, env_id) for env_id in ids}
         environments[family.title] = {env_id: backends for env_id, backends in found.items() if backends}
     if not envpool.installed():
-        adds = "backend envpool, C++: classic control, toy text, Box2D, and MuJoCo where that is"
+        adds = "backend envpool, C++: classic control, toy text, Box2D, and MuJoCo if installed"
         extras.append({"command": "pip install 'imitate-rl[envpool]'", "adds": adds})
     return {"environments": environments, "extras": extras}
 
@@ -82,13 +82,13 @@ def _newest(family: Family) -> list[str]:
             if base not in newest or (newest[base].version or 0) < (spec.version or 0):
                 newest[base] = spec
     ids = sorted(spec.id for spec in newest.values())
-    # Atari's old names are of the same games.
+    # The old Atari ids name the same games.
     return [env_id for env_id in ids if env_id.startswith("ALE/")] if family.title == "Atari" else ids
 
 
 def _backends(family: Family, env_id: str) -> list[str]:
-    """Empty for an environment whose spaces no learner takes."""
-    if family.title == "Atari":  # all alike: making a hundred takes long
+    """The backends of an environment; empty if no learner supports its spaces."""
+    if family.title == "Atari":  # all games have the same backends, and making a hundred of them takes long
         return ["gymnasium", "async", "ale"]
     try:
         env = make_env(env_id)
@@ -115,6 +115,6 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"Not here: {extra['command']}")
         lines.append(textwrap.fill(extra["adds"], 110, initial_indent="  ", subsequent_indent="  "))
     lines.append(
-        "Any other: `--env module:Env-v0` imports the module, which registers it; from the current folder too."
+        "Others: `--env module:Env-v0` first imports the module that registers them; it may be in the current folder."
     )
     return "\n".join(lines)

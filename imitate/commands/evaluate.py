@@ -41,18 +41,18 @@ def evaluate(argv: list[str]) -> int:
         video: Path | None = None,
         json: bool = False,
     ) -> int:
-        """Measure a run or an expert: mean, std, IQM, 95 % interval, lengths.
+        """Measure a run or an expert: mean, std, IQM and 95 % interval of the return, and episode lengths.
 
         Args:
-            subject: a run folder, or an expert as `imitate collect` takes it
+            subject: a run folder, or an expert as for `imitate collect`
             episodes: episodes to play
-            seed: the n-th episode starts alike for everyone who is measured with the same seed
-            env: the environment, where the subject doesn't say or another one is wanted
-            env_kwargs: keywords of the environment, as a JSON object
-            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
-            num_envs: environments side by side
-            deterministic: the best action; --stochastic samples
-            video: an mp4 of the first episode
+            seed: with the same seed, the n-th episode starts alike for every policy
+            env: the environment, if the subject names none or you want another
+            env_kwargs: keyword arguments of the environment, as a JSON object
+            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+            num_envs: number of parallel environments
+            deterministic: take the best action; --stochastic samples
+            video: write an mp4 of the first episode
             json: print JSON
         """
         policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
@@ -68,7 +68,7 @@ def evaluate(argv: list[str]) -> int:
             num_envs=num_envs,
             deterministic=deterministic,
         )
-        # Printed before anything is stored: a full disk or a folder that is read-only does not cost the figures.
+        # Printed before it is stored, so that a full disk or a read-only folder does not lose the figures.
         print_json(result.to_json()) if json else print(result, flush=True)
         if video is not None:
             from imitate.video import record_video
@@ -92,7 +92,7 @@ def _is_run(subject: str) -> bool:
 def _subject(
     subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None, vecnormalize: str | None
 ) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
-    """Who is measured, the environment and its keywords."""
+    """The policy to measure, the environment's id and its keyword arguments."""
     folder = Path(subject)
     if not _is_run(subject):
         runs = sorted(path.parent for path in folder.glob("*/config.json"))
@@ -115,7 +115,7 @@ def _subject(
 
 
 def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """What can't be filmed, or written, is said before the episodes are played."""
+    """Raise InputError before any episode is played if the video can't be filmed or written."""
     from imitate.video import renderable_env
 
     if video.exists():

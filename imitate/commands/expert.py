@@ -19,7 +19,7 @@ __all__ = ["expert"]
 
 def expert(argv: list[str]) -> int:
     def list_experts(json: bool = False) -> int:
-        """The experts at hand without the network: bundled ones and the zoo's.
+        """List the experts available offline: bundled ones and those of the local zoo.
 
         Args:
             json: print JSON
@@ -38,16 +38,16 @@ def expert(argv: list[str]) -> int:
         remeasure: bool = False,
         json: bool = False,
     ) -> int:
-        """What is known of an expert, with its measured return.
+        """Show what is known about an expert, with its measured return.
 
         Args:
             spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
                 module:make_expert or random
-            env: the environment, of an expert that doesn't say or in place of its own
-            env_kwargs: keywords of the environment, as a JSON object
-            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
-            measure: play 20 episodes, if that was not done before
-            remeasure: play them again
+            env: the environment, if the expert names none or you want another
+            env_kwargs: keyword arguments of the environment, as a JSON object
+            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+            measure: measure its return over 20 episodes, unless cached
+            remeasure: measure it again
             json: print JSON
         """
         trust(spec)
@@ -69,18 +69,18 @@ def expert(argv: list[str]) -> int:
         remeasure: bool = False,
         json: bool = False,
     ) -> int:
-        """Whether an expert's own critic knows the task: what AggreVaTeD learns from.
+        """Check whether an expert's own critic, from which AggreVaTeD learns, knows the task.
 
         Args:
             spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
                 module:make_expert or random
-            env: the environment, of an expert that doesn't say or in place of its own
-            env_kwargs: keywords of the environment, as a JSON object
-            vecnormalize: of a zip: the file of statistics to normalise by, or none, in place of the one beside it
-            episodes: of the expert, whose discounted returns are compared with the critic's values
-            probes: states in which a random action and the expert's are both played on to the end, too
-            seed: of the episodes
-            remeasure: play the 20 episodes of its measured return again
+            env: the environment, if the expert names none or you want another
+            env_kwargs: keyword arguments of the environment, as a JSON object
+            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+            episodes: expert episodes to play; their discounted returns are compared with the critic's values
+            probes: states in which to also play both a random action and the expert's on to the episode's end
+            seed: seed of the episodes
+            remeasure: measure the expert's return again (20 episodes), ignoring the cache
             json: print JSON
         """
         from imitate.aggrevated.critic_check import check_oracle
@@ -119,19 +119,19 @@ def expert(argv: list[str]) -> int:
         hyperparameters: JsonObject | None = None,
         resume: bool = False,
     ) -> int:
-        """Train an expert with Stable-Baselines3 and tuned hyperparameters; its critic comes with it.
+        """Train an expert, with its critic, by Stable-Baselines3 with tuned hyperparameters.
 
         Args:
             algo: ppo, a2c, dqn, sac, td3, ddpg, tqc, qrdqn, trpo or ars
             env: a Gymnasium id
-            out: the expert's folder
+            out: the expert's folder to write
             steps: environment steps; by default the preset's
-            seed: of environments, networks and exploration
-            env_kwargs: keywords of the environment, as a JSON object
+            seed: seed of environments, networks and exploration
+            env_kwargs: keyword arguments of the environment, as a JSON object
             eval_every: steps between validations; the best policy is kept
-            eval_episodes: episodes of a validation
-            hyperparameters: in place of the preset's, as a JSON object of SB3's names
-            resume: go on with an unfinished training in --out
+            eval_episodes: episodes in a validation
+            hyperparameters: changes to the preset, as a JSON object with SB3's names
+            resume: resume an unfinished training in --out
         """
         from imitate.experts.train import train_expert as run_training
 

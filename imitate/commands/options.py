@@ -49,7 +49,7 @@ def run(command: Callable[..., int], argv: list[str], name: str) -> int:
 
 
 def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
-    """`target` called with the options of the command line; a mistake in them becomes one line like any other."""
+    """Call `target` with the options of the command line. Raises InputError, in one line, for mistakes in them."""
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -61,7 +61,7 @@ def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
 
 
 def _in_one_line(panel: str) -> str:
-    """What tyro draws, in lines or in ASCII: a title, which the text says again, and sections between rules."""
+    """A panel of tyro's (box-drawing characters or ASCII) as one line, without its title, which the text repeats."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", panel)
     text = re.sub(r"(?m)^╭─ (.*?) ─*╮$", r"\1\n---", text)
     sections = re.split(r"(?m)^[│╰ ]*[─-]{3,}[│╯ ]*$", text)[1:]
@@ -89,7 +89,7 @@ def announced(
     vecnormalize: str | None = None,
     remeasure: bool = False,
 ) -> Expert:
-    """The expert, as `load_expert` takes it, after its measured return was said."""
+    """Load an expert and, if its environment is installed, log its measured return."""
     source = load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     if source.runnable:
         source.measure(remeasure=remeasure)
@@ -140,7 +140,7 @@ def without(argv: list[str], name: str) -> list[str]:
 
 
 def typed(argv: list[str], name: str) -> bool:
-    """Whether the option of a field was typed, whatever its value."""
+    """Whether the option of this field is on the command line, with any value."""
     dashed = name.replace("_", "-")
     return any(
         argument.partition("=")[0] in (f"--{dashed}", f"--no-{dashed}", f"--{name}") for argument in argv

@@ -28,62 +28,62 @@ logger = logging.getLogger(__name__)
 
 
 _CHECKPOINTS = (
-    "training steps between checkpoints; 0: only when interrupted. Each drops the episodes in flight and begins new "
-    "ones, so that a resumed run repeats to the byte; it waits until some episodes of each environment have ended. "
-    "A replay of pixels is not saved: a resumed run fills it anew"
+    "training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a "
+    "resumed run repeats byte for byte; it waits until a few episodes of each environment have ended. "
+    "A replay of pixels is not saved: a resumed run fills a new one"
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Train a learner. What is not given is the preset's of (algorithm, environment)."""
+    """Train a learner. Options default to the preset of (algorithm, environment)."""
 
     out: Path
     """the run folder to write"""
     env: str
-    """a Gymnasium id; `module:Env-v0` imports the module first"""
+    """a Gymnasium id, or module:Env-v0 to import the module first"""
     env_kwargs: JsonObject
-    """keywords of the environment, as a JSON object"""
+    """keyword arguments of the environment, as a JSON object"""
     demos: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
     """demonstrations to learn from"""
     demo_episodes: int | None
-    """use the first so many episodes only"""
+    """use only this many episodes, the first ones"""
     expert: Annotated[str | None, tyro.conf.arg(metavar="SPEC")]
-    """the expert to ask: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
+    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
     vecnormalize: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
-    """of an expert in a zip: the file of statistics to normalise by, or none, in place of the one beside it"""
+    """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
     """a run whose policy to start from (pretrain, then fine-tune)"""
     seed: int
-    """everything random follows from it"""
+    """random seed of everything in the run"""
     budget: int
     """environment steps: demonstrations, training and validation together"""
     num_envs: int
-    """environments side by side"""
+    """number of parallel environments"""
     backend: Literal["auto", "gymnasium", "async", "envpool", "ale"]
-    """what steps the environments; `imitate envs` says what is here"""
+    """what steps the environments; `imitate envs` lists the available ones"""
     episodic_life: bool
-    """of Atari: in training, the loss of a life ends an episode"""
+    """Atari: in training, the loss of a life ends an episode"""
     clip_rewards: bool
-    """of Atari: in training, rewards are their sign; what is reported are raw scores of full games"""
+    """Atari: in training, use the sign of rewards; reported scores are raw, of full games"""
     eval_every: int
-    """validate after so many training steps; 0: never, the last policy is kept"""
+    """training steps between validations; 0: never validate, keep the last policy"""
     eval_episodes: int
-    """episodes of a validation"""
+    """episodes in a validation"""
     checkpoint_every: Annotated[int, tyro.conf.arg(help=_CHECKPOINTS)]
     device: Literal["auto", "cpu", "cuda"]
-    """where the networks are"""
+    """device of the networks"""
     remeasure: bool = False
-    """play the 20 episodes of the expert's measured return again"""
+    """measure the expert's return again (20 episodes), ignoring the cache"""
     audit: bool = False
-    """GAIL: after the run also train its controls, five budgets in all, and say what they reach"""
+    """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
 
 _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
-       imitate train --resume RUN                              go on with a run that was interrupted
-       imitate train --config CONFIG.json --out RUN [options]  repeat a run, with other settings if you like
+       imitate train --resume RUN                              resume an interrupted run
+       imitate train --config CONFIG.json --out RUN [options]  repeat a run, optionally with other settings
 
-ALGO is one of {", ".join(ALGORITHMS)}; `imitate train ALGO --env ENV --help` lists its options and their preset."""
+ALGO is one of {", ".join(ALGORITHMS)}; `imitate train ALGO --env ENV --help` lists its options with their presets."""
 
 
 def train(argv: list[str]) -> int:
@@ -113,12 +113,12 @@ def train(argv: list[str]) -> int:
         able = ", ".join(name for name, algorithm in ALGORITHMS.items() if algorithm.audit)
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
-        return _audit(out)  # of a run that is there, or the rest of an audit that was interrupted
+        return _audit(out)  # of a finished run, or the rest of an interrupted audit
     return _execute(experiment, out, remeasure=typed_options.remeasure) or (_audit(out) if audit else 0)
 
 
 def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments]:
-    """`base` with what the command line says in its place, and all that it says."""
+    """`base` changed by the command line, and the parsed arguments."""
     config = make_config(base.algorithm, base.hyperparameters)
     shown = _shown(config, find(base.algorithm).inner, argv)
     run_fields = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
@@ -148,8 +148,10 @@ _RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
 
 
 def _shown(config: Any, inner: str, argv: list[str]) -> Any:
-    """The config, as a class whose options are those of the learner in use: where `inner` names one of several
-    configs within it, the others are not shown."""
+    """The config, with options for the chosen learner only.
+
+    If its field `inner` names one of several nested configs, the others are hidden.
+    """
     if not inner:
         return config
     chosen = option(argv, f"--{inner}") or getattr(config, inner)
@@ -180,12 +182,12 @@ def _resume(argv: list[str]) -> int:
     def command(
         resume: Path, device: Literal["auto", "cpu", "cuda"] | None = None, env: str | None = None
     ) -> int:
-        """Go on with a run that was interrupted, as its config.json says.
+        """Resume an interrupted run, with the settings in its config.json.
 
         Args:
             resume: the run folder
-            device: where the networks are now, if elsewhere
-            env: the run's environment, where its module may be imported: `module:Env-v0`
+            device: device of the networks, if it has changed
+            env: module:Env-v0 of the run's environment, to allow the import of its module
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -194,7 +196,7 @@ def _resume(argv: list[str]) -> int:
             experiment = experiment.changed(device=device)
         return _execute(experiment, resume, resume=True)
 
-    # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` say it too: the folder's config.json rules.
+    # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     argv = argv[1:] if argv[0] in ALGORITHMS else argv
     out = option(argv, "--out")
     if out is not None:
@@ -233,8 +235,10 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
 
 @contextmanager
 def _progress(experiment: Experiment) -> Iterator[Progress]:
-    """A bar on a terminal, else a line for every tenth of the budget (offline: at 1, 2, 4, 8 ... iterations), and one
-    on how training ended."""
+    """Progress on standard error: a bar on a terminal, otherwise lines, and a last line with the final metrics.
+
+    Lines come at every tenth of the budget, or for offline learners after 1, 2, 4, 8 ... iterations.
+    """
     offline, last = find(experiment.algorithm).offline, ""
     iterations, due = 0, 1 if offline else experiment.budget // 10
     with tqdm(

@@ -1,10 +1,10 @@
-"""Environments side by side: `make_vec` over gymnasium, processes, EnvPool and ALE; and environments of our own."""
+"""Vector environments (`make_vec`) over gymnasium, processes, EnvPool and ALE, and our own environments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import imitate.envs.registration  # noqa: F401  `import imitate.envs` is what gym.make needs to know ours
+import imitate.envs.registration  # noqa: F401  so that gym.make knows our environments after `import imitate.envs`
 
 if TYPE_CHECKING:
     from imitate.envs.vectorize import BACKENDS, make_vec, resolve_backend
@@ -13,7 +13,7 @@ __all__ = ["BACKENDS", "make_vec", "resolve_backend"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `gym.make` of an environment of ours imports this package, and should not import torch."""
+    """Import on first use: `gym.make` imports this package for our environments, and should not import torch."""
     if name in __all__:
         from imitate.envs import vectorize
 

@@ -1,4 +1,4 @@
-"""Atari games: which ids they have, how they are preprocessed, and the protocol that a figure was measured by."""
+"""Atari games: their ids, their preprocessing, and the protocol by which scores are measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FIRE = 1
-"""The place of this action in the games that have it."""
+"""Index of the action FIRE in the games that have it."""
 FRAME_SKIP = 4
 NOOPS = 30
 SIZE = 84
@@ -32,17 +32,18 @@ STACK = 4
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether a registered id is of the Arcade Learning Environment."""
+    """Whether a registered id belongs to the Arcade Learning Environment."""
     entry_point = gym.spec(bare_id(env_id)).entry_point
     return isinstance(entry_point, str) and entry_point.startswith("ale_py")
 
 
 def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The emulator's keywords: those of the id, with what is given in their place. Frames are skipped by the
-    preprocessing. `repeat_action_probability`, the stickiness, is 0.25 for `ALE/*-v5` (arXiv:1709.06009) and 0 for
-    `*NoFrameskip-v4`, which the zoo's experts were trained on.
+    """The emulator's keyword arguments: those of the id, overridden by `env_kwargs`.
 
-    Raises InputError where `frameskip` is given.
+    `repeat_action_probability`, the stickiness of actions, is 0.25 for `ALE/*-v5` (arXiv:1709.06009) and 0 for
+    `*NoFrameskip-v4`, on which the zoo's experts were trained.
+
+    Raises InputError if `frameskip` is given, since the preprocessing skips frames.
     """
     given = dict(env_kwargs or {})
     if "frameskip" in given:
@@ -53,16 +54,19 @@ def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[s
 
 
 def preprocessed(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """arXiv:1709.06009: skip 4, max of the last two, 84 x 84 grey, 4 frames; FIRE begins every life."""
+    """The preprocessing of arXiv:1709.06009: frame skip 4, maximum of the last two, 84 x 84 grey, 4 frames stacked.
+
+    In addition, FIRE begins every life.
+    """
     env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=FRAME_SKIP, screen_size=SIZE)
     env = FireFirst(env) if fires(env) else env
     return gym.wrappers.FrameStackObservation(env, stack_size=STACK)
 
 
 def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
-    """One line on how scores are measured, for records; empty for an environment that is not an Atari game.
+    """One line on how scores are measured, for records; empty for other environments.
 
-    Figures compare only under the same protocol: stickiness alone costs trained agents up to half of their score.
+    Only scores under the same protocol can be compared: sticky actions alone cost agents up to half of their score.
     """
     if not is_atari(env_id):
         return ""
@@ -74,8 +78,10 @@ def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
 
 
 def game_ids(env_id: str) -> tuple[str, ...]:
-    """Names under which settings for this environment may be found, the nearest first: `Env-v0` of `module:Env-v0`, and
-    `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same game."""
+    """Names under which to look for this environment's settings, the closest first.
+
+    They are `Env-v0` for `module:Env-v0`, and also `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same game.
+    """
     name = bare_id(env_id)
     game = re.fullmatch(r"(\w+?)(NoFrameskip|Deterministic)?-v\d+", name)
     modern = f"ALE/{game[1]}-v5" if game else ""
@@ -83,8 +89,11 @@ def game_ids(env_id: str) -> tuple[str, ...]:
 
 
 class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
-    """The first action of every life is FIRE, whatever was chosen: some games wait for it, and a greedy policy that
-    never chooses it waits for ever. Unlike SB3's FireResetEnv it takes the place of a step, not an extra one."""
+    """Replaces the first action of every life by FIRE.
+
+    Some games wait for FIRE, and a greedy policy that never chooses it would wait forever. Unlike SB3's FireResetEnv,
+    this takes no extra step.
+    """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         answer = self.env.reset(seed=seed, options=options)
@@ -102,6 +111,6 @@ class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def fires(env: gym.Env[Any, Any]) -> bool:
-    """Whether an Atari game is one of those that have the action FIRE, beside NOOP and another."""
+    """Whether an Atari game has the action FIRE, in addition to NOOP and at least one other."""
     meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
     return len(meanings) >= 3 and meanings[FIRE] == "FIRE"

@@ -1,4 +1,4 @@
-"""The environments of ours that `gymnasium.make` knows once this module has been imported."""
+"""Registers our environments with gymnasium on import."""
 
 from __future__ import annotations
 

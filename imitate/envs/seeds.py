@@ -1,4 +1,4 @@
-"""Seeds: one goes in, and named streams that never share an episode come out."""
+"""Derives from one seed named streams that never share an episode."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from imitate.errors import InputError
 __all__ = ["TEST_SEED", "Stream", "draw_seed", "episode_seeds"]
 
 TEST_SEED = 20_000
-"""Seeds the test episodes, the same for everyone who is measured. `draw_seed` gives no number as small as this."""
+"""Seed of the test episodes, the same for every policy. `draw_seed` practically never returns so small a number."""
 
 
 class Stream(IntEnum):
-    """What the seeds of a run are for. The values are such that nobody gives them as a seed."""
+    """Purposes of a run's seeds. The values are unlikely to be chosen as seeds by a user."""
 
     VALIDATION = 0x9E3779B1
     CURVES = 0x85EBCA77
@@ -31,8 +31,10 @@ def draw_seed(*entropy: int) -> int:
 
 
 def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
-    """Endless 31-bit seeds, one an episode; the n-th depends on `seed` and n alone, so any episode of a
-    collection can be played again by itself. `start` skips the first ones."""
+    """Endless 31-bit seeds, one per episode; `start` skips the first ones.
+
+    The n-th depends on `seed` and n alone, so any episode can be repeated on its own.
+    """
     if seed < 0:
         raise InputError(f"a seed must be at least 0, got {seed}")
     for n in itertools.count(start):

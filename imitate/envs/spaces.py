@@ -14,15 +14,17 @@ from imitate.errors import InputError, one_line
 
 __all__ = ["Array", "Space", "check_supported", "space_from_json", "space_to_json"]
 
-_LARGEST = 1 << 22  # numbers in an observation or actions to choose from; four frames of Atari have 28,224
+_LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
 
 Array = npt.NDArray[Any]
 Space = spaces.Space[Any]
 
 
 def check_supported(observation_space: Space, action_space: Space) -> None:
-    """Raise InputError, naming the space, unless observations are a Box or Discrete and actions are Discrete or
-    a bounded, flat Box of floats."""
+    """Raise InputError, naming the space, for unsupported spaces.
+
+    Observations must be Box or Discrete, and actions Discrete or a bounded, flat Box of floats.
+    """
     if not isinstance(observation_space, spaces.Box | spaces.Discrete):
         raise InputError(
             f"observation space {_name(observation_space)} is not supported: wanted Box or Discrete; "
@@ -42,7 +44,7 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
 
 
 def space_to_json(space: Space) -> dict[str, Any]:
-    """A Box or Discrete space as plain data; bounds are one number where all are equal."""
+    """A Box or Discrete space as plain data; equal bounds are stored as one number."""
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.Box):
@@ -58,7 +60,7 @@ def space_to_json(space: Space) -> dict[str, Any]:
 
 
 def space_from_json(data: Mapping[str, Any]) -> Space:
-    """The space that `space_to_json` described. Raises InputError where the description is not one."""
+    """The space that `space_to_json` described. Raises InputError for an invalid description."""
     try:
         if data["type"] == "Discrete":
             _check_size(int(data["n"]))

@@ -1,4 +1,4 @@
-"""The time that is left, as part of the observation."""
+"""The remaining time as part of the observation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["TimeFeature"]
 
 
 class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
-    """A last column that falls from 1 at the beginning of an episode to 0 at its time limit (arXiv:1712.00378), as
-    sb3-contrib's TimeFeatureWrapper gives it. Policies that were trained with it need it: their actions depend on it.
+    """Appends a column that falls from 1 at the start of an episode to 0 at its time limit (arXiv:1712.00378).
 
-    Raises InputError for observations that are no flat Box, and for environments without a time limit.
+    It is the same as sb3-contrib's TimeFeatureWrapper, and policies that were trained with that need it.
+
+    Raises InputError if observations are not a flat Box or there is no time limit.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:

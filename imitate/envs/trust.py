@@ -1,4 +1,4 @@
-"""Which modules `module:name` may import: those that the user typed, never those that a file names."""
+"""Which modules `module:name` may import: those that the user typed, but none that a file names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _trusted: set[str] = set()
 def trust(name: str) -> None:
     """Allow the module of `module:name`, which the user typed, to be imported in this process.
 
-    The command line calls it with what follows `--env` and with experts that are named. A name without a module changes
-    nothing, and neither do `zoo:` and `hub:`, where experts come from.
+    The command line calls it with the values of `--env` and with experts' names. Names without a module are ignored,
+    and so are the prefixes `zoo:` and `hub:`.
     """
     module, colon, _ = name.rpartition(":")
     if colon and module not in ("zoo", "hub"):
@@ -28,9 +28,9 @@ def trust(name: str) -> None:
 
 
 def import_typed(name: str) -> ModuleType:
-    """The module of `module:name`, from the current folder too.
+    """Import the module of `module:name`, which may be in the current folder.
 
-    Raises InputError where the import fails, and for a module that is neither imported already nor trusted.
+    Raises InputError if the import fails, and for a module that is neither imported already nor trusted.
     """
     module = name.rpartition(":")[0]
     if module in sys.modules:
@@ -43,13 +43,13 @@ def import_typed(name: str) -> ModuleType:
     try:
         with current_folder():
             return importlib.import_module(module)
-    except Exception as error:  # whatever the module does wrong; the traceback is kept as the cause
+    except Exception as error:  # a module may raise anything; the traceback is kept as the cause
         raise InputError(f"module {module!r} of {name!r} can't be imported: {one_line(error)}") from error
 
 
 @contextmanager
 def current_folder() -> Iterator[None]:
-    """The current folder at the end of the import path, for as long as a module that the user typed needs it."""
+    """Keep the current folder at the end of the import path while a module that the user typed is imported."""
     folder = str(Path.cwd())
     sys.path.append(folder)
     try:
@@ -60,5 +60,5 @@ def current_folder() -> Iterator[None]:
 
 
 def bare_id(env_id: str) -> str:
-    """The id without the module that registers it: `module:Env-v0` and `Env-v0` are the same environment."""
+    """The id without its module: `module:Env-v0` and `Env-v0` are the same environment."""
     return env_id.rpartition(":")[2]

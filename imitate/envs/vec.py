@@ -1,4 +1,4 @@
-"""Environments side by side: what a step gives, and the vector environment whose every episode is seeded on its own."""
+"""Vector environments: the protocol `VecEnv`, its `Step`, and `SyncVecEnv`, which seeds each episode separately."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = [
 
 
 class Step(NamedTuple):
-    """One step of N environments; an environment whose episode ended has been reset already.
+    """One step of N environments; environments whose episode ended have already been reset.
 
-    obs         (N, *obs_shape) to act on next: a fresh episode's first observation where the last one ended
+    obs         (N, *obs_shape) to act on next; the first observation of a new episode if the last one ended
     rewards     (N,) float32
     terminated  (N,) bool: the task ended
     truncated   (N,) bool: cut by the time limit
@@ -36,17 +36,19 @@ class Step(NamedTuple):
 
 
 class VecEnv(Protocol):
-    """N environments side by side. Where `seeds` runs dry an environment idles: `running` is False for it,
-    its rewards are 0 and its flags False."""
+    """N environments, stepped together.
+
+    When `seeds` runs out, an environment idles: its `running` is False, its rewards are 0 and its flags False.
+    """
 
     num_envs: int
     single_observation_space: Space
     single_action_space: Space
     running: Array  # (N,) bool
-    seeds: Array  # (N,) int64, of each environment's current episode
+    seeds: Array  # (N,) int64, seed of each environment's current episode
 
     def reset(self, seeds: Iterable[int]) -> Array:
-        """Begin N episodes, dropping those in flight; one seed is drawn whenever an episode begins."""
+        """Begin N episodes, dropping unfinished ones; one seed is drawn whenever an episode begins."""
         ...
 
     def step(self, actions: Array) -> Step: ...
@@ -55,8 +57,11 @@ class VecEnv(Protocol):
 
 
 class SyncVecEnv:
-    """Gymnasium environments stepped in turn. Faster than `gymnasium.vector.SyncVectorEnv` for small
-    environments, and episodes can be repeated one by one, since each is reset with a seed of its own."""
+    """Gymnasium environments, stepped one after the other in this process.
+
+    It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
+    so it can be repeated on its own.
+    """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         if not env_fns:

@@ -1,4 +1,4 @@
-"""`make_vec`: environments side by side on the backend of choice, all under one contract, `VecEnv`."""
+"""`make_vec`: vector environments on any backend, all with the interface `VecEnv`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def make_vec(
     episodic_life: bool = False,
     clip_rewards: bool = False,
 ) -> VecEnv:
-    """N environments whose every step gives `Step`: true final observations, and fresh ones where episodes ended.
+    """Make N environments with the interface `VecEnv`.
 
-    backend        gymnasium: in turn, in this process; any environment, every episode has its own seed
-                   async: the same bytes, from a process each; faster where a step takes milliseconds
-                   envpool: C++, for gymnasium's environments that EnvPool has too; needs the extra `envpool`
+    backend        gymnasium: in this process, one after the other; any environment, each episode with its own seed
+                   async: the same bytes, one process per environment; faster if a step takes milliseconds
+                   envpool: C++, for gymnasium environments that EnvPool also has; needs the extra `envpool`
                    ale: C++, for Atari games
-                   auto: ale for Atari; else envpool where it is installed, has the environment and env_kwargs are
+                   auto: ale for Atari; else envpool if it is installed, has the environment and env_kwargs are
                    empty; else gymnasium
     episodic_life  Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
     clip_rewards   Atari on ale, for training: rewards are replaced by their sign
 
-    Raises InputError for an unknown environment or backend, and where these do not go together.
+    Raises InputError for an unknown environment or backend, and if these do not go together.
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
@@ -64,13 +64,13 @@ def make_vec(
 
 
 def _make_elsewhere(env_id: str, env_kwargs: Mapping[str, Any] | None) -> Env:
-    """`make_env` in another process, which has not heard whom this one trusts."""
+    """`make_env` in another process, which does not know which modules this one trusts."""
     trust(env_id)
     return make_env(env_id, env_kwargs)
 
 
 def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
-    """What `auto` comes to here, or the backend itself. Raises InputError where it can't do the environment."""
+    """The backend that `auto` stands for here, or the backend itself. Raises InputError if it lacks the environment."""
     if backend not in BACKENDS:
         raise InputError(
             f"unknown backend {backend!r}{did_you_mean(backend, BACKENDS)}; known: {', '.join(BACKENDS)}"

@@ -1,5 +1,7 @@
-"""Adam on all parameters as one vector: the update of `torch.optim.Adam` in a tenth of the calls, which is what a
-step of small networks consists of."""
+"""Adam on all parameters as one vector.
+
+It computes the update of `torch.optim.Adam` in a tenth of the calls, which take most of the time for small networks.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ BETA1, BETA2 = 0.9, 0.999
 class Adam:
     """Adam (arXiv:1412.6980), with gradients clipped to a norm and decoupled weight decay (arXiv:1711.05101).
 
-    The parameters and their gradients become views of two vectors, so a parameter belongs to the last optimiser it
-    was given to, and `grad` must not be set to None.
+    The parameters and their gradients become views of two vectors. So a parameter belongs to the last optimiser that
+    was created with it, and its `grad` must not be set to None.
     """
 
     def __init__(
@@ -31,9 +33,7 @@ class Adam:
         weight_decay: float = 0.0,
         max_grad_norm: float = math.inf,
     ) -> None:
-        self.parameters = list(
-            dict.fromkeys(parameters)
-        )  # networks that share a body both name its parameters
+        self.parameters = list(dict.fromkeys(parameters))  # a shared body appears in both networks
         self.learning_rate, self.eps = learning_rate, eps
         self.weight_decay, self.max_grad_norm = weight_decay, max_grad_norm
         self._vector = torch.cat([parameter.detach().flatten() for parameter in self.parameters])
@@ -47,14 +47,14 @@ class Adam:
         self._count = torch.zeros((), device=self._vector.device)
 
     def step(self, loss: Tensor) -> None:
-        """Go down the gradient of a scalar; parameters that it does not depend on have gradient 0.
+        """Take a step down the gradient of a scalar loss; parameters that it does not depend on have gradient 0.
 
-        Raises FloatingPointError where the loss or a gradient is not finite; the parameters are as before then.
+        Raises FloatingPointError if the loss or a gradient is not finite; the parameters are then unchanged.
         """
         self._gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.linalg.vector_norm(self._gradient)
-        # One look at the device for both; a norm that overflows is a gradient that did.
+        # One transfer from the device checks both; if a gradient is not finite, neither is the norm.
         if not math.isfinite(loss.detach() + norm):
             raise FloatingPointError(
                 f"the loss is {float(loss.detach()):g} and its gradient's norm {float(norm):g} in update "
@@ -64,11 +64,11 @@ class Adam:
 
     @torch.no_grad()
     def _descend(self, gradient: Tensor, norm: Tensor) -> None:
-        scale = None  # what the gradient is divided by
+        scale = None  # the gradient is divided by this
         if self.max_grad_norm < math.inf:
             scale = (norm / self.max_grad_norm).clamp(min=1.0)
         self._count += 1
-        # What torch.optim.AdamW(fused=True) calls: one pass over the vectors instead of nine.
+        # The kernel of torch.optim.AdamW(fused=True): one pass over the vectors instead of nine.
         torch._fused_adamw_(
             [self._vector],
             [gradient],
@@ -87,7 +87,7 @@ class Adam:
         )
 
     def restart(self) -> None:
-        """Forget the moments."""
+        """Reset the moments to zero."""
         self._mean.zero_()
         self._square.zero_()
         self._count.zero_()

@@ -22,7 +22,7 @@ class Categorical:
         return self.logits.argmax(-1)
 
     def sample(self, generator: torch.Generator) -> Tensor:
-        # The largest of logits plus Gumbel noise is a draw from the softmax, without computing it.
+        # Gumbel-max trick: the argmax of logits plus Gumbel noise is a sample from the softmax.
         noise = torch.empty_like(self.logits).exponential_(generator=generator)
         return (self.logits - noise.log()).argmax(-1)
 
@@ -36,8 +36,11 @@ class Categorical:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Diagonal Gaussian over *raw* actions u (B, D); the environment gets tanh(u) where `squashed`, else u clipped
-    to [-1, 1], either scaled to its bounds. Log-probabilities are of tanh(u) in the one case, of u in the other."""
+    """Diagonal Gaussian over *raw* actions u (B, D).
+
+    The environment gets tanh(u) if `squashed`, otherwise u clipped to [-1, 1]; both are scaled to its bounds.
+    Log-probabilities are those of tanh(u) if `squashed`, otherwise of u.
+    """
 
     mean: Tensor
     log_std: Tensor
@@ -59,7 +62,7 @@ class Gaussian:
         return log_density.sum(-1)  # (B,)
 
     def entropy(self) -> Tensor:
-        """Exact without squashing; with it, the correction is taken at the mean (there is no closed form)."""
+        """Exact without squashing; with it there is no closed form, so the correction is evaluated at the mean."""
         entropy = (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).expand_as(self.mean)
         if self.squashed:
             entropy = entropy + _log_tanh_slope(self.mean)

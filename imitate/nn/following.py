@@ -1,4 +1,4 @@
-"""Input statistics that follow the data under a network that has begun to learn."""
+"""Update input statistics under a network that has already learned."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from imitate.nn.normalize import RunningMoments
 
 __all__ = ["first_layer", "follow"]
 
-_MOST = 10.0  # inputs are clipped at so many standard deviations
+_MOST = 10.0  # standard deviations at which inputs are clipped
 
 
 @torch.no_grad()
 def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor]) -> None:
-    """Take observations (B, ...) into the statistics and change first layers so that they compute what they did.
+    """Update the statistics with observations (B, ...) and rescale the first layers so that their outputs don't change.
 
     layers  weight (..., outputs, features) and bias (..., outputs), changed in place
 
-    A feature whose spread changes by a factor of more than 10 keeps its weights: it was constant so far, or it is a
-    fresh one, and the network has learned nothing from it that scaling could preserve.
+    A feature whose spread changes by a factor of more than 10 keeps its weights: it was constant or unseen so far, so
+    the network has learned nothing from it that rescaling could preserve.
     """
     begun, mean, spread = bool(moments.count > 0), moments.mean.double().clone(), _spread(moments)
     moments.update(obs.flatten(1))
@@ -35,13 +35,13 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
 
 
 def first_layer(encoder: Encoder) -> list[tuple[Tensor, Tensor]]:
-    """Weight and bias of the layer that standardised observations enter; none where there is no layer."""
+    """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
     linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
     return [(layer.weight, layer.bias) for layer in linear]
 
 
 def _spread(moments: RunningMoments) -> Tensor:
-    """(F,) what deviations from the mean are divided by, as `forward` has it, floor included."""
+    """(F,) divisor of deviations from the mean: the one that `forward` uses, including its floor."""
     mean, step = moments.mean.double(), 1e-6
     standardised: Tensor = moments(mean + step)
     return step / standardised.double()

@@ -1,4 +1,4 @@
-"""Networks: bodies (MLP, NatureCNN), and the value function. Everything takes raw observations."""
+"""Networks: bodies (MLP, NatureCNN) and the value function."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class Encoder(nn.Module):
-    """Raw observations (B, *obs_shape) to features (B, F): pixels, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, by
-    NatureCNN (Mnih et al. 2015); other uint8 from [0, 255] to [0, 1]; Discrete observations by one-hot; vectors
-    standardised by running moments where `normalize`.
+    """Maps raw observations (B, *obs_shape) to features (B, F).
 
-    in_bfloat16  a learner's choice, not stored with it: multiply in bfloat16, the weights stay float32
+    Pixels, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, go through NatureCNN (Mnih et al. 2015). Other uint8
+    observations are scaled from [0, 255] to [0, 1], Discrete ones are one-hot encoded, and vectors are standardised by
+    running statistics if `normalize` is set.
+
+    in_bfloat16  multiply in bfloat16, with weights in float32; set by the learner, not stored
     """
 
     def __init__(
@@ -65,18 +67,18 @@ class Encoder(nn.Module):
         self.features = hidden[-1] if hidden else inputs
 
     def prepare(self, obs: Tensor) -> Tensor:
-        """The network's input for raw observations: what need not be computed again in every epoch."""
+        """Raw observations to the network's input; computed once, not in every epoch."""
         if self.is_image:
             return obs.movedim(-1, -3) if self.channels_last else obs
         if self.one_hot:
             return F.one_hot(obs.long() - self.start, self.one_hot).float()
         x = obs.flatten(1)
         if self.moments is not None:
-            return self.moments(x)  # type: ignore[no-any-return]  # of bytes, too
+            return self.moments(x)  # type: ignore[no-any-return]  # bytes are standardised too
         return x.float() / 255.0 if self.is_bytes else x.float()
 
     def prepare_numpy(self, obs: Array) -> Array:
-        """`prepare` for what is no image, in NumPy; it sees the moments where torch writes them, on a CPU."""
+        """`prepare` in NumPy, for anything but images; the statistics must be on the CPU."""
         if self.one_hot:
             rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
             return rows
@@ -92,12 +94,12 @@ class Encoder(nn.Module):
         return numbers / np.float32(255) if self.is_bytes else numbers
 
     def observe(self, obs: Tensor) -> None:
-        """Take raw observations (B, *obs_shape) into the running moments, if there are any."""
+        """Update the running statistics, if there are any, with raw observations (B, *obs_shape)."""
         if self.moments is not None:
             self.moments.update(obs.flatten(1))
 
     def forward(self, prepared: Tensor) -> Tensor:
-        if self.is_image:  # channels last: a fifth less time for a gradient step on a CPU
+        if self.is_image:  # channels last: saves a fifth of the time of a gradient step on a CPU
             dtype = torch.bfloat16 if self.in_bfloat16 else torch.float32
             prepared = prepared.to(dtype, memory_format=torch.channels_last, copy=True).div_(255.0)
         if not self.in_bfloat16:
@@ -107,13 +109,13 @@ class Encoder(nn.Module):
 
 
 def channels_last(space: spaces.Space[Any]) -> bool:
-    """Whether observations are images (H, W, C), not (C, H, W) or stacks of grey frames."""
+    """Whether observations are images (H, W, C) rather than (C, H, W) or stacks of grey frames."""
     shape = space.shape or ()
     return len(shape) == 3 and space.dtype == np.uint8 and shape[2] in (1, 3, 4) and shape[2] < shape[0]
 
 
 class ValueNet(nn.Module):
-    """V(s) from prepared observations (B, ...) to (B,), with a body of its own unless it is handed one."""
+    """V(s): prepared observations (B, ...) to values (B,); makes its own body unless one is given."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class MLP(nn.Sequential):
         self._activation = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, sizes[0]) to (B, sizes[-1]). Calls of modules would take as long as the arithmetic of small layers."""
+        """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
         for layer in self._linear:
             x = self._activation(F.linear(x, layer.weight, layer.bias))
         return x
@@ -159,7 +161,7 @@ def orthogonal_(network: nn.Module, output: nn.Linear, *, output_gain: float) ->
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Networks made inside get weights that depend on `seed` alone; torch's global generator is left as it was."""
+    """Networks made in this block get weights that depend on `seed` alone; torch's global generator is restored."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -177,7 +179,7 @@ def _nature_cnn(shape: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*convolutions, nn.Linear(flat, 512), nn.ReLU())
 
 
-# In place: what goes in is the output of a linear layer.
+# In place, since the input is always the output of a linear layer.
 _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
     nn.ReLU: lambda x: np.maximum(x, 0.0, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
@@ -185,10 +187,9 @@ _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
 
 
 def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
-    """The function (B, in) -> (B, out) of linear layers and activations in NumPy, for float32 and networks on the CPU;
-    None for others.
+    """Linear layers and activations as a NumPy function (B, in) -> (B, out); None unless float32 on the CPU.
 
-    It reads the parameters where torch writes them, so it stays up to date as long as they are changed in place.
+    It shares memory with the parameters, so it stays up to date as long as they are changed in place.
     """
     steps: list[tuple[Array, Array] | Callable[[Array], Array]] = []
     for layer in layers:

@@ -11,13 +11,13 @@ __all__ = ["LEAST_VARIANCE", "ReturnScaler", "RunningMoments"]
 
 
 LEAST_VARIANCE = 1e-6
-"""Of an input: what hardly varies would otherwise be blown up to the clip by the first value that differs."""
+"""Floor of an input's variance: without it, the first deviation of an almost constant input would reach the clip."""
 
 
 class RunningMoments(nn.Module):
-    """Mean and variance in float64 of everything seen so far, feature by feature (Chan, Golub & LeVeque 1979, eq. 2.1).
+    """Running mean and variance of each feature, in float64 (Chan, Golub & LeVeque 1979, eq. 2.1).
 
-    `frozen`: they stay as they are, those of a policy that was handed in.
+    If `frozen` is set, `update` does nothing; for a policy that was trained elsewhere.
     """
 
     mean: Tensor
@@ -33,7 +33,7 @@ class RunningMoments(nn.Module):
 
     @torch.no_grad()
     def update(self, batch: Tensor) -> None:
-        """Take in a batch (B, *shape), unless frozen."""
+        """Include a batch (B, *shape), unless frozen."""
         if self.frozen:
             return
         batch = batch.to(torch.float64)
@@ -67,7 +67,7 @@ class ReturnScaler(nn.Module):
         self.register_buffer("running", torch.zeros(num_envs))
 
     def forward(self, rewards: Array, done: Array) -> Array:
-        """Rewards (T, N) of consecutive steps and where an episode ended (T, N) to scaled rewards (T, N)."""
+        """Scaled rewards (T, N), from rewards (T, N) of consecutive steps and end flags (T, N)."""
         running = self.running.numpy()
         discounted = torch.empty(rewards.shape)
         for t in range(len(rewards)):
@@ -80,5 +80,5 @@ class ReturnScaler(nn.Module):
         return scaled
 
     def restart(self) -> None:
-        """Forget the returns in progress: every environment was reset."""
+        """Forget the returns in progress; call when every environment was reset."""
         self.running.zero_()

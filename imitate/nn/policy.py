@@ -22,7 +22,7 @@ LOG_STD_RANGE = (-10.0, 2.0)
 
 
 class ActorPolicy(nn.Module):
-    """The policy of every learner: encoder and head. It knows its spaces, so it can be stored and read back.
+    """The policy of every learner: encoder and head. It knows its spaces, so it can be stored and loaded.
 
     `forward` takes *prepared* observations (see `Encoder.prepare`) and gives a distribution over raw actions;
     `to_env` turns raw actions into the environment's; `act` does all of it on NumPy arrays.
@@ -73,7 +73,7 @@ class ActorPolicy(nn.Module):
         return self.distribution(self.encoder(prepared))
 
     def distribution(self, features: Tensor) -> Categorical | Gaussian:
-        """What `forward` gives, from the encoder's features (B, F)."""
+        """The distribution for the encoder's features (B, F)."""
         out = self.output(features)
         if self.head == "categorical":
             return Categorical(out)
@@ -81,13 +81,15 @@ class ActorPolicy(nn.Module):
 
     @torch.no_grad()
     def project_(self) -> None:
-        """Put the log standard deviation back into its range, after an update: a clamp in `forward` would have no
-        gradient beyond the bounds, and it would stay there."""
+        """Clip the log standard deviation into its range; call after each update.
+
+        A clamp in `forward` would have no gradient beyond the bounds, so the parameter could never come back.
+        """
         if self.head != "categorical":
             self.log_std.clamp_(*LOG_STD_RANGE)
 
     def to_env(self, raw: Tensor) -> Tensor:
-        """Raw actions to the environment's units, differentiable where they are continuous."""
+        """Raw actions to the environment's units; differentiable if continuous."""
         if isinstance(self.action_space, spaces.Discrete):
             return raw + int(self.action_space.start)
         unit = raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0)
@@ -101,22 +103,25 @@ class ActorPolicy(nn.Module):
 
     @torch.inference_mode()
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
-        """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape); one observation
-        (*obs_shape) to one action. Samples come from a generator of the policy's own; `seed` sets it."""
+        """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape).
+
+        A single observation (*obs_shape) gives a single action. Samples come from the policy's own generator, which
+        `seed` sets.
+        """
         obs = np.asarray(obs)
         single = obs.ndim == len(self.observation_space.shape or ())
         device = self.output.weight.device
         distribution = self(
             self.encoder.prepare(torch.as_tensor(obs[None] if single else obs, device=device))
         )
-        if self._generator.device != device:  # the policy was moved: go on from the same seed there
+        if self._generator.device != device:  # the policy was moved: restart from the same seed there
             self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
         actions: Array = self.to_env(raw).cpu().numpy()
         return actions[0] if single else actions
 
     def predict(self, obs: Array, *, deterministic: bool = True) -> tuple[Array, None]:
-        """`act`, as Stable-Baselines3 has it: actions and the state of a recurrent policy, which this is not."""
+        """`act` with Stable-Baselines3's signature: actions, and None for the state of a recurrent policy."""
         return self.act(obs, deterministic=deterministic), None
 
     def seed(self, seed: int) -> None:
@@ -124,7 +129,7 @@ class ActorPolicy(nn.Module):
         self._generator = torch.Generator(self.output.weight.device).manual_seed(seed)
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that `from_description` makes the same architecture of."""
+        """The architecture as plain data, for `from_description`."""
         spaces_json = {
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),

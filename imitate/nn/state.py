@@ -1,5 +1,4 @@
-"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the
-header."""
+"""State as one safetensors file, without pickle: tensors by path, everything else as JSON in the header."""
 
 from __future__ import annotations
 
@@ -21,23 +20,23 @@ _TENSOR = "tensor:"
 
 
 def save_state(path: str | Path, state: dict[str, Any]) -> None:
-    """Write nested dicts, lists, tensors and plain values, atomically.
+    """Write nested dicts, lists, tensors and plain values atomically.
 
-    Raises InputError where it can't be written; what was there before is kept.
+    Raises InputError if the file can't be written; its previous content is kept.
     """
     tensors: dict[str, Tensor] = {}
     skeleton = _take_out(state, "", tensors)
     try:
         with atomic(Path(path)) as temporary:
             save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
-    except safetensors.SafetensorError as error:  # of a full disk too, which is no OSError here
+    except safetensors.SafetensorError as error:  # a full disk raises this too, not OSError
         raise InputError(
             f"{path} can't be written ({one_line(error)}): make room on the disk; what was there before is kept"
         ) from error
 
 
 def load_state(path: str | Path) -> dict[str, Any]:
-    """What `save_state` wrote. Raises InputError where the file is not one of its."""
+    """Read what `save_state` wrote. Raises InputError if the file is not such a state."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             skeleton = json.loads(file.metadata()["state"])
@@ -56,13 +55,13 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
 
 def parts_state(owner: object, *names: str) -> dict[str, Any]:
-    """What the state_dict of each attribute gives, by name; nothing for one that is None."""
+    """The state_dict of each named attribute, by name; attributes that are None are left out."""
     parts = {name: getattr(owner, name) for name in names}
     return {name: part.state_dict() for name, part in parts.items() if part is not None}
 
 
 def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
-    """Put what `parts_state` gave back into the attributes."""
+    """Load the states that `parts_state` returned into the attributes."""
     for name in names:
         part = getattr(owner, name)
         if part is not None:
@@ -70,7 +69,7 @@ def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
 
 
 def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's fields as they are read from TOML or JSON, which have lists for its tuples."""
+    """A config's fields read from TOML or JSON, with lists turned back into tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
@@ -79,7 +78,7 @@ def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         tensors[path] = node.detach().cpu().contiguous().clone()
         return _TENSOR + path
     if isinstance(node, dict):
-        # JSON's keys are strings, but the keys of an optimiser's state are integers.
+        # An optimiser's state has integer keys, which JSON would turn into strings.
         return {"keys": list(node), "values": [_take_out(v, f"{path}/{k}", tensors) for k, v in node.items()]}
     if isinstance(node, list | tuple):
         return [_take_out(child, f"{path}/{i}", tensors) for i, child in enumerate(node)]

@@ -19,16 +19,16 @@ _LARGEST_DESCRIPTION = 16 << 20
 
 
 def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
-    """Write the folder; what was there is replaced file by file."""
+    """Write the policy to the folder, replacing its files one by one."""
     folder = Path(folder)
     write_json(folder / "policy.json", policy.describe())
     save_state(folder / "policy.safetensors", policy.state_dict())
 
 
 def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> ActorPolicy:
-    """The policy of a run folder (the best one by validation), or of a policy folder itself.
+    """Load the policy of a run folder (the best one by validation) or of a policy folder.
 
-    Raises InputError where the folder holds none, or a damaged one.
+    Raises InputError if the folder holds no policy or a damaged one.
     """
     folder = Path(folder)
     if not (folder / "policy.json").exists():
@@ -38,7 +38,7 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
     description = read_json(folder / "policy.json", dict[str, Any], limit=_LARGEST_DESCRIPTION)
     weights = load_state(folder / "policy.safetensors")
     try:
-        with torch.device("meta"):  # no memory is taken for what a damaged description asks for
+        with torch.device("meta"):  # so that a damaged description can't allocate memory
             wanted = ActorPolicy.from_description(description).state_dict()
         if _shapes(wanted) != _shapes(weights):
             raise ValueError("policy.json describes another network than policy.safetensors holds")

@@ -1,7 +1,7 @@
 """Advantage actor-critic, the synchronous form of A3C (arXiv:1602.01783): one update after each short rollout.
 
 A round is T steps of N environments and one gradient step on all of them, so the policy that is updated is the one
-that acted, and no probability ratio is needed. With gae_lambda 1 the advantages are of n-step returns, n up to T.
+that acted, and no probability ratio is needed. With gae_lambda 1 the advantages use n-step returns, n up to T.
 Deviation: Adam, where the paper has RMSprop with statistics that the workers share.
 """
 
@@ -38,15 +38,15 @@ class A2CConfig:
     """Hyperparameters of A2C."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_steps: int = 8
-    """Steps of each environment in a round, and the most that a return looks ahead before it bootstraps."""
+    """Steps of each environment in a round; a return looks ahead no further before it bootstraps."""
     rounds_per_iteration: int = 16
-    """Rounds, each a rollout and an update, between two lines of the log."""
+    """Rounds (a rollout and an update each) per logged iteration."""
     learning_rate: float = 1e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at the end of the run."""
+    """`linear` decays to 0 by the end of the run."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 1.0
@@ -64,7 +64,7 @@ class A2CConfig:
     normalize_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers, of the policy and of the value function each."""
+    """Widths of the hidden layers; policy and value function each have their own."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     head: Head | None = None
@@ -112,7 +112,7 @@ class A2C:
         self, config: A2CConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        # Of one sample the standard deviation is NaN.
+        # The standard deviation of one sample is NaN.
         self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
         if config.num_steps * envs.num_envs < self.least_steps:
             raise InputError(
@@ -142,8 +142,10 @@ class A2C:
         return self.env_steps >= self.config.total_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: so many rounds of rollout and update; metrics are means
-        over them."""
+        """One iteration of at most `limit` environment steps: `rounds_per_iteration` rollouts and updates.
+
+        Metrics are means over these rounds.
+        """
         history = []
         for left in rounds(self, self.config.rounds_per_iteration, limit):
             progress = progress_of(self, left)
@@ -152,23 +154,23 @@ class A2C:
         return metrics | self.pop_episodes()
 
     def collect(self, limit: int | None = None) -> Rollout:
-        """A round's rollout of the policy as it is, of at most `limit` steps."""
+        """One round's rollout of the current policy, at most `limit` steps."""
         return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
+        """Mean return and length of the episodes that ended since the last call, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, Tensor]:
-        """One gradient step on a rollout; its rewards may be another's (a discriminator's, for GAIL).
+        """One gradient step on a rollout, whose rewards the caller may have replaced (GAIL does).
 
-        progress    of the schedules, in [0, 1]
+        progress    position of the schedules in [0, 1]
         """
         config = self.config
         if config.lr_schedule == "linear":
             self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
         obs = encode(self.policy, rollout.flat_obs)
-        distribution, values = evaluate_actor_critic(self.policy, self.value_net, obs)  # of T * N rows
+        distribution, values = evaluate_actor_critic(self.policy, self.value_net, obs)  # T * N rows
         loss, parts = a2c_loss(
             distribution,
             values,
@@ -212,7 +214,7 @@ class A2C:
         return {"updates": self.updates, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes, seeded by the number of updates: a checkpoint is a reset point."""
+        """Load a state and begin new episodes, seeded by the number of updates: a checkpoint is a reset point."""
         load_parts(self, state, *STATEFUL)
         self.updates, self.sampler.env_steps = state["updates"], state["env_steps"]
         self._reseed()

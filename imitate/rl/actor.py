@@ -1,4 +1,4 @@
-"""What learners with a policy and a value function share: both networks, and acting by sampling."""
+"""The networks of actor-critic learners, and acting by sampling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Actor", "NetworkSettings", "encode", "evaluate_actor_critic", "make_
 
 
 class NetworkSettings(Protocol):
-    """What a config says of the networks."""
+    """The fields of a config that describe the networks."""
 
     @property
     def hidden(self) -> Sequence[int]: ...
@@ -43,10 +43,10 @@ def make_actor_critic(
     policy: ActorPolicy | None = None,
     share_pixels: bool = False,
 ) -> tuple[ActorPolicy, ValueNet]:
-    """Policy (or the one that is handed in) and value function, with orthogonal weights. Their bodies are their own,
-    but where `share_pixels` a new policy's NatureCNN is the value function's, too.
+    """A policy (a new one, or `policy`) and a value function, with orthogonal weights.
 
-    The input moments of a policy that is handed in stay as they are: moving them would change what it does.
+    Each has its own body, except that with `share_pixels` the value function uses a new policy's NatureCNN.
+    The input statistics of a given `policy` are frozen: updating them would change what it does.
     """
     space = envs.single_observation_space
     share_pixels = share_pixels and policy is None
@@ -71,14 +71,14 @@ def make_actor_critic(
 
 
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
-    """Raw observations (B, *obs_shape) to what the networks take."""
+    """Raw observations (B, *obs_shape), prepared for the networks."""
     return policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
 
 
 def evaluate_actor_critic(
     policy: ActorPolicy, value_net: nn.Module, prepared: Tensor
 ) -> tuple[Categorical | Gaussian, Tensor]:
-    """Distribution and values (B,) of prepared observations; a body that both share is evaluated once."""
+    """Distribution and values (B,) for prepared observations; a shared body is evaluated once."""
     if not isinstance(value_net, ValueNet) or value_net.encoder is not policy.encoder:
         return policy(prepared), value_net(prepared)
     features = policy.encoder(prepared)
@@ -86,10 +86,10 @@ def evaluate_actor_critic(
 
 
 class Actor:
-    """Acts with a policy, in NumPy where its network is small and on the CPU: a call of torch takes as long as the
-    arithmetic of a whole layer.
+    """Acts with a policy, in NumPy if its network is a small one on the CPU.
 
-    Make it after the optimiser, which moves the parameters to where they stay.
+    For small networks the overhead of a torch call is as large as the arithmetic of a layer.
+    Create it after the optimiser, which moves the parameters to their final memory.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
@@ -101,7 +101,7 @@ class Actor:
             self._center, self._scale = (space.high + space.low) / 2, (space.high - space.low) / 2
 
     def outputs(self, obs: Array) -> Array:
-        """Logits, or means of raw actions (N, A), of raw observations (N, *obs_shape)."""
+        """Logits, or means of raw actions (N, A), for raw observations (N, *obs_shape)."""
         if self._forward is not None:
             return self._forward(self.policy.encoder.prepare_numpy(obs))
         with torch.inference_mode():
@@ -110,10 +110,10 @@ class Actor:
         return outputs
 
     def sample(self, obs: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Actions for the environment, and the raw ones, which have the log-probabilities."""
+        """Actions for the environment, and the raw actions, on which log-probabilities are defined."""
         outputs = self.outputs(obs)
         if isinstance(self.policy.action_space, spaces.Discrete):
-            # The largest of logits plus Gumbel noise is a draw from the softmax, without computing it.
+            # Gumbel-max trick: the argmax of logits plus Gumbel noise is a sample from the softmax.
             raw: Array = (outputs - np.log(rng.standard_exponential(outputs.shape))).argmax(-1)
             return raw + int(self.policy.action_space.start), raw
         std = np.exp(self.policy.log_std.detach().cpu().numpy())

@@ -1,9 +1,11 @@
-"""Deep Q-learning (Mnih et al. 2015): double (arXiv:1509.06461), dueling (arXiv:1511.06581), n-step, prioritised replay
-(arXiv:1511.05952), each a field.
+"""Deep Q-learning (Mnih et al. 2015).
 
-A round is a few steps of N environments, acting greedily but for a share epsilon of random actions, then a few
-gradient steps on samples of the replay. The policy's logits are the action values, so acting deterministically is
-acting greedily; sampling from it, a softmax over values, is not what was trained.
+Each extension is a field: double (arXiv:1509.06461), dueling (arXiv:1511.06581), n-step returns and prioritised replay
+(arXiv:1511.05952).
+
+A round takes a few steps of N environments with epsilon-greedy actions, then a few gradient steps on samples from the
+replay. The policy's logits are the action values, so acting deterministically means acting greedily. Sampling from the
+policy would be a softmax over values, which is not what was trained.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class DQNConfig:
     """Hyperparameters of DQN."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_steps: int = 1
     """Steps of each environment in a round."""
     num_updates: int = 2
@@ -49,40 +51,40 @@ class DQNConfig:
     rounds_per_iteration: int = 128
     """Rounds between two lines of the log."""
     batch_size: int = 64
-    """Samples of a gradient step."""
+    """Samples in a gradient step."""
     replay_size: int = 100_000
-    """Steps that the replay remembers, over all environments. Checkpoints leave pixels out: they are collected anew."""
+    """Steps that the replay remembers, over all environments. A replay of pixels is not saved in checkpoints."""
     learning_starts: int = 1_000
     """Steps in the replay before the first gradient step."""
     learning_rate: float = 1e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` goes down to 0 at the end of the run."""
+    """`linear` decays to 0 by the end of the run."""
     gamma: float = 0.99
     """Discount."""
     n_step: int = 1
     """Rewards that a target sums before it bootstraps."""
     double: bool = True
-    """The network that learns chooses the next action, the target network values it."""
+    """The online network chooses the next action and the target network values it."""
     dueling: bool = False
-    """State value and advantages in streams of their own, each a half of the last hidden layer."""
+    """Separate streams for state value and advantages, each fed by half of the last hidden layer."""
     prioritized: bool = False
-    """Draw by the size of the last error instead of uniformly."""
+    """Sample in proportion to the last error instead of uniformly."""
     priority_alpha: float = 0.6
     """Exponent of the priorities; 0 is uniform."""
     priority_beta: float = 0.4
-    """Exponent of the importance weights at the start; goes up linearly to 1 at the end of the run."""
+    """Exponent of the importance weights at the start; it rises linearly to 1 by the end of the run."""
     huber: float = 1.0
-    """Errors up to this count squared, larger ones by their size. Huber errors bias towards the median and miss rare
-    terminations; set this near the typical |Q|."""
+    """Threshold between squared and absolute error. Huber errors bias towards the median and miss rare terminations;
+    set this near the typical |Q|."""
     target_every: int = 250
     """Gradient steps between updates of the target network."""
     tau: float = 1.0
-    """Share of the learning network that the target network takes over in its updates."""
+    """Share of the online network in an update of the target network; 1 copies it."""
     epsilon_final: float = 0.05
-    """Share of random actions at the end; it begins with 1."""
+    """Share of random actions at the end; it starts at 1."""
     exploration_fraction: float = 0.1
-    """Share of the run in which epsilon goes down, linearly."""
+    """Share of the run over which epsilon decays linearly."""
     max_grad_norm: float = 10.0
     """Gradients are clipped to this norm."""
     hidden: tuple[int, ...] = (128, 128)
@@ -90,8 +92,8 @@ class DQNConfig:
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the hidden layers."""
     bfloat16: bool = False
-    """From pixels: multiply in bfloat16 below the output layer. Where a processor can, a gradient step takes two thirds
-    of the time."""
+    """With pixels: multiply in bfloat16 below the output layer. On processors that support it, a gradient step takes
+    two thirds of the time."""
 
     def __post_init__(self) -> None:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
@@ -107,10 +109,10 @@ class DQNConfig:
 
 
 class QNet(nn.Module):
-    """Action values (B, A) of prepared observations, of a policy whose logits they are.
+    """Action values (B, A) of prepared observations; they are the policy's logits.
 
-    Where `dueling`, Q = V + A - mean A with V and A linear in a half of the features each (the paper gives each
-    stream a layer of full width). That is linear in the features, so `fold` can write it into the policy's output.
+    With `dueling`, Q = V + A - mean A, where V and A are each linear in half of the features (the paper gives each
+    stream a full layer). The sum is linear in the features, so `fold` can write it into the policy's output layer.
     """
 
     def __init__(self, policy: ActorPolicy, *, dueling: bool) -> None:
@@ -140,7 +142,7 @@ class QNet(nn.Module):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Make the policy's logits these values."""
+        """Write these values into the policy, as its logits."""
         if self.dueling:
             advantage, value = self.advantage, self.value
             centered = advantage.weight - advantage.weight.mean(0)
@@ -151,9 +153,10 @@ class QNet(nn.Module):
 
 @torch.no_grad()
 def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, double: bool) -> Tensor:
-    """Returns plus the discounted value of the best next action (B,); double: best by q_net (arXiv:1509.06461).
+    """Returns plus the discounted value of the best next action (B,).
 
-    batch holds, over B samples: next_obs (prepared), returns, discounts (0 where the episode was terminated).
+    With `double`, q_net chooses that action (arXiv:1509.06461). batch holds, over B samples: next_obs (prepared),
+    returns, discounts (0 if the episode terminated).
     """
     next_values = target_net(batch["next_obs"])  # (B, A)
     if double:
@@ -167,9 +170,9 @@ def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, 
 def dqn_loss(
     q_net: Values, targets: Tensor, batch: dict[str, Tensor], huber: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Huber loss of the values of the actions taken against targets (B,), and its parts (B,).
+    """Huber loss between the values of the actions taken and targets (B,), and its parts (B,).
 
-    batch holds, over B samples: obs (prepared), actions (indices) and, where they were drawn by priority, weights.
+    batch holds, over B samples: obs (prepared), actions (indices) and, with prioritised replay, weights.
     """
     values = q_net(batch["obs"]).gather(-1, batch["actions"][:, None]).squeeze(-1)  # (B,)
     losses = F.smooth_l1_loss(values, targets, reduction="none", beta=huber)
@@ -181,7 +184,7 @@ def dqn_loss(
 class DQN:
     """DQN on vector environments with discrete actions.
 
-    Others compose it (SQIL does): `schedule`, `collect`, `replay.add`, then `update` on batches of `tensors`, and
+    SQIL composes it from its parts: `schedule`, `collect`, `replay.add`, `update` on batches that `tensors` made, and
     `end_iteration`.
     """
 
@@ -209,7 +212,7 @@ class DQN:
         self.replay = replay_class(
             config.replay_size, envs.num_envs, space, actions, gamma=config.gamma, n_step=config.n_step
         )
-        # After the optimiser has moved the parameters to where they stay.
+        # Only now: the optimiser has moved the parameters to their final memory.
         self._parameters, self._target_parameters = (
             [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
         )
@@ -232,9 +235,11 @@ class DQN:
         return self.env_steps >= self.config.total_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: so many rounds of collecting and learning; metrics are
-        means over them."""
-        history = []  # of every gradient step
+        """One iteration of at most `limit` environment steps: `rounds_per_iteration` rounds of collecting and learning.
+
+        Metrics are means over these rounds.
+        """
+        history = []  # one entry per gradient step
         for left in rounds(self, self.config.rounds_per_iteration, limit):
             self.schedule(progress_of(self, left))
             self.replay.add(self.collect(left))
@@ -243,7 +248,7 @@ class DQN:
         return self.end_iteration(history)
 
     def schedule(self, progress: float) -> None:
-        """Set what depends on how far the run is, in [0, 1]: share of random actions, step size, priorities."""
+        """Set epsilon, step size and priority exponent for this progress of the run, in [0, 1]."""
         config = self.config
         explored = min(progress / max(config.exploration_fraction, 1e-9), 1.0)
         self.epsilon = 1.0 + (config.epsilon_final - 1.0) * explored
@@ -252,11 +257,11 @@ class DQN:
         self.priority_beta = config.priority_beta + (1.0 - config.priority_beta) * progress
 
     def collect(self, limit: int | None = None) -> Rollout:
-        """A round's steps, of which at most `limit` are taken. They are not in the replay yet."""
+        """One round's steps, at most `limit`; they are not in the replay yet."""
         return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def update(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """One gradient step on a batch as `tensors` gives it; the parts (B,) of its loss."""
+        """One gradient step on a batch that `tensors` made; returns the parts (B,) of its loss."""
         targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
         loss, parts = dqn_loss(self.q_net, targets, batch, self.config.huber)
         self.optimizer.step(loss)
@@ -267,7 +272,7 @@ class DQN:
         return {name: part.detach() for name, part in parts.items()}
 
     def tensors(self, samples: Samples) -> dict[str, Tensor]:
-        """Samples of a replay as `update` takes them."""
+        """Samples of a replay, as a batch for `update`."""
         columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
         return {
             "obs": encode(self.policy, samples.obs),
@@ -276,7 +281,7 @@ class DQN:
         }
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
-        """What `step` returns, from what `update` gave in each gradient step."""
+        """The metrics that `step` returns, from the results of each `update`."""
         self.q_net.fold()
         self.iteration += 1
         metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
@@ -286,7 +291,7 @@ class DQN:
         return metrics | self.sampler.pop_episodes()
 
     def _learn(self) -> list[dict[str, Tensor]]:
-        """A round's gradient steps."""
+        """The gradient steps of one round."""
         count, size = self.config.num_updates, self.config.batch_size
         if isinstance(self.replay, PrioritizedReplay):
             return [self._learn_by_priority(self.replay) for _ in range(count)]
@@ -296,7 +301,7 @@ class DQN:
 
     def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
         samples = replay.sample(self.config.batch_size, self.rng)
-        # (1 / (size P))^beta over its maximum: the size drops out (arXiv:1511.05952, section 3.4).
+        # Weights (1 / (size P))^beta, divided by their maximum: the size cancels (arXiv:1511.05952, section 3.4).
         weights = (samples.probabilities / samples.probabilities.min()) ** np.float32(-self.priority_beta)
         parts = self.update(self.tensors(samples) | {"weights": torch.from_numpy(weights).to(self.device)})
         errors = (parts["values"] - parts["targets"]).abs().cpu().numpy()
@@ -312,7 +317,7 @@ class DQN:
 
     def _greedy(self, obs: Array) -> Array:
         """Indices of the actions of highest value (N,)."""
-        if self.config.dueling:  # its streams are not in the policy's output before `fold`
+        if self.config.dueling:  # the streams are not in the policy's output before `fold`
             with torch.inference_mode():
                 return np.asarray(self.q_net(encode(self.policy, obs)).argmax(-1).cpu())
         greedy: Array = self.actor.outputs(obs).argmax(-1)
@@ -325,7 +330,7 @@ class DQN:
         self.replay.begin()
 
     def state_dict(self) -> dict[str, Any]:
-        """The replay is part of it, but for pixels: those would be gigabytes."""
+        """Includes the replay, unless it holds pixels, which would take gigabytes."""
         return {
             "iteration": self.iteration,
             "updates": self.updates,
@@ -337,10 +342,11 @@ class DQN:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
+        """Load a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
 
-        A replay of pixels is not in a state. Its own state, which a running learner takes over at each checkpoint,
-        leaves it as it is; another's empties it, and learning goes on when `learning_starts` steps are in it again.
+        A state holds no replay of pixels. If the state is this learner's own, as at each checkpoint of a running
+        learner, the replay stays as it is. Otherwise it is emptied, and learning resumes once it holds
+        `learning_starts` steps.
         """
         own = state["env_steps"] == self.env_steps
         self.iteration, self.updates = state["iteration"], state["updates"]

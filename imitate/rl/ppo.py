@@ -1,10 +1,10 @@
 """Proximal policy optimisation (arXiv:1707.06347), with the details of arXiv:2005.12729 and arXiv:2006.05990.
 
-A step of the learner is: T steps of N environments, advantages, and a few epochs of minibatches over them.
-Statistics of observations change between iterations only, so the behaviour policy is the one that is updated.
+An iteration takes T steps of N environments, computes advantages, and runs a few epochs of minibatches over them.
+Observation statistics change between iterations only, so the policy that acted is the one that is updated.
 
-With rpo_alpha it is RPO (arXiv:2212.07536): in the update, and only there, the Gaussian's mean is moved by a draw of
-U(-alpha, alpha), anew for every sample and dimension in every epoch. The old log-probabilities are not perturbed.
+With rpo_alpha above 0 this is RPO (arXiv:2212.07536): during the update only, noise from U(-alpha, alpha) is added to
+the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old log-probabilities are not perturbed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PPOConfig:
     """Hyperparameters of PPO."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_steps: int = 128
     """Steps of each environment in an iteration."""
     num_epochs: int = 10
@@ -52,17 +52,17 @@ class PPOConfig:
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at the end of the run."""
+    """`linear` decays to 0 by the end of the run."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 0.95
     """Bias-variance trade-off of the advantages (arXiv:1506.02438)."""
     clip_coef: float = 0.2
-    """Range of the probability ratio within which the objective is not clipped."""
+    """Half width of the range around 1 in which the probability ratio is not clipped."""
     clip_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` goes down to 0 at the end of the run."""
+    """`linear` decays to 0 by the end of the run."""
     clip_value: bool = False
-    """Clip the change of the value function to clip_coef too."""
+    """Also clip changes of the value function to clip_coef."""
     standardize_advantages: bool = True
     """Standardise advantages in each minibatch."""
     ent_coef: float = 0.0
@@ -72,17 +72,17 @@ class PPOConfig:
     max_grad_norm: float = 0.5
     """Gradients are clipped to this norm."""
     target_kl: float | None = None
-    """Stop the epochs of an iteration when the approximate KL passes 1.5 times this."""
+    """End an iteration's epochs early once the approximate KL exceeds 1.5 times this."""
     rpo_alpha: float = 0.0
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
-    """What rpo_alpha goes to, linearly, at the end of the run; it is constant unless given."""
+    """Value that rpo_alpha reaches linearly by the end of the run; by default rpo_alpha is constant."""
     normalize_obs: bool = False
     """Standardise observations by running statistics."""
     normalize_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers, of the policy and of the value function each."""
+    """Widths of the hidden layers; policy and value function each have their own."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     head: Head | None = None
@@ -90,7 +90,7 @@ class PPOConfig:
     log_std_init: float = 0.0
     """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
     value_warmup: int = 0
-    """Iterations at the start that fit the value function alone: for a policy that was trained already."""
+    """Iterations at the start that train only the value function; for a policy that is already trained."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
@@ -112,7 +112,7 @@ class PPOConfig:
             )
 
     def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha where this share of the run remains."""
+        """rpo_alpha when this share of the run remains."""
         final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
         return final + (self.rpo_alpha - final) * remaining
 
@@ -120,8 +120,9 @@ class PPOConfig:
 def ppo_loss(
     policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,);
-    of these `log_ratio` is the policy's own, without RPO's perturbation.
+    """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
+
+    The part `log_ratio` is computed without RPO's perturbation.
 
     batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
     a perturbation (B, D) of the mean.
@@ -158,7 +159,7 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 
 
 class PPO:
-    """PPO on vector environments; `policy` may be handed in, to fine-tune it."""
+    """PPO on vector environments; give `policy` to fine-tune it."""
 
     expert_queries = 0
 
@@ -172,7 +173,7 @@ class PPO:
         policy: ActorPolicy | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        # Of one sample the standard deviation is NaN.
+        # The standard deviation of one sample is NaN.
         self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
         if config.num_steps * envs.num_envs < self.least_steps:
             raise InputError(
@@ -212,17 +213,17 @@ class PPO:
         return self.update(self.collect(limit), progress) | self.pop_episodes()
 
     def collect(self, limit: int | None = None) -> Rollout:
-        """A rollout of the policy as it is, of at most `limit` steps."""
+        """A rollout of the current policy, at most `limit` steps."""
         return self.sampler.collect(self._choose, self.config.num_steps, limit)
 
     def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the episodes that ended lately, in the environment's own rewards."""
+        """Mean return and length of the episodes that ended since the last call, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
-        """Learn from a rollout; its rewards may be another's (a discriminator's, for GAIL).
+        """Learn from a rollout, whose rewards the caller may have replaced (GAIL does).
 
-        progress    of the schedules, in [0, 1]
+        progress    position of the schedules in [0, 1]
         """
         config = self.config
         remaining = 1.0 - progress
@@ -233,7 +234,7 @@ class PPO:
             self.optimizer.restart()  # the policy's moments begin here
         self.optimizer.learning_rate = learning_rate
         data = self._prepare(rollout)
-        history: list[dict[str, Tensor]] = []  # of every minibatch
+        history: list[dict[str, Tensor]] = []  # one entry per minibatch
         for _ in range(config.num_epochs):
             for batch in self._minibatches(data):
                 if rpo_alpha:
@@ -257,7 +258,7 @@ class PPO:
         metrics = {
             "policy_loss": -surrogate.mean(),
             "value_loss": value_error.mean(),
-            "entropy": -data["log_probs"].mean(),  # of the policy that acted, estimated from what it did
+            "entropy": -data["log_probs"].mean(),  # estimated for the policy that acted, from its own actions
             "approx_kl": approximate_kl(log_ratio),
             "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
@@ -292,7 +293,7 @@ class PPO:
         }
 
     def _evaluate(self, obs: Tensor, raw_actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and values (B,); of pixels in pieces, as their activations are a hundred times as large."""
+        """Log-probabilities and values (B,); pixels go in chunks, as their activations are 100 times as large."""
         piece = 256 if self.policy.encoder.is_image else len(obs)
         columns: tuple[list[Tensor], list[Tensor]] = ([], [])
         for some_obs, some_actions in zip(
@@ -304,7 +305,7 @@ class PPO:
         return torch.cat(columns[0]), torch.cat(columns[1])
 
     def _minibatches(self, data: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-        """An epoch: everything once, in an order drawn anew."""
+        """One epoch: every sample once, in a new random order."""
         size = len(data["obs"])
         if size <= self.config.batch_size:
             yield data
@@ -340,7 +341,7 @@ class PPO:
         return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
+        """Load a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
         load_parts(self, state, *STATEFUL)
         self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
         self._reseed()

@@ -1,8 +1,8 @@
 """REINFORCE (Williams 1992): the policy gradient of whole episodes, with a learned baseline if wanted.
 
-A step of the learner plays a number of episodes to their ends, weighs every action's log-probability by the
-discounted return that followed it, and takes a gradient step. As is usual, the weight gamma^t of the state's own
-discount is left out. A time limit cuts the sum of rewards; with a baseline the value of what was cut off is added.
+An iteration plays a number of whole episodes, weighs every action's log-probability by the discounted return that
+followed it, and takes a gradient step. As is usual, the factor gamma^t for the discounting of the state itself is left
+out. A time limit cuts the sum of rewards; with a baseline, the value of the last state is added.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class REINFORCEConfig:
     """Hyperparameters of REINFORCE."""
 
     total_steps: int = 100_000
-    """Environment steps after which training ends, and the schedules with it; the run's budget unless given."""
+    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_episodes: int = 16
-    """Episodes of an iteration, over all environments."""
+    """Episodes in an iteration, over all environments."""
     batch_size: int | None = None
-    """Samples of a gradient step; all of the iteration's unless given. Smaller batches take more steps, of which
-    all but the first are of a policy that has moved on a little."""
+    """Samples in a gradient step; by default the whole iteration. With smaller batches, every gradient step after the
+    first is slightly off-policy."""
     learning_rate: float = 5e-3
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` goes down to 0 at the end of the run."""
+    """`linear` decays to 0 by the end of the run."""
     gamma: float = 0.99
     """Discount."""
     baseline: bool = True
@@ -60,7 +60,7 @@ class REINFORCEConfig:
     baseline_learning_rate: float = 1e-3
     """Adam's step size for the baseline."""
     standardize_returns: bool = True
-    """Standardise the returns, less the baseline, over the iteration."""
+    """Standardise the returns (after subtracting the baseline) over the iteration."""
     ent_coef: float = 0.0
     """Weight of the entropy bonus."""
     max_grad_norm: float = math.inf
@@ -68,7 +68,7 @@ class REINFORCEConfig:
     normalize_obs: bool = False
     """Standardise observations by running statistics."""
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers, of the policy and of the baseline each."""
+    """Widths of the hidden layers; policy and baseline each have their own."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     head: Head | None = None
@@ -91,7 +91,7 @@ class REINFORCEConfig:
 def reinforce_loss(
     distribution: Categorical | Gaussian, raw_actions: Tensor, weights: Tensor, ent_coef: float
 ) -> Tensor:
-    """Minus the mean of log-probability times weight (B,), whose gradient is the policy gradient (Williams 1992)."""
+    """Negative mean of log-probability times weight (B,); its gradient is the policy gradient (Williams 1992)."""
     loss = -(distribution.log_prob(raw_actions) * weights).mean()
     return loss - ent_coef * distribution.entropy().mean() if ent_coef else loss
 
@@ -111,7 +111,7 @@ class REINFORCE:
         )
         self.actor = Actor(self.policy)
         self.value_optimizer = Adam(self.value_net.parameters(), config.baseline_learning_rate)
-        # The baseline is learned in units of the returns' standard deviation, around their mean.
+        # The baseline predicts standardised returns.
         self.return_moments = RunningMoments().to(self.device)
         self.iteration = 0
         self.env_steps = 0
@@ -122,7 +122,7 @@ class REINFORCE:
 
     @property
     def least_steps(self) -> int:
-        """One step of each environment, and two at least: of one sample there is no variance."""
+        """One step of each environment, and at least two, since one sample has no variance."""
         return max(min(self.envs.num_envs, self.config.num_episodes), 2)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
@@ -131,8 +131,7 @@ class REINFORCE:
         return self.update(self.collect(limit), progress) | self.pop_episodes()
 
     def collect(self, limit: int | None = None) -> Rollout:
-        """Whole episodes of the policy as it is; those in flight when `limit` steps are taken are cut there, as by a
-        time limit."""
+        """Whole episodes of the current policy; those unfinished after `limit` steps are truncated."""
         seed = draw_seed(self.seed, self.iteration)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.rng = np.random.default_rng(seed)
@@ -147,13 +146,13 @@ class REINFORCE:
         return rollout
 
     def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the episodes that were collected last, in the environment's own rewards."""
+        """Mean return and length of the episodes collected last, in the environment's own rewards."""
         return self._episodes
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
-        """Learn from whole episodes; their rewards may be another's (a discriminator's, for GAIL).
+        """Learn from whole episodes, whose rewards the caller may have replaced (GAIL does).
 
-        progress    of the schedules, in [0, 1]
+        progress    position of the schedules in [0, 1]
         """
         running = rollout.steps
         config = self.config
@@ -222,6 +221,6 @@ class REINFORCE:
         return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state; the next iteration's episodes and draws follow from its number."""
+        """Load a state; the next iteration's episodes and samples follow from its number."""
         load_parts(self, state, *STATEFUL)
         self.iteration, self.env_steps = state["iteration"], state["env_steps"]

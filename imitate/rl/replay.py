@@ -1,11 +1,11 @@
-"""Replay: a ring of past steps for each environment, sampled uniformly or by priority (arXiv:1511.05952).
+"""Replay: a ring buffer of past steps per environment, sampled uniformly or by priority (arXiv:1511.05952).
 
-A row holds one frame. Vector observations are one frame each; a pixel observation that stacks S frames is rebuilt
-from S consecutive rows, so each frame is stored once (84 x 84: 1 M rows are 7.1 GB). An episode of T steps is
+A row holds one frame. A vector observation is one frame. A pixel observation that stacks S frames is rebuilt from S
+consecutive rows, so each frame is stored once (1 M rows of 84 x 84 take 7.1 GB). An episode of T steps is stored as
 
-    the S - 1 older frames of its first observation | T rows, with an action each | the true final observation
+    the S - 1 older frames of its first observation | T rows, each with an action | the true final observation
 
-and only rows with an action are drawn. So neither a stack nor an n-step return reaches across an episode's end.
+Only rows with an action are sampled, so neither a stack nor an n-step return reaches across the end of an episode.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = ["PrioritizedReplay", "Replay", "Samples", "SumTree"]
 
 
 def stacked_frames(space: spaces.Space[Any]) -> int:
-    """How many frames (H, W) an observation stacks; 1 where it is none of pixels, or an image with colours."""
+    """How many frames (H, W) an observation stacks; 1 for colour images and anything but pixels."""
     shape = space.shape or ()
     stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
     return int(shape[0]) if stacked else 1
 
 
 class Samples(NamedTuple):
-    """B samples; `returns` are of up to n rewards, `discounts` weigh the value of `next_obs` (0: terminated)."""
+    """B samples; `returns` sum up to n rewards, `discounts` weigh the value of `next_obs` (0: terminated)."""
 
     obs: Array
     actions: Array
     returns: Array
     discounts: Array
     next_obs: Array
-    slots: Array  # where they lie, for `PrioritizedReplay.prioritize`
-    probabilities: Array  # of having been drawn, in proportion
+    slots: Array  # their places in the replay, for `PrioritizedReplay.prioritize`
+    probabilities: Array  # sampling probabilities, up to a constant factor
 
 
 class Replay:
-    """The last `capacity` rows of N environments, each of which has a ring of its own; drawn uniformly."""
+    """The last `capacity` rows of N environments, one ring each; sampled uniformly."""
 
     _arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
 
@@ -67,13 +67,13 @@ class Replay:
                 f"replay_size {capacity} is too small for {num_envs} environments; "
                 f"take at least {(2 * self.stack + n_step) * num_envs}"
             )
-        slots = num_envs * self.rows  # those of environment n begin at n * rows
+        slots = num_envs * self.rows  # environment n starts at n * rows
         self.frames = np.zeros((slots, *(shape[1:] if self.stack > 1 else shape)), space.dtype)
         self.actions = np.zeros((slots, *(action_space.shape or ())), action_space.dtype)
         self.rewards = np.zeros(slots, np.float32)
         self.terminated = np.zeros(slots, bool)
-        self.acted = np.zeros(slots, bool)  # the row has an action, and its stack is whole: it can be drawn
-        self.written = np.zeros(num_envs, np.int64)  # rows so far, overwritten ones too
+        self.acted = np.zeros(slots, bool)  # the row has an action and a whole stack: it can be sampled
+        self.written = np.zeros(num_envs, np.int64)  # rows so far, including overwritten ones
         self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()
 
@@ -87,7 +87,7 @@ class Replay:
         gamma: float,
         n_step: int = 1,
     ) -> Self:
-        """All of these, each an episode of one environment, and room for no more."""
+        """A replay of these episodes, each from one environment, with room for no more."""
         stack = stacked_frames(space)
         rows = sum(len(episode.obs) + stack for episode in episodes) + 2 * stack + n_step
         replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step)
@@ -96,15 +96,15 @@ class Replay:
         return replay
 
     def __len__(self) -> int:
-        """How many steps can be drawn."""
+        """How many steps can be sampled."""
         return int(np.count_nonzero(self.acted))
 
     def begin(self) -> None:
-        """The next rollout begins with fresh episodes in every environment."""
+        """Expect new episodes in every environment at the start of the next rollout."""
         self._begun = np.ones(self.num_envs, bool)
 
     def add(self, rollout: Rollout) -> None:
-        """Append T steps of every environment, with `rollout.actions` (T, N, *action_shape) as they are."""
+        """Append T steps of every environment; `rollout.actions` (T, N, *action_shape) are stored unchanged."""
         if self.stack > 1 and self._begun.all():
             self._check_stacks(rollout)
         steps = len(rollout.obs)
@@ -114,7 +114,7 @@ class Replay:
             fresh = np.flatnonzero(self._begun)
             for age in reversed(range(self.stack)) if len(fresh) else ():
                 self._write(fresh, self._frame(rollout.obs[begin, fresh], age)[None])
-            # All rows at once up to the next end of an episode, if the ring is longer than that.
+            # All rows up to the next end of an episode at once, if they fit in the ring.
             end = min(begin + self.rows - 2 * self.stack, steps)
             if done[begin:end].any():
                 end = begin + int(done[begin:end].any(1).argmax()) + 1
@@ -133,7 +133,7 @@ class Replay:
             begin = end
 
     def sample(self, size: int, rng: np.random.Generator) -> Samples:
-        """Draw steps, with replacement."""
+        """Sample steps with replacement."""
         slots, probabilities = self._draw(size, rng)
         returns, discounts = self.rewards[slots], np.full(size, self.gamma, np.float32)
         last, following = slots, self._next(slots)
@@ -157,10 +157,10 @@ class Replay:
         )
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Slots that have an action (B,), and in proportion to what they were drawn."""
-        filled = min(int(self.written.max()), self.rows)  # the same in every ring, but for ends of episodes
+        """Slots (B,) that have an action, and their sampling probabilities up to a constant factor."""
+        filled = min(int(self.written.max()), self.rows)  # rings differ only by the ends of episodes
         slots = np.empty(0, np.int64)
-        while len(slots) < size:  # rows without an action are drawn again
+        while len(slots) < size:  # replace rows without an action
             drawn = rng.integers(self.num_envs * filled, size=size)
             if filled < self.rows:
                 drawn = drawn // filled * self.rows + drawn % filled
@@ -182,23 +182,23 @@ class Replay:
         return following
 
     def _frame(self, obs: Array, age: int) -> Array:
-        """The newest frame of stacks (..., S, H, W), or one that is older; other observations are frames."""
+        """The frame `age` steps before the newest of stacks (..., S, H, W); other observations are left unchanged."""
         return obs if self.stack == 1 else obs[..., -1 - age, :, :]
 
     def _write(self, envs: Array, frames: Array) -> Array:
-        """Append `frames` (T, E, ...) to the rings of E environments; gives the slots (T, E) of the row before each."""
+        """Append `frames` (T, E, ...) to the rings of E environments; returns the slots (T, E) of the rows before."""
         ring = envs * self.rows
         rows = self.written[envs] + self._counting[: len(frames) + self.stack, None]  # (T + stack, E)
         slots = ring + (rows - 1) % self.rows
         self.frames[slots[1 : len(frames) + 1]] = frames
         self.written[envs] += len(frames)
-        # The rows' actions are gone, and the oldest rows whose stacks reach back to them have lost frames.
+        # The overwritten rows have lost their actions, and the oldest rows that stack them have lost frames.
         self._mark(slots[1:], acted=False)
         before: Array = slots[: len(frames)]
         return before
 
     def _mark(self, slots: Array, *, acted: bool) -> None:
-        """From now on these slots can be drawn, or can't."""
+        """Set whether these slots can be sampled."""
         self.acted[slots] = acted
 
     def _check_stacks(self, rollout: Rollout) -> None:
@@ -211,11 +211,11 @@ class Replay:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it: not for pixels, which would be gigabytes."""
+        """The whole replay; don't save one of pixels, which takes gigabytes."""
         return {name: torch.from_numpy(getattr(self, name)) for name in self._arrays}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state; the next rollout begins with fresh episodes."""
+        """Load a state; the next rollout must begin with new episodes."""
         for name in self._arrays:
             getattr(self, name)[...] = state[name].numpy()
         self.begin()
@@ -228,8 +228,7 @@ class Replay:
 
 
 class PrioritizedReplay(Replay):
-    """A replay from which steps are drawn in proportion to their priority (arXiv:1511.05952); new ones get the
-    highest that there has been."""
+    """A replay sampled in proportion to priority (arXiv:1511.05952); new steps get the highest priority so far."""
 
     def __init__(
         self,
@@ -245,7 +244,7 @@ class PrioritizedReplay(Replay):
         self.tree = SumTree(len(self.acted))
 
     def prioritize(self, slots: Array, priorities: Array) -> None:
-        """Set the priorities (B,) of what was drawn from `slots`."""
+        """Set the priorities (B,) of the samples from `slots`."""
         self.tree.set(slots, priorities)
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -268,7 +267,7 @@ class PrioritizedReplay(Replay):
 
 
 class SumTree:
-    """Numbers that are drawn in proportion to their size: a binary tree in which each node is its children's sum."""
+    """Samples indices in proportion to their values: a binary tree in which each node is the sum of its children."""
 
     def __init__(self, size: int) -> None:
         self.levels = max(size - 1, 1).bit_length()
@@ -277,7 +276,7 @@ class SumTree:
         self.highest = 1.0
 
     def set(self, indices: Array, values: Array) -> None:
-        """Set the numbers at these indices; where one appears twice, the last holds."""
+        """Set the values at these indices; if one appears twice, the last value counts."""
         nodes = indices + self.leaves
         self.sums[nodes] = values
         self.highest = max(self.highest, float(values.max(initial=0.0)))
@@ -286,13 +285,13 @@ class SumTree:
             self.sums[nodes] = self.sums[2 * nodes] + self.sums[2 * nodes + 1]
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Indices, one from each of `size` equal shares of the whole sum, and their probabilities."""
+        """Stratified sample: indices, one from each of `size` equal parts of the total, and their probabilities."""
         total = self.sums[1]
         mass = (np.arange(size) + rng.random(size)) * (total / size)
         nodes = np.ones(size, np.int64)
         for _ in range(self.levels):
             left = self.sums[2 * nodes]
-            # A branch of sum 0 is not entered, whatever rounding leaves of the mass.
+            # Never enter a branch of sum 0, even if rounding errors leave some mass for it.
             right = (mass >= left) & (self.sums[2 * nodes + 1] > 0)
             mass = np.where(right, mass - left, mass)
             nodes = 2 * nodes + right

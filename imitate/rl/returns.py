@@ -1,4 +1,4 @@
-"""Returns and advantages from rewards, values and the two ways in which an episode ends. Arrays are (T, N)."""
+"""Returns and advantages from rewards, values and the two end flags of episodes. Arrays are (T, N)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def gae(
 ) -> Array:
     """Generalised advantage estimates (T, N), arXiv:1506.02438 eq. 16.
 
-    `next_values` are of the true successors: termination zeroes them, truncation bootstraps from them, and
-    either one cuts the sum over the future.
+    `next_values` are the values of the true successors: termination zeroes them, truncation bootstraps from them, and
+    either flag cuts the sum over the future.
     """
     deltas = rewards + gamma * next_values * ~terminated - values
     decay = (gamma * gae_lambda) * ~(terminated | truncated)
@@ -36,10 +36,10 @@ def gae(
 def discounted_returns(
     rewards: Array, next_values: Array, terminated: Array, truncated: Array, gamma: float
 ) -> Array:
-    """Monte-Carlo returns (T, N): discounted rewards until the episode ends, or the rollout does.
+    """Monte-Carlo returns (T, N): discounted rewards until the episode or the rollout ends.
 
-    Termination adds no value; truncation and the rollout's end add that of the true successor, so with
-    `next_values` of 0 the sum simply stops there.
+    Termination adds no value; truncation and the end of the rollout add the value of the true successor. With
+    `next_values` of 0 the sum just stops there.
     """
     returns = rewards + gamma * next_values * ~terminated
     running = ~(terminated | truncated)

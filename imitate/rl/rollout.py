@@ -1,4 +1,4 @@
-"""Experience: T steps of N environments, carried on from where the last ones stopped. For every online learner."""
+"""Experience of online learners: T steps of N environments, continuing where the last rollout stopped."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from imitate.errors import InputError
 __all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "progress_of", "rounds", "whole_episodes"]
 
 Chooser = Callable[[Array, Array], tuple[Array, Array]]
-"""(obs (N, ...), begun (N,) bool: an episode begins here) -> (actions for the environment, actions to record)."""
+"""(obs (N, ...), begun (N,) bool: an episode starts here) -> (actions for the environment, actions to record)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What happened in T steps of N environments; arrays are (T, N, ...) unless said otherwise.
+    """T steps of N environments; arrays are (T, N, ...) unless noted otherwise.
 
     obs         raw
     actions     as the chooser recorded them
     rewards     the environment's own, float32
-    ends        (E, 2) int: the (t, n) where episodes ended, in order
-    end_obs     (E, *obs_shape) the true final observations there
+    ends        (E, 2) int: the (t, n) at which episodes ended, in order
+    end_obs     (E, *obs_shape) the true final observations of those episodes
     last_obs    (N, *obs_shape) the true successors of the last row
-    running     (T, N) bool: the rows that are steps of an episode; None: all of them
+    running     (T, N) bool: rows that are steps of an episode; None if all are
     """
 
     obs: Array
@@ -54,7 +54,7 @@ class Rollout:
 
     @classmethod
     def of_episode(cls, trajectory: Trajectory, actions: Array, rewards: Array) -> Self:
-        """An episode of T steps as a rollout of one environment, with other actions (T, ...) and rewards (T,)."""
+        """An episode of T steps as a rollout of one environment, with these actions (T, ...) and rewards (T,)."""
         steps = len(trajectory)
         end = np.arange(steps)[:, None] == steps - 1  # (T, 1)
         return cls(
@@ -74,7 +74,7 @@ class Rollout:
 
     @property
     def steps(self) -> Array:
-        """(T, N) bool: `running`, spelled out."""
+        """(T, N) bool: `running`, with None expanded."""
         return np.ones(self.rewards.shape, bool) if self.running is None else self.running
 
     @property
@@ -83,8 +83,11 @@ class Rollout:
         return self.obs.reshape(-1, *self.obs.shape[2:])
 
     def next_values(self, values: Array, value: Callable[[Array], Array]) -> Array:
-        """Values of the true successors (T, N), from those of `obs` (T, N) and a function of observations (B, ...):
-        but for the last row and where episodes ended, they are the next row's."""
+        """Values of the true successors (T, N).
+
+        `values` (T, N) are the values of `obs`; each row's successor is usually the next row. `value`, a function of
+        observations (B, ...), is called only for the last row and for the ends of episodes.
+        """
         next_values = np.empty_like(values)
         next_values[:-1] = values[1:]
         next_values[-1] = value(self.last_obs)
@@ -93,8 +96,10 @@ class Rollout:
         return next_values
 
     def segments(self, labels: Array) -> Iterator[Trajectory]:
-        """Each environment's steps, cut where its episodes ended and after the last row (then `truncated`).
-        `labels` (T, N, *action_shape) become `expert_actions`."""
+        """Each environment's steps as trajectories, cut at the ends of episodes and after the last row.
+
+        The cut after the last row counts as `truncated`. `labels` (T, N, *action_shape) become `expert_actions`.
+        """
         steps, num_envs = self.rewards.shape
         for n in range(num_envs):
             begin = 0
@@ -117,23 +122,23 @@ class Rollout:
 
 @runtime_checkable
 class CountsGames(Protocol):
-    """A VecEnv whose episodes and rewards are made for learning, as those of `TrainingGames`."""
+    """A VecEnv that alters episodes and rewards for learning, as `TrainingGames` does."""
 
     def pop_games(self) -> list[tuple[float, int]]:
-        """Raw returns and lengths of the whole ones that ended since the last call."""
+        """Raw returns and lengths of the full games that ended since the last call."""
         ...
 
 
 class Sampler:
-    """Steps the environments and remembers where it stopped; counts steps and the returns of ended episodes."""
+    """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes."""
 
     def __init__(self, envs: VecEnv) -> None:
-        """`restart` begins the first episodes."""
+        """Call `restart` to begin the first episodes."""
         self.envs = envs
         self.env_steps = 0
 
     def restart(self, seed: int) -> None:
-        """Drop the episodes in flight and begin new ones, seeded."""
+        """Drop unfinished episodes and begin new ones from this seed."""
         self._obs = self.envs.reset(episode_seeds(seed))
         self._begun = np.ones(self.envs.num_envs, bool)
         self._return = np.zeros(self.envs.num_envs)
@@ -141,9 +146,9 @@ class Sampler:
         self._ended: list[tuple[float, int]] = []
 
     def collect(self, choose: Chooser, num_steps: int, limit: int | None = None) -> Rollout:
-        """`num_steps` steps of every environment, fewer where all together would take more than `limit`.
+        """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
-        Raises InputError where the limit is less than one step of each.
+        Raises InputError if the limit is less than one step of each.
         """
         if limit is not None:
             num_steps = min(num_steps, limit // self.envs.num_envs)
@@ -185,7 +190,9 @@ class Sampler:
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the training episodes that ended since the last call; empty if none did.
-        Of full games in raw scores where `envs` counts those, whatever it makes of them for the learner."""
+
+        If `envs` counts games (`CountsGames`), these are raw scores of full games, not what the learner sees.
+        """
         ended, self._ended = self._ended, []
         if isinstance(self.envs, CountsGames):
             ended = self.envs.pop_games()
@@ -206,7 +213,7 @@ class Budget(Protocol):
 
 
 class Stepping(Protocol):
-    """What `progress_of` and `rounds` ask of a learner."""
+    """What `progress_of` and `rounds` need from a learner."""
 
     @property
     def config(self) -> Budget: ...
@@ -217,10 +224,10 @@ class Stepping(Protocol):
 
 
 def progress_of(learner: Stepping, limit: int | None) -> float:
-    """How far a learner's schedules are, in [0, 1], where at most `limit` steps can follow.
+    """How far a learner's schedules are, in [0, 1], when at most `limit` more steps can follow.
 
-    They end with the budget, whatever validations have taken of it, or at `total_steps` if that is sooner.
-    Raises InputError where the limit is less than the learner can work with.
+    Schedules reach 1 when the budget is spent, even if validations took part of it, or at `total_steps` if that is
+    sooner. Raises InputError if the limit is less than the learner's `least_steps`.
     """
     if limit is not None and limit < learner.least_steps:
         raise InputError(
@@ -232,7 +239,7 @@ def progress_of(learner: Stepping, limit: int | None) -> float:
 
 
 def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | None]:
-    """`count` rounds of an iteration: what is left of its `limit` at each, until that is too little."""
+    """The remaining `limit` at each of `count` rounds of an iteration; ends early once too little is left."""
     end = None if limit is None else learner.env_steps + limit
     for number in range(count):
         left = None if end is None else end - learner.env_steps
@@ -242,10 +249,10 @@ def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | N
 
 
 def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int], limit: int | None = None) -> Rollout:
-    """One episode for each seed, to its end; `running` says where: at the end some environments idle.
+    """One whole episode per seed; `running` is False where an environment idles because no seed is left.
 
-    Which episodes are in it does not depend on how long they are, so short ones are not preferred. Where they would
-    take more than `limit` steps together, those in flight are cut there (`truncated`) and the others never begin.
+    The seeds fix which episodes are played, so short episodes are not over-represented. After `limit` steps in total,
+    unfinished episodes are cut (`truncated`) and no others begin.
     """
     obs = envs.reset(seeds)
     begun = np.ones(envs.num_envs, bool)

@@ -1,4 +1,4 @@
-"""Where a run stands, on disk: its account in the checkpoint, and the files of lines that it goes on with."""
+"""The state of a run on disk: its account in the checkpoint, and the JSON-lines files that it appends to."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass
 class Account:
-    """Where a run stands; all of it is in the checkpoint. Steps are the environment's."""
+    """The progress of a run, saved in its checkpoint. Steps are environment steps."""
 
     iterations: int = 0
     validation_steps: int = 0
     last_validation: int = 0
     """Steps that the last validation took."""
     validated: int = 0
-    """Iterations before the last validation."""
+    """Iterations at the time of the last validation."""
     closing: bool = False
-    """The budget has paid for the last validation; what that left over is being spent."""
+    """The last reserved validation is done, and the rest of the budget is being spent."""
     next_validation: int = 0
     last_checkpoint: int = 0
     episode_steps: float = 0.0
-    """Mean length of the training episodes that ended last."""
+    """Mean length of the latest finished training episodes."""
     best_mean: float | None = None
     metrics_bytes: int = 0
     evaluations_bytes: int = 0
@@ -49,7 +49,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run goes on from."""
+    """The state from which a run resumes."""
 
     account: Account
     learner: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, folder: Path) -> Checkpoint | None:
-        """Of a run's folder; None where it has none. Raises InputError where it is damaged."""
+        """Read the checkpoint of a run's folder; None if it has none. Raises InputError if it is damaged."""
         path = folder / CHECKPOINT
         if not path.exists():
             return None
@@ -70,7 +70,7 @@ class Checkpoint:
 
 
 def require_finite(policy: ActorPolicy) -> None:
-    """Raise FloatingPointError where a weight is not."""
+    """Raise FloatingPointError if a weight of the policy is not finite."""
     for name, tensor in policy.state_dict().items():
         if not torch.isfinite(tensor).all():
             raise FloatingPointError(f"the policy's {name} is not finite any more")
@@ -78,8 +78,10 @@ def require_finite(policy: ActorPolicy) -> None:
 
 @contextmanager
 def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open for appending, without what was written after the checkpoint. Where the file is shorter than it was then,
-    its whole lines are kept."""
+    """Open for appending, after dropping what was written since the checkpoint.
+
+    If the file is shorter than it was at the checkpoint, its whole lines are kept.
+    """
     path.touch()
     with path.open("r+b") as file:
         text = file.read(size)
@@ -92,7 +94,7 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
 
 
 def append(file: IO[bytes], row: dict[str, Any]) -> int:
-    """Write a row as a line of JSON; returns its bytes."""
+    """Write a row as a line of JSON; returns the number of bytes written."""
     line = (json.dumps(row) + "\n").encode()
     file.write(line)
     file.flush()

@@ -1,4 +1,4 @@
-"""One training run from its description: `Experiment` is a run's config.json, `execute` carries it out."""
+"""Training runs: `Experiment` describes one (it is a run's config.json), and `execute` carries it out."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ __all__ = ["Experiment", "check_demos", "check_expert", "execute", "variant_sett
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Everything a run depends on; `hyperparameters` are complete. Steps are the environment's.
+    """Everything a run depends on, with complete `hyperparameters`. Steps are environment steps.
 
     budget            demonstration, training and validation steps together
     expert, demos     what to learn from: an expert's spec, a file of demonstrations
-    vecnormalize      statistics to normalise a zipped expert by, in place of those beside it; "none": by none
-    demo_episodes     learn from the first so many episodes of `demos` only
+    vecnormalize      statistics for a zipped expert, instead of those in its folder; "none": don't normalise
+    demo_episodes     learn only from this many episodes of `demos`, the first ones
     init              a run whose policy to start from
-    backend           what steps the learner's environments (see `imitate.envs.vectorize`); `execute` wants it resolved,
-                      never "auto", so that a run repeats on the same one. Policies are evaluated on gymnasium
-    episodic_life     of Atari on backend ale, in training only: the loss of a life ends an episode
-    clip_rewards      of Atari on backend ale, in training only: learn from the sign of rewards
-    eval_every        validate after so many steps of training; 0: never, the last policy is kept
-    checkpoint_every  save after so many steps of training, but a few episodes apart, since each checkpoint begins new
-                      episodes; 0: only when it is interrupted
+    backend           steps the learner's environments (see `imitate.envs.vectorize`). `execute` requires it resolved,
+                      not "auto", so that a repeated run uses the same one. Policies are evaluated on gymnasium
+    episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
+    clip_rewards      for Atari on backend ale, in training only: learn from the sign of rewards
+    eval_every        training steps between validations; 0: never validate, keep the last policy
+    checkpoint_every  training steps between checkpoints; these wait until a few episodes have ended, since each
+                      checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
 
     Raises InputError for an unknown algorithm and for values out of range.
@@ -86,16 +86,18 @@ class Experiment:
     def create(
         cls, algorithm: str, env_id: str, *, hyperparameters: Mapping[str, Any] | None = None, **run: Any
     ) -> Experiment:
-        """The preset of (algorithm, environment), with what is given here in its place; paths may be strings or Paths.
+        """The preset of (algorithm, environment) with the given settings changed; paths may be strings or Paths.
 
-        Raises InputError for an unknown algorithm, environment or hyperparameter, for values out of range, and where
+        Raises InputError for an unknown algorithm, environment or hyperparameter, for values out of range, and if
         demonstrations or an expert are missing.
         """
         return cls.preset(algorithm, env_id).changed(hyperparameters, **run)
 
     @classmethod
     def preset(cls, algorithm: str, env_id: str = "") -> Experiment:
-        """Tuned settings for (algorithm, environment), or for any, without what to learn from; `changed` gives that.
+        """Tuned settings for (algorithm, environment), or for any environment.
+
+        Give demonstrations or an expert by `changed`.
 
         Raises InputError for an unknown algorithm, variant or environment.
         """
@@ -108,7 +110,7 @@ class Experiment:
         return cls(algorithm, env_id, _plain(config), device="auto", **run)
 
     def changed(self, hyperparameters: Mapping[str, Any] | None = None, **run: Any) -> Experiment:
-        """This experiment with other settings. `total_steps` follows the budget where it was the budget.
+        """A copy with other settings. If `total_steps` was equal to the budget, it stays so.
 
         Raises InputError as `create` does.
         """
@@ -135,21 +137,21 @@ class Experiment:
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
-        """From a run's config.json; relative paths in it are relative to its folder.
+        """Read a run's config.json; relative paths in it are relative to its folder.
 
-        Raises InputError where it is not one.
+        Raises InputError if it is not a valid config.json.
         """
         path = Path(path)
         experiment = read_json(path, cls)
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
     def write(self, path: str | Path) -> None:
-        """As config.json, with absolute paths."""
+        """Write as config.json, with absolute paths."""
         absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
         write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
 
     def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
-        """`move` applied to every path: an expert's spec is one where it is no expert's name and `folder` has it."""
+        """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
         new: dict[str, Any] = {}
         for name in ("demos", "init", "expert"):
             value = getattr(self, name)
@@ -160,7 +162,7 @@ class Experiment:
         return dataclasses.replace(self, **new)
 
     def check_inputs(self) -> None:
-        """Raises InputError where the algorithm lacks something to learn from, or makes no use of what it got."""
+        """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""
         algorithm = find(self.algorithm)
         if self.backend not in BACKENDS or self.backend == "auto":
             known = ", ".join(name for name in BACKENDS if name != "auto")
@@ -189,15 +191,16 @@ def execute(
     progress: Progress | None = None,
     snapshot: Snapshot | None = None,
 ) -> bool:
-    """Train, into the run folder `out`. Returns False where Ctrl-C ended it early; SIGTERM saves too, and then ends
-    the process with status 143.
+    """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
-    resume    go on from the last checkpoint, or from the beginning where there is none
+    Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
+
+    resume    go on from the last checkpoint, or from the beginning if there is none
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy) before the first iteration and after each
 
-    Raises InputError where `out` exists (and `resume` is not set) or another process trains there, for inputs that do
-    not fit together, for a budget too small for one update, and where learning diverges.
+    Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
+    together, if the budget is too small for one update, and if learning diverges.
     """
     out = Path(out)
     if (out / "finished.json").exists():
@@ -209,14 +212,14 @@ def execute(
         with ExitStack() as stack:
             run = _prepare(experiment, out, stack, progress, snapshot)
             finished = run.finish()
-        run.write_timing()  # again: the environments' processes have ended now, and are counted
+        run.write_timing()  # again, as the environments' processes have ended by now and their time is known
     return finished
 
 
 def _prepare(
     experiment: Experiment, out: Path, stack: ExitStack, progress: Progress | None, snapshot: Snapshot | None
 ) -> Run:
-    """Everything up to the first step; `stack` closes what was opened."""
+    """Prepare everything up to the first step; `stack` closes what was opened."""
     algorithm = find(experiment.algorithm)
     config = make_config(experiment.algorithm, experiment.hyperparameters)
     checkpoint = Checkpoint.read(out)
@@ -224,7 +227,7 @@ def _prepare(
     handed = handed_to(experiment, config, stack, new=checkpoint is None)
     if "store" in algorithm.needs:
         handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
-    # Before anything is written: demonstrations that can't be used show here.
+    # Before anything is written, since unusable demonstrations raise here.
     learner = algorithm.learner(config, seed=experiment.seed, device=device, **handed)
 
     def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
@@ -264,7 +267,7 @@ def _fields(algorithm: str) -> set[str]:
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    """A config as config.json gives it back."""
+    """A config as plain data, as it is read back from config.json."""
     data: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return data
 

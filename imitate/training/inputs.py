@@ -1,4 +1,4 @@
-"""What a run is given, checked against its environment before anything runs."""
+"""Checks a run's inputs against its environment before anything runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["check_demos", "check_expert", "check_widths", "handed_to", "held", "
 
 
 def check_demos(demos: DemoReader, env_id: str) -> None:
-    """Raise InputError unless the demonstrations are of this environment, and of the spaces it has today."""
+    """Raise InputError unless the demonstrations are of this environment, with its current spaces."""
     if bare_id(demos.info.env_id) != bare_id(env_id):
         raise InputError(
             f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
@@ -46,7 +46,7 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
 
 
 def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError unless the expert (or policy) takes the environment's observations and gives its actions."""
+    """Raise InputError unless the expert (or policy) has the environment's observation and action spaces."""
     with closing(make_env(env_id, env_kwargs)) as env:
         for space in ("observation_space", "action_space"):
             has, wanted = _shape(getattr(actor, space)), _shape(getattr(env, space))
@@ -55,7 +55,7 @@ def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs
 
 
 def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: bool) -> dict[str, Any]:
-    """What the algorithm needs, made and checked (in a new run the expert's critic too); `stack` closes it."""
+    """Create and check the algorithm's inputs (in a new run also the expert's critic); `stack` closes them."""
     algorithm = find(experiment.algorithm)
     handed: dict[str, Any] = {}
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
@@ -88,9 +88,9 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """The run's folder is this process's alone; it is removed where nothing came into it.
+    """Lock the run's folder for this process; remove it if it stays empty.
 
-    Raises InputError where another process trains in it.
+    Raises InputError if another process trains in it.
     """
     try:
         with lock(out, "a training run"):
@@ -105,12 +105,12 @@ def held(out: Path) -> Iterator[None]:
 def opened_store(
     out: Path, experiment: Experiment, envs: VecEnv, checkpoint: Checkpoint | None
 ) -> Iterator[DemoWriter]:
-    """Where the learner keeps what it was told: as it was at the checkpoint, or new."""
+    """The store of the expert's labels: as it was at the checkpoint, or new."""
     path = out / "aggregated.h5"
     if checkpoint is not None:
         store = DemoWriter.resume(path, episodes=checkpoint.store_episodes)
     else:
-        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        path.unlink(missing_ok=True)  # left by a run that was killed before its first checkpoint
         info = DemoInfo(
             experiment.env_id,
             envs.single_observation_space,
@@ -124,7 +124,7 @@ def opened_store(
 
 
 def _initial_policy(run: str, env_id: str, env_kwargs: Mapping[str, Any]) -> ActorPolicy:
-    """The policy of a run, to start from. Raises InputError where it is of other spaces than the environment's."""
+    """The policy of a run, to start from. Raises InputError if its spaces differ from the environment's."""
     policy = load_policy(run)
     with closing(make_env(env_id, env_kwargs)) as env:
         if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
@@ -133,7 +133,7 @@ def _initial_policy(run: str, env_id: str, env_kwargs: Mapping[str, Any]) -> Act
 
 
 def check_widths(run: str, hyperparameters: Mapping[str, Any]) -> None:
-    """Raise InputError where these hyperparameters ask for another network than that of the run to start from."""
+    """Raise InputError if these hyperparameters ask for another network than the initial policy's."""
     has = load_policy(run).architecture
     for name in ("hidden", "activation", "head"):
         wanted = hyperparameters.get(name)

@@ -1,4 +1,4 @@
-"""What a run asks of its process: to be told of signals, what it has cost, and to keep the memory that it frees."""
+"""Process-wide services of a run: signals, processor time, and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ __all__ = ["cpu_seconds", "interruptible", "keep_freed_memory"]
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], int]]:
-    """A function that gives the number of the signal, SIGINT (Ctrl-C) or SIGTERM, that came in the block; 0 for none.
-    After one of them both do what they did before: a second Ctrl-C ends the program at once."""
+    """Catch SIGINT (Ctrl-C) and SIGTERM; yields a function that returns the number of the caught signal, or 0.
+
+    After the first signal the previous handlers are back, so a second Ctrl-C ends the program at once.
+    """
     seen = 0
     before: dict[int, Any] = {}
 
@@ -33,7 +35,7 @@ def interruptible() -> Iterator[Callable[[], int]]:
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             before[number] = signal.signal(number, handle)
-    except ValueError:  # only the main thread may set handlers: elsewhere signals are the caller's
+    except ValueError:  # only the main thread may set handlers; in others the caller deals with signals
         yield lambda: 0
         return
     try:
@@ -43,19 +45,19 @@ def interruptible() -> Iterator[Callable[[], int]]:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of its children that have ended."""
+    """Processor time of this process and of its finished children."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # from malloc.h
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep up to 256 MB of what this process frees, and map single blocks from 32 MB on only.
+    """Make glibc keep up to 256 MB of freed memory, and map only blocks of at least 32 MB.
 
-    By default it gives blocks of 128 KB, a minibatch of 256 in a layer of 128, back to the system and gets them anew,
-    page by page: a quarter of the time of AggreVaTeD's updates. Other C libraries are left as they are.
+    By default it returns blocks of 128 KB (a minibatch of 256 in a layer of 128) to the system and requests them again
+    page by page, which takes a quarter of the time of AggreVaTeD's updates. Other C libraries are not affected.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -1,9 +1,9 @@
 """The one training loop: budget, logging, validation, best policy, checkpoint, resume, signals.
 
-A checkpoint is a reset point. An uninterrupted run, too, puts the state it has just saved back into the learner,
-which begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
-the same states as one that was not, byte for byte, although environments can't be saved. (A replay of pixels is the
-exception: it is not saved, so an uninterrupted run keeps its own and a resumed one fills another.)
+A checkpoint is a reset point. At a checkpoint an uninterrupted run also loads the state that it has just saved, and the
+learner begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
+the same states as an uninterrupted one, byte for byte, although environments can't be saved. (A replay of pixels is the
+exception: it is not saved, so a resumed run fills a new one.)
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ __all__ = ["Progress", "Run", "Snapshot", "Validate"]
 logger = logging.getLogger(__name__)
 
 _FEW_EPISODES = 5
-"""A checkpoint drops the episodes in flight. Where it came more often than this many of them end, long ones would
-hardly ever be finished: what is learned and logged would be of short ones."""
+"""Episodes of each environment between checkpoints. A checkpoint drops unfinished episodes; if it came more often, long
+episodes would hardly ever finish, and learning and logs would be biased towards short ones."""
 _GROWTH = 1.5
-"""How much longer than in training an episode of the validation may be, when its cost is reserved."""
+"""Reserve for this many times the training episodes' length in a validation."""
 
 Validate = Callable[[ActorPolicy, int], Evaluation]
-"""(policy, environment steps it may take at most) -> Evaluation, incomplete where these did not do."""
+"""(policy, maximum environment steps) -> Evaluation, which is incomplete if the steps did not suffice."""
 Progress = Callable[[int, dict[str, float]], None]
 """(steps of the budget spent, metrics), after each iteration."""
 Snapshot = Callable[[int, ActorPolicy], None]
-"""(steps of the budget spent, the policy as it is), before the first iteration and after each."""
+"""(steps of the budget spent, current policy), before the first iteration and after each."""
 
 
 class Run:
-    """A learner, driven until the budget of environment steps is spent or it is done.
+    """Drives a learner until the budget of environment steps is spent or it is done.
 
     out               the folder to write: metrics.jsonl, evaluations.jsonl, TensorBoard events, a checkpoint, policy/
                       (the best one by validation, else the last), last_policy/, timing.json, finished.json
     budget            demonstration steps, the learner's own and validation steps all count; it is never exceeded
-    validate          measures a policy; the best one by its mean return is kept
-    most_validation   environment steps that a validation takes at most
-    eval_episodes     that it plays
-    eval_every, checkpoint_every    in environment steps of the learner (its iterations where it takes none); 0: never
+    validate          measures a policy; the one with the best mean return is kept
+    most_validation   maximum environment steps of a validation
+    eval_episodes     episodes of a validation
+    eval_every, checkpoint_every    in environment steps of the learner (iterations, if it is offline); 0: never
     num_envs          environments whose episodes a checkpoint cuts
-    store             demonstrations that the learner adds to; a checkpoint says how many there are
-    checkpoint        to go on from
+    store             demonstrations that the learner adds to; a checkpoint records their number
+    checkpoint        resume from this one
     """
 
     def __init__(
@@ -96,20 +96,21 @@ class Run:
 
     @property
     def spent(self) -> int:
-        """Steps of the budget."""
+        """Steps of the budget spent so far."""
         return self.demo_steps + self.learner.env_steps + self.account.validation_steps
 
     @property
     def position(self) -> int:
-        """What `eval_every` and `checkpoint_every` count."""
+        """The count that `eval_every` and `checkpoint_every` refer to."""
         return self.learner.env_steps or self.account.iterations
 
     def finish(self) -> bool:
-        """Drive the learner to the end. Returns False where Ctrl-C ended it early, after a checkpoint; SIGTERM, after
-        a checkpoint too, ends the process with status 143.
+        """Drive the learner to the end. Returns False if Ctrl-C ended it early.
 
-        Raises InputError, with what was kept, where learning diverges. What an environment raises in `step` passes,
-        with a line on what was saved.
+        Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
+
+        Raises InputError if learning diverges, saying what was kept. Exceptions of an environment are passed on, with a
+        note on what was saved.
         """
         keep_freed_memory()
         with self._files(), interruptible() as caught:
@@ -127,7 +128,7 @@ class Run:
         return finished
 
     def write_timing(self) -> None:
-        """Seconds of the clock, and of the processor in this process and in those of its children that have ended."""
+        """Write the wall-clock seconds and the processor seconds of this process and its finished children."""
         self._stop_watch()
         times = {"wall_seconds": self.account.wall_seconds, "cpu_seconds": self.account.cpu_seconds}
         write_json(self.out / "timing.json", times)
@@ -140,7 +141,7 @@ class Run:
             if not self.learner.done and limit >= self.learner.least_steps:
                 self._iterate(limit)
             elif self.validate is not None and self.account.validated < self.account.iterations:
-                # Where this takes less than was kept back for it, the rest goes into learning.
+                # If this takes less than was reserved, the rest goes into learning.
                 self.account.closing = True
                 self._run_validation(self.validate)
             else:
@@ -150,7 +151,7 @@ class Run:
         return False
 
     def _reserve(self) -> int:
-        """Steps to keep for the last validation. Until it comes policies may improve, so that episodes last longer."""
+        """Steps to reserve for the last validation; as policies improve, episodes may become longer."""
         if self.validate is None:
             return 0
         if self.account.closing:
@@ -159,7 +160,7 @@ class Run:
         return int(min(max(estimate, self.account.last_validation), self.most_validation))
 
     def _iterate(self, limit: int) -> None:
-        """An iteration of at most `limit` steps, and what is due after it."""
+        """One iteration of at most `limit` steps, then validation and checkpoint if due."""
         account = self.account
         metrics = self.learner.step(limit)
         account.iterations += 1
@@ -200,7 +201,7 @@ class Run:
         if not evaluation.complete:
             logger.info("the last validation was cut by the budget and chooses nothing")
             return
-        # Of equals the later one: it has learned from more.
+        # Prefer the later of equals: it has learned from more data.
         best = account.best_mean is None or evaluation.mean >= account.best_mean
         if best:
             account.best_mean = evaluation.mean
@@ -218,7 +219,7 @@ class Run:
         self._board.add_scalar("validation/mean_return", evaluation.mean, self.spent)
 
     def _checkpoint_is_due(self) -> bool:
-        """After `checkpoint_every`, but a few episodes apart; where none has ended yet, after ten times as much."""
+        """After `checkpoint_every` and a few episodes; if no episode has ended yet, after ten times as many steps."""
         since, length = self.position - self.account.last_checkpoint, self.account.episode_steps
         if not self.checkpoint_every or since < self.checkpoint_every:
             return False

@@ -1,4 +1,4 @@
-"""Tuned settings, from the files in `presets/`: [default], a table an environment, and [variants]."""
+"""Tuned settings, from the files in `presets/`: [default], a table per environment, and [variants]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from imitate.nn.state import as_tuples
 
 __all__ = ["RUN_FIELDS", "make_config", "over", "tuned", "variant_settings"]
 
-# What a preset may say of the run, beside the algorithm's hyperparameters.
+# Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
     *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
     *("eval_every", "eval_episodes", "checkpoint_every"),
@@ -22,8 +22,9 @@ RUN_FIELDS = (
 
 
 def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
-    """Settings of the run and hyperparameters for (algorithm, environment): those for any environment, then those for
-    this one, then those of the variant, where it is `algorithm:variant`.
+    """Settings of the run and hyperparameters for (algorithm, environment).
+
+    The general ones are overridden by those for the environment, and these by those of the variant, if any.
 
     Raises InputError for an unknown algorithm or variant.
     """
@@ -34,7 +35,7 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 
 
 def variant_settings(algorithm: str) -> dict[str, Any]:
-    """What makes `algorithm:variant` that variant; empty for an algorithm itself.
+    """The settings that define `algorithm:variant`; empty for an algorithm without a variant.
 
     Raises InputError for an unknown algorithm or variant.
     """
@@ -49,7 +50,7 @@ def variant_settings(algorithm: str) -> dict[str, Any]:
 
 
 def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others in their place; those of a learner within another (`ppo` of GAIL) one by one."""
+    """Override settings; nested ones (`ppo` in GAIL) are merged one by one."""
     nested = {
         name: over(below[name], value)
         for name, value in above.items()
@@ -59,7 +60,7 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
-    """The algorithm's config of these hyperparameters. Raises InputError for those that it does not take."""
+    """The algorithm's config with these hyperparameters. Raises InputError for any that it does not accept."""
     try:
         return find(algorithm).config(**as_tuples(values))
     except TypeError as error:

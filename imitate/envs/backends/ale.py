@@ -1,4 +1,4 @@
-"""Atari through ALE's C++ vector environment, and what training makes of it."""
+"""Atari through ALE's C++ vector environment, and its changes for training."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ KEYWORDS = ("repeat_action_probability", "full_action_space", "max_num_frames_pe
 
 
 class AlePool:
-    """N full games as an `imitate.envs.backends.pool.Pool`, with raw scores; to the pixel those of `make_env`.
+    """N full games as a `Pool`, with raw scores; frames equal those of `make_env` pixel by pixel.
 
-    Frames are stacked here: ALE's own stack begins a game with black frames, gymnasium's with copies of the first
-    one. As in `make_env`, the first action of every life is FIRE where the game has it.
+    Frames are stacked here, because ALE's own stack starts a game with black frames and gymnasium's with copies of the
+    first one. As in `make_env`, the first action of every life is FIRE if the game has it.
 
-    `begin` seeds the games; for later ones ALE goes on from there, since a seed makes it load the cartridge again, for
-    0.1 s. So their seeds tell games apart, but a game can't be played again by itself.
+    `begin` seeds the games. Later games are not seeded, since ALE would load the cartridge again, which takes 0.1 s. So
+    a later game can't be repeated on its own; its seed only identifies it.
 
-    lives  (N,) int, after the last step, or at the beginning of a game
+    lives  (N,) int, after the last step or at the start of a game
 
-    Raises InputError for keywords that ALE's vector environment does not take.
+    Raises InputError for keyword arguments that ALE's vector environment does not accept.
     """
 
     def __init__(self, env_id: str, num_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -62,7 +62,7 @@ class AlePool:
         self.lives = np.zeros(num_envs, np.int32)
 
     def begin(self, seeds: list[int]) -> Array:
-        # ALE takes 0 for no seed at all.
+        # ALE takes 0 to mean no seed.
         frames, info = self._envs.reset(seed=np.array([seed % SEEDS + 1 for seed in seeds]))
         self.lives = info["lives"].copy()
         self._new_life = np.full(self.num_envs, self._fires)
@@ -94,8 +94,11 @@ class AlePool:
 
 
 class TrainingGames:
-    """Games as a learner may see them: the loss of a life is `terminated` (episodic_life, as SB3's EpisodicLifeEnv, but
-    without its no-op), and rewards are their sign (clip_rewards). `pop_games` tells what they were."""
+    """Games with changes for training; `pop_games` returns the raw scores.
+
+    With episodic_life, the loss of a life is `terminated` (as in SB3's EpisodicLifeEnv, but without its no-op). With
+    clip_rewards, rewards are replaced by their sign.
+    """
 
     def __init__(self, envs: PoolVecEnv, *, episodic_life: bool, clip_rewards: bool) -> None:
         self._envs, self._episodic_life, self._clip_rewards = envs, episodic_life, clip_rewards
@@ -125,7 +128,7 @@ class TrainingGames:
             self._score[ended] = 0.0
             self._length[ended] = 0
         if self._episodic_life:
-            # A game that is over has begun anew, with all its lives; some show 0 lives before they end.
+            # A finished game has been reset, with all its lives. Some games show 0 lives before they end.
             before, self._lives = self._lives, self._pool.lives
             lost = (self._lives > 0) & (self._lives < before) & self.running
             step = step._replace(terminated=step.terminated | lost)

@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 class EnvPool:
-    """N of them as an `imitate.envs.backends.pool.Pool`, by the spaces and the time limit of gymnasium's environment.
+    """N environments as a `Pool`, with the spaces and the time limit of gymnasium's environment.
 
-    EnvPool seeds an environment once, when it is made, and goes on from there. So `begin` makes a new pool: the same
-    seeds give the same bytes, whatever num_threads (by default one for every 16 environments, as there are cores).
-    `begin_again` has no use for its seeds: they tell episodes apart, but an episode can't be played again by itself.
+    EnvPool seeds an environment only when it is made, so `begin` makes a new pool. The same seeds give the same bytes
+    for any num_threads (by default one per 16 environments, at most the number of cores). `begin_again` ignores its
+    seeds, so a later episode can't be repeated on its own.
 
-    The time limit is kept here: EnvPool calls an episode that ends by itself in the limit's very step truncated only,
-    where gymnasium says both.
+    The time limit is enforced here. If an episode terminates in the very step of the limit, EnvPool reports only
+    truncated, but gymnasium reports both.
     """
 
     def __init__(self, env_id: str, num_envs: int, *, num_threads: int | None = None) -> None:
@@ -40,7 +40,7 @@ class EnvPool:
         env.close()
         self._limit = gym.spec(env_id).max_episode_steps or MAX_EPISODE_STEPS
         num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
-        # One more than the limit: the pool itself never cuts an episode.
+        # One more than the limit, so that the pool itself never truncates an episode.
         self._settings = {"num_threads": num_threads, "max_episode_steps": self._limit + 1}
         self._env_id = env_id
         self._pool: Any = None
@@ -63,18 +63,18 @@ class EnvPool:
         return self._as_ours(obs), rewards.astype(np.float32, copy=False), terminated, truncated
 
     def begin_again(self, which: Array, seeds: list[int]) -> Array:  # noqa: ARG002
-        # Right after the end, so the pool does not spend the next step on it, as it would by itself.
+        # Right after the end; otherwise the pool would spend the next step on the reset.
         return self._as_ours(self._pool.reset(which.astype(np.int32))[0])
 
     def close(self) -> None:
-        self._pool = None  # its threads end with it
+        self._pool = None  # this ends its threads
 
     def _as_ours(self, obs: Array) -> Array:
         return obs.astype(self.single_observation_space.dtype, copy=False)
 
 
 def installed() -> bool:
-    """Whether the package is here and can be imported."""
+    """Whether the package is installed and can be imported."""
     return find_spec("envpool") is not None and _library() is not None
 
 
@@ -88,8 +88,10 @@ def _library() -> Any:
 
 
 def knows(env_id: str) -> bool:
-    """Whether EnvPool is here and has an environment of this name with gymnasium's spaces, and not of pixels: it draws
-    CarRacing's otherwise, and policies are evaluated on gymnasium's."""
+    """Whether EnvPool is installed and has this environment with gymnasium's spaces.
+
+    False for pixels: EnvPool renders CarRacing differently, and policies are evaluated on gymnasium.
+    """
     if not installed():
         return False
     envpool = _library()
@@ -97,7 +99,7 @@ def knows(env_id: str) -> bool:
         return False
     try:
         env = make_env(env_id)
-    except InputError:  # a package is missing that gymnasium's needs, and policies are evaluated on that
+    except InputError:  # gymnasium's version lacks a package, but policies are evaluated on it
         return False
     env.close()
     with warnings.catch_warnings():  # of bounds that are rounded to float32

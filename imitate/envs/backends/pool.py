@@ -1,4 +1,4 @@
-"""The contract of `VecEnv` over environments that are stepped elsewhere: in C++ or in other processes."""
+"""`VecEnv` over environments that are stepped elsewhere: in C++ or in other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Pool", "PoolVecEnv"]
 
 
 class Pool(Protocol):
-    """N environments elsewhere. They never reset themselves visibly."""
+    """N environments elsewhere; they never auto-reset visibly."""
 
     num_envs: int
     single_observation_space: Space
@@ -26,19 +26,21 @@ class Pool(Protocol):
         ...
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
-        """True successors, rewards, terminated, truncated; new arrays. Environments that ended may give anything."""
+        """True successors, rewards, terminated, truncated, as new arrays; rows of ended episodes may hold anything."""
         ...
 
     def begin_again(self, which: Array, seeds: list[int]) -> Array:
-        """Begin new episodes in `which` (K,) int, where they ended: observations (K, *obs_shape). A pool that can't
-        seed single episodes ignores the seeds."""
+        """Begin new episodes in environments `which` (K,) int; returns observations (K, *obs_shape).
+
+        A pool that can't seed single episodes ignores the seeds.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class PoolVecEnv:
-    """`VecEnv` over a pool: it draws the seeds, idles where they run dry, and gives true final observations."""
+    """`VecEnv` over a pool: draws seeds, idles environments when they run out, and returns true final observations."""
 
     def __init__(self, pool: Pool) -> None:
         check_supported(pool.single_observation_space, pool.single_action_space)
@@ -61,7 +63,7 @@ class PoolVecEnv:
 
     def step(self, actions: Array) -> Step:
         final_obs, rewards, terminated, truncated = self.pool.step(actions)
-        if not self.running.all():  # idle environments may do anything in the pool: hide it
+        if not self.running.all():  # hide the output of idle environments, which may be anything
             final_obs[~self.running] = self._obs[~self.running]
             rewards = rewards * self.running
             terminated, truncated = terminated & self.running, truncated & self.running

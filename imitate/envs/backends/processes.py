@@ -1,4 +1,4 @@
-"""Environments in processes of their own: worth it where a step takes milliseconds."""
+"""Environments in separate processes; worthwhile if a step takes milliseconds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["ProcessPool"]
 
 
 class ProcessPool:
-    """Gymnasium environments, a process each, as an `imitate.envs.backends.pool.Pool`; the same bytes as `SyncVecEnv`.
+    """Gymnasium environments, one process each, as a `Pool`; the same bytes as `SyncVecEnv`.
 
-    `AsyncVectorEnv` gives an episode that it begins by itself no seed (SAME_STEP and NEXT_STEP). So it begins none
-    (DISABLED), and those that ended get a second message with a seed before the step returns; the others wait for it.
+    With its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
+    DISABLED here: environments whose episode ended get a second message with a seed before the step returns.
 
-    Raises InputError when a process is gone.
+    Raises InputError if a process has died.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
@@ -53,7 +53,7 @@ class ProcessPool:
         return obs[which]
 
     def close(self) -> None:
-        with warnings.catch_warnings():  # that a step is pending, where a process is gone
+        with warnings.catch_warnings():  # a dead process leaves a step pending
             warnings.simplefilter("ignore")
             self._envs.close(terminate=True)
 
@@ -76,7 +76,7 @@ class ProcessPool:
 
 
 class _Resting(gym.Wrapper[Any, Any, Any, Any]):
-    """Once an episode has ended, steps do nothing until the next: idle environments are asked with the others."""
+    """Ignores steps after the end of an episode, since idle environments are stepped with the others."""
 
     def __init__(self, make: Callable[[], Env]) -> None:
         super().__init__(make())

@@ -1,4 +1,4 @@
-"""A ball on a plate in PyBullet: two motors, weaker than the ball is heavy, keep it from rolling off."""
+"""A ball on a plate in PyBullet: two weak motors keep it from rolling off."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ TIME_STEP = 1 / 100
 TORQUE = 0.0003
 BALL_MASS = 0.0007
 LOWEST = 0.1
-_TOP = 0.202  # of the plate when level: pivot and half of its thickness, see the URDF
+_TOP = 0.202  # height of the level plate's surface: pivot plus half of its thickness, see the URDF
 _SCALE = 10.0
-_JOINTS = (0, 1)  # turning about x and about y
+_JOINTS = (0, 1)  # rotation about x and about y
 _FASTEST = 100.0  # m/s
 _SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Plate:
-    """A plate and how an episode on it begins; lengths in m, angles in rad, each drawn uniformly in +- its `spread`.
+    """A plate and its initial states; lengths in m, angles in rad, each drawn uniformly from +- its `spread`.
 
-    drop   the height above the plate from which the ball falls
+    drop   height above the plate from which the ball is dropped
     """
 
     urdf: str
@@ -46,23 +46,23 @@ PLATES = {
 
 
 class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
-    """Keep a ball of 0.7 g on a plate by torques of 0.0003 N m about its two axes, for 1/100 s each.
+    """Keep a ball of 0.7 g on a plate by torques of 0.0003 N m about its two axes; a step takes 1/100 s.
 
     plate   "damped" (`imitate/BalancingPlate-v0`): a board of 60 g and 30 cm, with damped hinges and its centre of mass
-            17 mm below them, so that it comes back to level; the ball, of 1 cm radius, begins at rest on it
+            17 mm below them, so that it returns to level; the ball, of 1 cm radius, starts at rest on it
             "undamped" (`imitate/BalancingPlateUndamped-v0`): a board of 0.8 kg and 20 cm that turns freely about its
             centre of mass, as in many such tasks; a ball of 2 cm radius is dropped on it from 5 cm
 
     Action 2 i + j turns the plate about the x axis by the i-th of (-, +) and about the y axis by the j-th. A positive
     angle about x rolls the ball towards -y, one about y towards +x. Observation (8,) float32: the ball's position x, y,
-    z in m, its velocity in m/s, the two angles in rad, all times 10. The ball begins with x and y uniformly in +-1 cm
-    and the angles in +-0.01 rad (undamped: +-5 mm, level). An episode is terminated where the ball has fallen below z =
-    0.1 m (the plate is at 0.2); registered, it is truncated after 2,000 steps. The reward is 1 for each step.
+    z in m, its velocity in m/s, the two angles in rad, all times 10. The ball starts with x and y uniformly in +-1 cm
+    and the angles in +-0.01 rad (undamped: +-5 mm, level). An episode terminates when the ball falls below z = 0.1 m
+    (the plate is at 0.2); the registered environment truncates it after 2,000 steps. The reward is 1 for each step.
 
     The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. On the damped plate random actions
-    lose it after 170 to 320 steps; the signs of a linear feedback of what is observed hold it for as long as one likes
-    (see examples/04_balancing_plate.py). On the undamped one random actions hold 230 steps on average, and such a
-    feedback 1,600: how fast the plate turns is not observed, so swings build up.
+    lose the ball after 170 to 320 steps, and the signs of a linear feedback of the observation hold it indefinitely
+    (see examples/04_balancing_plate.py). On the undamped plate random actions last 230 steps on average, and such a
+    feedback 1,600: the plate's angular velocity is not observed, so swings build up.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
@@ -80,7 +80,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         self._world = World(TIME_STEP)
         client = self._world.client
         self._plate = self._world.load(self._kind.urdf)
-        for joint in _JOINTS:  # PyBullet's own motors would hold the hinges still
+        for joint in _JOINTS:  # otherwise PyBullet's default motors hold the hinges still
             pybullet.setJointMotorControl2(
                 self._plate, joint, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client
             )
@@ -96,7 +96,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         self._ball = pybullet.createMultiBody(
             BALL_MASS, shape, look, (0.0, 0.0, _TOP + self._kind.ball_radius), physicsClientId=client
         )
-        # Contacts outlive a change of positions: episodes begin from the world as it was before any.
+        # Contacts survive a change of positions, so episodes begin from the state before any contact.
         self._begin = pybullet.saveState(physicsClientId=client)
 
     def reset(

@@ -1,4 +1,4 @@
-"""What environments in PyBullet share: a physics world of one's own without a display, and pictures of it."""
+"""Shared parts of PyBullet environments: a separate physics world without a display, and pictures of it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FIELD_OF_VIEW = 35.0
 
 
 class World:
-    """A Bullet world behind a connection of its own, so that many run side by side in one process.
+    """A Bullet world with its own connection, so that many can run in one process.
 
-    Calls of pybullet take `physicsClientId=world.client`; after `close` they raise `pybullet.error`. A world that is
-    forgotten closes itself: a process has room for 1,024.
+    Pass `physicsClientId=world.client` to pybullet's functions; after `close` they raise `pybullet.error`. A world is
+    also closed when it is garbage collected, since a process can have only 1,024.
     """
 
     def __init__(self, time_step: float) -> None:
@@ -33,7 +33,7 @@ class World:
         pybullet.setGravity(0.0, 0.0, -GRAVITY, physicsClientId=self.client)
 
     def load(self, urdf: str) -> int:
-        """The body that a URDF file of this package describes, fixed to the world, with the inertias of the file."""
+        """Load a URDF file of this package as a body fixed to the world, with the file's inertias; returns its id."""
         with resources.as_file(resources.files("imitate.envs.tasks") / urdf) as path:
             return int(
                 pybullet.loadURDF(
@@ -47,9 +47,9 @@ class World:
     def picture(
         self, target: tuple[float, float, float], distance: float, *, pitch: float, size: tuple[int, int]
     ) -> NDArray[np.uint8]:
-        """What a camera sees that looks at `target` along the y axis, `pitch` degrees up: (H, W, 3) uint8, size (W, H).
+        """A picture (H, W, 3) uint8 of `size` (W, H), by a camera that looks at `target` along the y axis.
 
-        By Bullet's software renderer, which needs neither a display nor a GPU.
+        The camera is pitched up by `pitch` degrees. Bullet's software renderer needs neither a display nor a GPU.
         """
         width, height = size
         view = pybullet.computeViewMatrixFromYawPitchRoll(target, distance, 0.0, pitch, 0.0, 2)
@@ -67,11 +67,11 @@ class World:
 
     def close(self) -> None:
         self._disconnect()
-        self.client = -1  # pybullet gives the number to the next one who connects
+        self.client = -1  # pybullet reuses the number for the next connection
 
 
 def check_action(action: Any, count: int) -> int:
-    """The action as an int. Raises `gymnasium.error.InvalidAction` where it is none of 0 to count - 1."""
+    """The action as an int. Raises `gymnasium.error.InvalidAction` unless it is one of 0 to count - 1."""
     try:
         index = operator.index(action)
     except TypeError:

@@ -20,26 +20,28 @@ FRICTION = 20.0
 X_LIMIT = 10.0
 ANGLE_LIMIT = 0.2095
 _SLIDER, _HINGE = 0, 1
-_FASTEST = 100.0  # m/s or rad/s: Bullet clips the speed of joints there
+_FASTEST = 100.0  # m/s or rad/s, at which Bullet clips joint speeds
 
 
 class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     """Keep a pole upright on a cart by pushing the cart left (action 0) or right (1) with 50 N for 1/20 s.
 
-    Observation (4,) float32: position m, velocity m/s, angle rad, angular velocity rad/s; each begins uniformly in
-    +-0.05. The cart weighs 1 kg, the pole 100 g at a length of 1 m. An episode is terminated where |position| > 10 or
-    |angle| > 0.2095; registered, it is truncated after 500 steps. The reward is 1 for each step, the last one too, as
-    in Gymnasium's CartPole, so 500 is the most (the notebook that this comes from gave 0 for the last).
+    Observation (4,) float32: position m, velocity m/s, angle rad, angular velocity rad/s; each is drawn uniformly
+    from +-0.05 at the start. The cart weighs 1 kg, the pole 100 g at a length of 1 m. An episode terminates when
+    |position| > 10 or |angle| > 0.2095; the registered environment truncates it after 500 steps. The reward is 1 for
+    each step including the last, as in Gymnasium's CartPole, so the maximum return is 500 (the original notebook gave
+    0 for the last step).
 
-    The slider's motor stays on. PyBullet gives one to every joint, which brings it to rest with up to 1 N s a step: dry
-    friction of 20 N at this time step. That is why 50 N can be played: the cart gets 30 N. Without it a push changes
-    the pole's angular velocity by more than 3 rad/s, and no feedback was found that holds the pole; 10 N would do.
+    The slider's default motor stays on. PyBullet's motors bring joints to rest with up to 1 N s per step, which is a
+    dry friction of 20 N at this time step. The friction makes 50 N playable: a net 30 N acts on the cart. Without it a
+    push changes the pole's angular velocity by more than 3 rad/s, and we found no feedback that holds the pole; with
+    10 N it would be playable.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None) -> None:
-        reach = _FASTEST * TIME_STEP  # the last step of an episode may overshoot its limits by so much
+        reach = _FASTEST * TIME_STEP  # the last step of an episode may overshoot the limits by this much
         high = np.array([X_LIMIT + reach, _FASTEST, ANGLE_LIMIT + reach, _FASTEST], np.float32)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(2)
@@ -74,7 +76,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         return obs, 1.0, fallen, False, {}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture (240, 480, 3) by a camera that goes with the cart; a post stands at every metre of the rail."""
+        """A picture (240, 480, 3) from a camera that follows the cart; a post marks every metre of the rail."""
         if self.render_mode is None:
             return None
         if not self._marked:

@@ -1,8 +1,8 @@
-"""CartPole to be learned from pixels: frames are drawn from the geometry of CartPole-v1, without a display.
+"""CartPole from pixels: frames are drawn from the geometry of CartPole-v1, without a display.
 
-CartPole's own picture shows the whole track, where the pole's 12 degrees to either side are a few pixels, less after
-shrinking. Here one camera follows the cart, near enough for the pole's angle to be seen; marks on the track pass by
-below. As the cart's place can't be seen from there, the rows below are the view of a second camera, from above, of
+CartPole's own rendering shows the whole track, on which 12 degrees of the pole are only a few pixels, fewer after
+shrinking. Here one camera follows the cart, close enough to see the pole's angle, with marks on the track passing by.
+Since this view does not show the cart's position, the rows below it are the view of a second camera, from above, of
 the whole track between the edges where an episode ends.
 """
 
@@ -20,20 +20,20 @@ from imitate.errors import InputError, check_range
 
 __all__ = ["PixelCartPole", "make_pixel_cartpole"]
 
-# As CartPole draws them, in metres: half width and half height of the cart; of the pole, which begins a little
-# below its axle. Only the camera is another.
+# In metres, as in CartPole's rendering: half width and half height of the cart, and of the pole, which begins a
+# little below its axle. Only the camera differs.
 CART, POLE, POLE_CENTER, AXLE = (0.2, 0.12), (0.04, 0.5), 0.46, 0.06
-LEFT_RIGHT, BOTTOM, TOP = 0.5, -0.22, 1.08  # what the near camera sees, from the cart's centre
-MARKS, MARK = 0.4, 0.05  # distance between marks on the track, and half width of one
-X_THRESHOLD, EDGE = 2.4, 2.6  # where the track ends, and the view of the far camera
+LEFT_RIGHT, BOTTOM, TOP = 0.5, -0.22, 1.08  # field of view of the near camera, relative to the cart's centre
+MARKS, MARK = 0.4, 0.05  # distance between marks on the track, and half width of a mark
+X_THRESHOLD, EDGE = 2.4, 2.6  # end of the track, and edge of the far camera's view
 TRACK_SHADE, CART_SHADE, POLE_SHADE = 60, 130, 255
 
 
 class PixelCartPole(gym.Env[Array, np.int64]):
     """CartPole-v1 seen by a camera: single grey frames (size, size) uint8, each action held for `frame_skip` steps.
 
-    The reward is 1 for each *physics* step, and an episode is cut after 500 of those: its return is CartPole-v1's.
-    Raises InputError for a size that leaves nothing to see, or no steps.
+    The reward is 1 for each *physics* step, and an episode is truncated after 500 of these, so returns are
+    CartPole-v1's. Raises InputError for a size below 36 or a frame_skip below 1.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
@@ -78,7 +78,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         return self._frame(), reward, terminated, truncated, {}
 
     def render(self) -> Array | None:
-        """The frame as it is now, 8 times as large, in three equal colours: what is learned from, and no more."""
+        """The current frame, which is all that a learner sees, enlarged 8 times and in three equal colour channels."""
         if self.render_mode is None:
             return None
         grey = self._frame().repeat(8, 0).repeat(8, 1)
@@ -90,7 +90,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
 
 
 class _Scene:
-    """What the two cameras see, one above the other, with edges smoothed: a share of a pixel counts."""
+    """The views of the two cameras, one above the other, with anti-aliased edges."""
 
     def __init__(self, columns: int, near_rows: int, far_rows: int) -> None:
         self._pixel = np.float32(2 * LEFT_RIGHT / columns)
@@ -105,7 +105,7 @@ class _Scene:
         self._near, self._far = self._frame[:near_rows], self._frame[near_rows:]
 
     def draw(self, x: float, angle: float) -> Array:
-        """The frame with the cart at x metres and the pole leaning by so many radians: (R, C) uint8."""
+        """The frame (R, C) uint8 with the cart at `x` metres and the pole at `angle` radians."""
         place = self._x + np.float32(x)
         from_mark = abs((place + MARKS / 2) % MARKS - MARKS / 2) - MARK
         marks = self._covered(np.maximum(from_mark, abs(place) - X_THRESHOLD))
@@ -129,7 +129,7 @@ class _Scene:
 
 
 def make_pixel_cartpole(*, stack_size: int = 4, **options: Any) -> gym.Env[Array, np.int64]:
-    """`imitate/PixelCartPole-v0`: stacks (stack_size, size, size) of the last frames, one for each decision."""
+    """`imitate/PixelCartPole-v0`: observations (stack_size, size, size) are stacks of the last frames."""
     return gym.wrappers.FrameStackObservation(PixelCartPole(**options), stack_size)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from imitate.errors import InputError
 from imitate.experts.acting import Actor
 from imitate.experts.layers import compiled
-from imitate.experts.networks import PolicySpec, build_networks
+from imitate.experts.sb3_networks import PolicySpec, build_networks
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 SPEC = PolicySpec("PPO", BOX, spaces.Box(-2, 2, (2,), np.float32), "Tanh", squash_output=False)

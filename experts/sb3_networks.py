@@ -1,8 +1,7 @@
 """An SB3 agent's networks, rebuilt from its tensors alone.
 
-SB3 names parameters by place (`mlp_extractor.policy_net.0.weight`), so names and shapes say what the layers
-are; only activations, squashing and the like have to be told (`PolicySpec`). Every network starts at *raw*
-observations.
+SB3 names parameters by position (`mlp_extractor.policy_net.0.weight`), so names and shapes determine the layers. Only
+activations, squashing and the like must be given (`PolicySpec`). Every network takes *raw* observations.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What the tensors don't say.
+    """What can't be seen from the tensors.
 
-    squash_output     actions go through tanh, then are stretched to the bounds (else clipped to them)
-    clip_mean         bound of the mean before tanh, of SAC and TQC with gSDE
+    squash_output     actions go through tanh and are scaled to the bounds; otherwise they are clipped
+    clip_mean         bound of the mean before tanh, for SAC and TQC with gSDE
     use_expln         gSDE's standard deviation grows linearly above 1 (arXiv:2005.05719)
-    exploration_rate  of DQN and QR-DQN when not deterministic
-    time_feature      the last column is the time left; where observations lack it, 1
+    exploration_rate  epsilon of DQN and QR-DQN when not deterministic
+    time_feature      the last column is the remaining time; 1 if observations lack it
     """
 
     algorithm: str
@@ -61,10 +60,10 @@ class Networks:
 
     trunk            observations -> (N, latent)
     head             latent -> (N, actions): logits, Q values, or mean actions before tanh and bounds
-    log_std          of the actions (actions,); by a layer from the latent (SAC, TQC); or of gSDE's weights
-                     (latent, actions or 1)
-    sde_trunk        observations -> (N, latent) that gSDE's weights multiply, where that isn't the trunk
-    value            observations -> (N, 1), of PPO, A2C and TRPO
+    log_std          of the actions, (actions,); a layer on the latent (SAC, TQC); or of gSDE's weights, (latent,
+                     actions or 1)
+    sde_trunk        observations -> (N, latent) that gSDE's weights multiply, if that isn't the trunk
+    value            observations -> (N, 1), for PPO, A2C and TRPO
     critic_features  observations -> (N, features)
     critics          each (N, features + actions in [-1, 1]) -> (N, 1 or quantiles)
     """
@@ -81,10 +80,10 @@ class Networks:
 def build_networks(
     spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None
 ) -> Networks:
-    """The networks that `tensors`, a policy's `state_dict`, belong to.
+    """Rebuild the networks of a policy from its `state_dict`, `tensors`.
 
-    Raises InputError where a tensor is missing or left over (a layer that this policy class doesn't have, say
-    an LSTM), or where the shapes don't fit each other and the spaces.
+    Raises InputError if a tensor is missing or left over (such as a layer that the policy class doesn't have, an LSTM
+    for example), and if shapes don't fit each other or the spaces.
     """
     parts = _Parts(spec, tensors, normalisation)
     try:
@@ -115,11 +114,11 @@ def _actor_and_value(parts: _Parts) -> Networks:
     """PPO, A2C, TRPO."""
     features = "pi_" if parts.has("pi_features_extractor.") else ""
     value_features = "vf_" if parts.has("vf_features_extractor.") else ""
-    shared = parts.mlp("mlp_extractor.shared_net.", last=True)  # of SB3 before 2.0
+    shared = parts.mlp("mlp_extractor.shared_net.", last=True)  # in SB3 before 2.0
     actor = [*parts.encoder(features), *shared, *parts.mlp("mlp_extractor.policy_net.", last=True)]
     critic = [*parts.encoder(value_features), *shared, *parts.mlp("mlp_extractor.value_net.", last=True)]
     head, log_std = parts.linear("action_net."), parts.optional("log_std")
-    # SB3 1.x could feed gSDE's noise from layers of its own, or from the observation (`sde_net_arch`).
+    # SB3 1.x could feed gSDE's noise from separate layers or from the observation (`sde_net_arch`).
     sde = parts.mlp("sde_features_extractor.", last=True)
     own_sde = log_std is not None and log_std.ndim == 2 and (sde or len(log_std) != head.in_features)
     return Networks(
@@ -151,7 +150,7 @@ def _actor_and_critics(parts: _Parts) -> Networks:
     log_std: nn.Linear | nn.Parameter | None = None
     if parts.has("actor.log_std"):  # SAC, TQC
         trunk += parts.mlp("actor.latent_pi.", last=True)
-        if head:  # gSDE: a layer and its clipping, where else there is just the layer
+        if head:  # gSDE: a layer and its clipping instead of just the layer
             head.append(nn.Hardtanh(-parts.spec.clip_mean, parts.spec.clip_mean))
         else:
             head = [parts.linear("actor.mu.")]
@@ -169,7 +168,7 @@ def _actor_and_critics(parts: _Parts) -> Networks:
 
 
 class _Parts:
-    """Layers made from the tensors, each of which is noted when taken, so that what nobody took shows."""
+    """Makes layers from the tensors and records which were used, so that unused ones are found."""
 
     def __init__(
         self, spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None
@@ -211,7 +210,7 @@ class _Parts:
         return layer
 
     def mlp(self, prefix: str, *, last: bool) -> list[nn.Module]:
-        """Linear layers `prefix`0, 2, 4, ... with activations between; `last`: and one after the last."""
+        """Linear layers `prefix`0, 2, 4, ... with activations in between and, if `last`, after the last."""
         pattern = re.compile(re.escape(prefix) + r"(\d+)\.weight")
         places = sorted(int(match[1]) for name in self._tensors if (match := pattern.fullmatch(name)))
         if places != list(range(0, 2 * len(places), 2)):
@@ -221,7 +220,7 @@ class _Parts:
         return layers if last else layers[:-1]
 
     def encoder(self, prefix: str) -> list[nn.Module]:
-        """Raw observations -> (N, features): normalised, then flat, one-hot or through SB3's NatureCNN."""
+        """Raw observations -> (N, features): normalised, then flattened, one-hot encoded or through SB3's NatureCNN."""
         space, layers = self.spec.observation_space, list[nn.Module]()
         normalisation = self._normalisation
         mean = None if normalisation is None else normalisation.mean
