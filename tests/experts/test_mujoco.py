@@ -71,7 +71,8 @@ def test_ant_v3_with_the_time_left_behind_the_contact_forces(tmp_path: Path) -> 
     path = _reads(tmp_path / "Ant-v3.zip", 112, 8, [26, 27, 111])
     (tmp_path / "config.yml").write_text(
         "!!python/object/apply:collections.OrderedDict\n"
-        "- - - n_envs\n    - 8\n  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper:\n        test_mode: true\n"
+        "- - - n_envs\n    - 8\n"
+        "  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper:\n        test_mode: true\n"
     )
     held = load_expert(path)
     np.testing.assert_allclose(held.act(np.full((1, 27), 0.5))[0, :3], np.tanh([0.5, 0, 1]), atol=1e-6)
