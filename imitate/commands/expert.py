@@ -136,6 +136,7 @@ def expert(argv: list[str]) -> int:
         eval_every: int | None = None,
         eval_episodes: int = 20,
         hyperparameters: JsonObject | None = None,
+        keep: tuple[float, ...] = (),
         resume: bool = False,
     ) -> int:
         """Train an expert with Stable-Baselines3 and tuned hyperparameters; its critic comes with it.
@@ -150,6 +151,8 @@ def expert(argv: list[str]) -> int:
             eval_every: steps between validations; the best policy is kept
             eval_episodes: episodes of a validation
             hyperparameters: in place of the preset's, as a JSON object of SB3's names
+            keep: shares of the steps, such as 0.25 0.5 0.75: the policies of those times become experts of lower
+                grade, in OUT/0.25 and so on
             resume: go on with an unfinished training in --out
         """
         from imitate.experts.train import train_expert as run_training
@@ -163,6 +166,7 @@ def expert(argv: list[str]) -> int:
             env_kwargs=env_kwargs,
             eval_every=eval_every,
             eval_episodes=eval_episodes,
+            keep=keep,
             resume=resume,
             command=shlex.join(["imitate", "expert", *argv]),
             **(hyperparameters or {}),
