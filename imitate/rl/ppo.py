@@ -77,9 +77,9 @@ class PPOConfig:
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
     """What rpo_alpha goes to, linearly, at the end of the run; it is constant unless given."""
-    normalize_obs: bool = False
+    normalize_obs: bool = True
     """Standardise observations by running statistics."""
-    normalize_rewards: bool = False
+    normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers, of the policy and of the value function each."""
