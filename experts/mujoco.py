@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import gymnasium as gym
-
+from imitate.envs.make import is_mujoco
 from imitate.experts.layers import ONE, ZERO
 
 __all__ = ["Inputs", "on_v5"]
@@ -48,15 +47,10 @@ def on_v5(env_id: str, observed: int | None) -> tuple[str, Inputs | None]:
     """The id to run an agent of `env_id` under, and where its `observed` inputs come from there; None: they are the
     observation, or nothing is known of them."""
     match = re.fullmatch(r"(\w+)-v([2345])", env_id)
-    if match is None or not _is_mujoco(f"{match[1]}-v5"):
+    if match is None or not is_mujoco(f"{match[1]}-v5"):
         return env_id, None
     task, version = match[1], int(match[2])
     return f"{task}-v5", _inputs(task, version, observed)
-
-
-def _is_mujoco(env_id: str) -> bool:
-    spec = gym.registry.get(env_id)
-    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.mujoco")
 
 
 def _inputs(task: str, version: int, observed: int | None) -> Inputs | None:

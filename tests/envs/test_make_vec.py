@@ -138,6 +138,17 @@ def test_envpools_mujoco_agrees_in_every_step(env_id: str, absent: int) -> None:
     envs.close()
 
 
+def test_mujoco_writes_neither_to_stderr_nor_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """HalfCheetah's model file makes it warn."""
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    make_env("HalfCheetah-v5").close()
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_envpool_gives_the_same_bytes_on_any_number_of_threads() -> None:
     pytest.importorskip("envpool")
     runs = []
