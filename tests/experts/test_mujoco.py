@@ -91,6 +91,8 @@ def test_humanoid_v3_gets_what_v5_left_out(tmp_path: Path) -> None:
     obs = (1 + np.arange(270.0))[None] / 100
     wanted = [0, obs[0, 45], 0, obs[0, 175], 0, obs[0, 253], 0]
     np.testing.assert_allclose(expert.act(obs)[0, :7], np.tanh(wanted), atol=1e-6)
+    assert expert.oracle is not None  # its critic takes the same observations
+    assert expert.oracle.q(torch.tensor(obs), torch.zeros(1, 17)).shape == (1,)
 
 
 def test_v4_of_ant_and_humanoid(tmp_path: Path) -> None:
