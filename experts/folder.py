@@ -69,7 +69,7 @@ def save_expert(
         "policy": {
             name: value
             for name, value in vars(spec).items()
-            if name not in ("algorithm", "observation_space", "action_space", "time_feature")
+            if name not in ("algorithm", "observation_space", "action_space", "columns")
         },
         "observation_space": spaces_as_json[0],
         "action_space": spaces_as_json[1],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,18 @@ from torch import Tensor, nn
 from imitate.envs.spaces import Array
 from imitate.experts.vecnormalize import Normalisation
 
-__all__ = ["Combined", "Flat", "Image", "MeanOverQuantiles", "Normalise", "OneHot", "TimeFeature", "compiled"]
+__all__ = [
+    "ONE",
+    "ZERO",
+    "Columns",
+    "Combined",
+    "Flat",
+    "Image",
+    "MeanOverQuantiles",
+    "Normalise",
+    "OneHot",
+    "compiled",
+]
 
 _FEW_ROWS = 64  # above this many, torch is as fast and rounds exactly as SB3 does
 
@@ -40,15 +51,21 @@ class Flat(nn.Module):
         return obs.flatten(1).float()
 
 
-class TimeFeature(nn.Module):
-    """Appends a remaining time of 1 if observations lack that column, as sb3-contrib's wrapper does in test mode."""
+ZERO, ONE = -2, -1  # in place of a column
 
-    def __init__(self, wanted: int) -> None:
+
+class Columns(nn.Module):
+    """A policy's inputs out of an environment's observations (N, columns): columns of those, ZERO, or ONE."""
+
+    index: Tensor
+
+    def __init__(self, columns: Sequence[int]) -> None:
         super().__init__()
-        self.wanted = wanted
+        self.register_buffer("index", torch.tensor(columns))
 
     def forward(self, obs: Tensor) -> Tensor:
-        return nn.functional.pad(obs, (0, self.wanted - obs.shape[-1]), value=1.0)
+        zero_and_one = obs.new_tensor([0, 1]).expand(len(obs), 2)
+        return torch.cat([obs, zero_and_one], 1)[:, self.index]
 
 
 class Image(nn.Module):
@@ -141,9 +158,9 @@ def _numpy_step(layer: nn.Module) -> Callable[[Array], Array] | None:
         return lambda x: np.minimum(np.maximum(x, low), high)
     if isinstance(layer, Flat):
         return lambda x: x.reshape(len(x), -1).astype(np.float32, copy=False)
-    if isinstance(layer, TimeFeature):
-        wanted = layer.wanted
-        return lambda x: np.pad(x, ((0, 0), (0, wanted - x.shape[-1])), constant_values=1)
+    if isinstance(layer, Columns):
+        index = layer.index.numpy()
+        return lambda x: np.pad(np.pad(x, ((0, 0), (0, 1))), ((0, 0), (0, 1)), constant_values=1)[:, index]
     if isinstance(layer, MeanOverQuantiles):
         num_actions = layer.num_actions
         return lambda x: x.reshape(len(x), -1, num_actions).mean(1)

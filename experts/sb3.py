@@ -96,7 +96,7 @@ def policy_spec(
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
     *,
-    time_feature: bool = False,
+    columns: tuple[int, ...] | None = None,
 ) -> PolicySpec:
     """The algorithm and the options that can't be seen from the tensors.
 
@@ -119,7 +119,7 @@ def policy_spec(
         observation_space,
         action_space,
         exploration_rate=float(rate) if isinstance(rate, int | float) and 0 <= rate <= 1 else 0.0,
-        time_feature=time_feature,
+        columns=columns,
     )
 
 
@@ -131,7 +131,7 @@ def make_spec(
     action_space: spaces.Space[Any],
     *,
     exploration_rate: float = 0.0,
-    time_feature: bool = False,
+    columns: tuple[int, ...] | None = None,
 ) -> PolicySpec:
     """A PolicySpec from a policy's keyword arguments: plain values, classes as `Global` or as themselves."""
     default = "Tanh" if algorithm in ("PPO", "A2C", "TRPO") else "ReLU"
@@ -151,7 +151,7 @@ def make_spec(
         use_expln=kwargs.get("use_expln") is True,
         normalize_images=kwargs.get("normalize_images", True) is not False,
         exploration_rate=exploration_rate,
-        time_feature=time_feature,
+        columns=columns,
     )
 
 

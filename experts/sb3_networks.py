@@ -17,7 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.errors import InputError
-from imitate.experts.layers import Combined, Flat, Image, MeanOverQuantiles, Normalise, OneHot, TimeFeature
+from imitate.experts.layers import Columns, Combined, Flat, Image, MeanOverQuantiles, Normalise, OneHot
 from imitate.experts.vecnormalize import Normalisation
 
 __all__ = ["ACTIVATIONS", "Networks", "PolicySpec", "build_networks"]
@@ -39,7 +39,7 @@ class PolicySpec:
     clip_mean         bound of the mean before tanh, for SAC and TQC with gSDE
     use_expln         gSDE's standard deviation grows linearly above 1 (arXiv:2005.05719)
     exploration_rate  epsilon of DQN and QR-DQN when not deterministic
-    time_feature      the last column is the remaining time; 1 if observations lack it
+    columns           where the inputs come from, by `layers.Columns`, if not from the observation as it is
     """
 
     algorithm: str
@@ -51,7 +51,7 @@ class PolicySpec:
     use_expln: bool = False
     normalize_images: bool = True
     exploration_rate: float = 0.0
-    time_feature: bool = False
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ class _Parts:
                 for key, inner in space.spaces.items()
             }
             layers.append(Combined({key: nn.Sequential(*each) for key, each in encoders.items()}))
-        if self.spec.time_feature:
-            layers.append(TimeFeature(spaces.flatdim(space)))
+        if self.spec.columns is not None:
+            layers.append(Columns(self.spec.columns))
         if normalisation is not None and mean is not None:
             shape = (spaces.flatdim(space),) if isinstance(space, spaces.Dict) else space.shape
             if mean.shape != shape:

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
+_MINARI = re.compile(r"(.+-v\d+)-(PPO|A2C|TRPO|DQN|QRDQN|SAC|TD3|DDPG|TQC|ARS)(-\w[\w-]*)?", re.IGNORECASE)
 _LARGEST_TEXT = (
     64 << 10
 )  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
@@ -109,7 +110,8 @@ def _without_version(name: str) -> str:
 
 def from_hub(name: str) -> Found:
     """`ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`, by huggingface_sb3's naming: `ALGO-ENV-v0.zip` in the
-    repository `ORG/ALGO-ENV-v0`; else the only agent there. HF_ENDPOINT is read now.
+    repository `ORG/ALGO-ENV-v0`; or by Minari's: `env-v5-algo-grade.zip` in `farama-minari/ENV-v5-ALGO-GRADE`; else the
+    only agent there. HF_ENDPOINT is read now.
 
     Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
     """
@@ -139,7 +141,23 @@ def from_hub(name: str) -> Found:
         raise InputError(
             f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
         ) from error
-    return replace(companions(fetched[archive]), revision=info.sha)
+    found = companions(fetched[archive])
+    named = _MINARI.fullmatch(repo.rpartition("/")[2])
+    return replace(
+        found,
+        env_id=found.env_id or (named and named[1]),
+        results=found.results or _results_on_card(info.card_data),
+        revision=info.sha,
+    )
+
+
+def _results_on_card(card: Any) -> dict[str, float]:
+    """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
+    for result in getattr(card, "eval_results", None) or []:
+        figures = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
+        if result.metric_type == "mean_reward" and figures:
+            return dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
+    return {}
 
 
 def _agent_among(names: list[str], repo: str) -> str:
@@ -152,8 +170,13 @@ def _agent_among(names: list[str], repo: str) -> str:
 
     algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
     by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
+    after_the_repository = [
+        file for file in archives if file.lower() == f"{repo.rpartition('/')[2]}.zip".lower()
+    ]
     if by_convention in archives:
         return by_convention
+    if after_the_repository:
+        return after_the_repository[0]
     if len(archives) == 1:
         return archives[0]
     raise InputError(

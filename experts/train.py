@@ -12,7 +12,8 @@ import logging
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from pickle import UnpicklingError
@@ -75,6 +76,7 @@ def train_expert(
     eval_every: int | None = None,
     eval_episodes: int = 20,
     test_episodes: int = 50,
+    keep: Sequence[float] = (),
     resume: bool = False,
     command: str = "",
     **overrides: Any,
@@ -83,6 +85,9 @@ def train_expert(
 
     `out/log.jsonl` has a row per validation; `out/training/` holds TensorBoard events and, until the run is
     finished, the checkpoint. `overrides` replace entries of the preset. Ctrl-C saves, and `resume` goes on.
+
+    `keep` names shares of the steps, in (0, 1): the policy of that time becomes an expert of lower grade, in
+    `out/0.25` for 0.25, measured as the best one is.
 
     Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
     """
@@ -94,6 +99,8 @@ def train_expert(
     for name, value in (("steps", steps), ("eval_every", eval_every), ("eval_episodes", eval_episodes)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
+    if wrong := [share for share in keep if not 0 < share < 1]:
+        raise InputError(f"shares of the training to keep must be between 0 and 1, got {wrong[0]}")
     if seed < 0:
         raise InputError(f"a seed must be at least 0, got {seed}")
     training = out / "training"
@@ -118,6 +125,29 @@ def train_expert(
     training.mkdir(parents=True, exist_ok=True)
     model.set_logger(configure(str(training), ["tensorboard"]))
 
+    def write(folder: Path) -> None:
+        """The model as it is now as an expert, with what it gets in the test episodes."""
+        test_env = keeper.normalized(make_venv(min(test_episodes, 10), TEST_SEED), model)
+        returns, _ = evaluate_policy(
+            model, test_env, n_eval_episodes=test_episodes, return_episode_rewards=True
+        )
+        meta = {
+            "env_id": env_id,
+            "env_kwargs": dict(env_kwargs or {}),
+            "algorithm": algorithm,
+            "hyperparameters": hyperparameters,
+            "steps": total_steps,
+            "best_step": model.num_timesteps,
+            "seed": seed,
+            "command": command,
+            "measured": {
+                "mean": float(np.mean(returns)),
+                "std": float(np.std(returns)),
+                "episodes": test_episodes,
+            },
+        }
+        save_expert(folder, model, model.get_vec_normalize_env(), meta)
+
     keeper = _KeepBest(
         training,
         make_venv(min(eval_episodes, 10), 0),
@@ -125,6 +155,11 @@ def train_expert(
         every=eval_every or max(total_steps // 50, 1),
         episodes=eval_episodes,
         total_steps=total_steps,
+        grades={
+            int(share * total_steps): partial(write, out / f"{share:g}")
+            for share in keep
+            if not (out / f"{share:g}" / "expert.json").exists()  # by what is resumed
+        },
     )
     if resume and (training / "checkpoint" / "checkpoint.pt").exists():
         sweep(training / "checkpoint")
@@ -142,24 +177,7 @@ def train_expert(
         )
         raise
     keeper.restore_best(model)
-    test_env = keeper.normalized(make_venv(min(test_episodes, 10), TEST_SEED), model)
-    returns, _ = evaluate_policy(model, test_env, n_eval_episodes=test_episodes, return_episode_rewards=True)
-    meta = {
-        "env_id": env_id,
-        "env_kwargs": dict(env_kwargs or {}),
-        "algorithm": algorithm,
-        "hyperparameters": hyperparameters,
-        "steps": total_steps,
-        "best_step": model.num_timesteps,
-        "seed": seed,
-        "command": command,
-        "measured": {
-            "mean": float(np.mean(returns)),
-            "std": float(np.std(returns)),
-            "episodes": test_episodes,
-        },
-    }
-    save_expert(out, model, model.get_vec_normalize_env(), meta)
+    write(out)
     shutil.rmtree(training / "checkpoint")
     return out
 
@@ -206,9 +224,19 @@ class _KeepBest(BaseCallback):
     """Progress bar, validation on fixed seeds, best parameters, and the checkpoint to resume from."""
 
     def __init__(
-        self, folder: Path, venv: VecEnv, *, seed: int, every: int, episodes: int, total_steps: int
+        self,
+        folder: Path,
+        venv: VecEnv,
+        *,
+        seed: int,
+        every: int,
+        episodes: int,
+        total_steps: int,
+        grades: Mapping[int, Callable[[], None]],
     ) -> None:
+        """`grades`: what to do once so many steps were taken."""
         super().__init__()
+        self._grades = dict(sorted(grades.items()))
         self._folder, self._venv, self._every, self._episodes = folder, venv, every, episodes
         self._seed = seed
         self._bar = tqdm(total=total_steps, unit="step", file=sys.stderr)
@@ -216,6 +244,8 @@ class _KeepBest(BaseCallback):
 
     def _on_step(self) -> bool:
         self._bar.update(self.num_timesteps - self._bar.n)
+        while self._grades and self.num_timesteps >= next(iter(self._grades)):
+            self._grades.pop(next(iter(self._grades)))()
         if self.num_timesteps >= self._next_validation:
             self._next_validation += self._every
             self.validate()

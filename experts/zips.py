@@ -21,7 +21,9 @@ from imitate.errors import InputError, one_line
 from imitate.experts.acting import Actor
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
+from imitate.experts.layers import ONE, ZERO
 from imitate.experts.measure import measure
+from imitate.experts.mujoco import Inputs, on_v5
 from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
 from imitate.experts.sb3_networks import PolicySpec, build_networks
 from imitate.experts.sources import Found, as_dict
@@ -90,12 +92,21 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         raise InputError(
             f"{source} doesn't say which environment it is for: name it with --env (in Python: env_id)"
         )
-    env_kwargs = dict(found.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
     archive = read_archive(found.path)
-    env_id, env, reason = spaces_here(stored_id, env_kwargs)
+    trained_id = found.env_id or stored_id
+    today, inputs = on_v5(trained_id, _observed(archive, time_feature))
+    env_id = asked.env_id or today
+    if asked.env_kwargs is not None:
+        env_kwargs = dict(asked.env_kwargs)
+    else:
+        env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
+    env_id, env, reason = spaces_here(env_id, env_kwargs)
     trained = _trained_spaces(archive, env, source, env_id)
     wrapped = _wrappers(found.config)
-    raw = trained if not time_feature or env_kwargs.get("time_feature") else _without_time_feature(trained)
+    time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
+    columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
+    if env_id == today != trained_id:
+        logger.warning("%s was trained on %s and runs on %s%s", source, trained_id, today, _said(columns))
     if env is not None and (differences := differences_of(raw, env)):
         if not wrapped and stored_id == env_id:
             raise InputError(f"{source} is not for {env_id}: {differences}")
@@ -115,10 +126,10 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         logger.warning(
             "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
         )
-    policy = policy_spec(archive, *trained, time_feature=time_feature)
+    policy = policy_spec(archive, *trained, columns=columns)
     published, std = (None, None)
-    if asked.env_id is None or asked.env_id == found.env_id:
-        published, std = _published(policy.algorithm, stored_id, found, source)
+    if asked.env_id is None or asked.env_id in (found.env_id, today):
+        published, std = _published(policy.algorithm, trained_id, found, source)
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
@@ -189,6 +200,33 @@ def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: s
             f"the spaces in {source} are unreadable as data, and {env_id} is not here to tell them"
         )
     return observations, actions
+
+
+def _observed(archive: Archive, time_feature: bool) -> int | None:
+    """How many numbers the policy observes, without the time left; None where that isn't known or no flat Box."""
+    space = stored_space(archive, "observation_space")
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        return None
+    return int(space.shape[0]) - time_feature
+
+
+def _inputs(
+    inputs: Inputs | None, trained: Spaces, env: Spaces | None, time: str
+) -> tuple[tuple[int, ...] | None, Spaces]:
+    """Where the policy's inputs come from (None: from observations as they are), and the spaces that the environment
+    must have for that. `time` is counted, held at 1, or empty where the policy doesn't observe it."""
+    if inputs is not None and env is not None and isinstance(env[0], spaces.Box) and len(env[0].shape) == 1:
+        columns = inputs.among(env[0].shape[0], time=time)
+        if columns is not None:
+            return columns, (env[0], trained[1])
+    if time == "held":
+        return (*range(spaces.flatdim(trained[0]) - 1), ONE), _without_time_feature(trained)
+    return None, trained
+
+
+def _said(columns: tuple[int, ...] | None) -> str:
+    zeros = 0 if columns is None else columns.count(ZERO)
+    return f", where {zeros} of its {len(columns or ())} inputs are 0" if zeros else ""
 
 
 def _without_time_feature(trained: Spaces) -> Spaces:

@@ -106,7 +106,8 @@ def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, s
     from imitate.gail import GAIL, GAILConfig
     from imitate.rl.ppo import PPOConfig
 
-    ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, lr_schedule="constant")
+    plain = {"lr_schedule": "constant", "normalize_obs": False, "normalize_rewards": False}
+    ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, **plain)
     network: dict[str, Any] = {"hidden": (32, 32), "activation": "relu"}
     config = GAILConfig(ppo=ppo, updates_per_round=updates, batch_size=1_024, **network)
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)

@@ -46,7 +46,12 @@ def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int,
     from imitate.rl.ppo import PPO, PPOConfig
 
     config = PPOConfig(
-        num_steps=num_steps, batch_size=batch_size, num_epochs=num_epochs, lr_schedule="constant"
+        num_steps=num_steps,
+        batch_size=batch_size,
+        num_epochs=num_epochs,
+        lr_schedule="constant",
+        normalize_obs=False,
+        normalize_rewards=False,
     )
     learner = PPO(config, envs=SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS), seed=0)
     return learner_rate(learner, steps)

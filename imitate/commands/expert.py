@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -12,20 +13,38 @@ import tyro
 
 from imitate.commands.options import JsonObject, announced, print_json, report, subcommand
 from imitate.envs.trust import trust
+from imitate.errors import InputError
 from imitate.experts import Expert, known_experts, load_expert
 
 __all__ = ["expert"]
 
 
 def expert(argv: list[str]) -> int:
-    def list_experts(json: bool = False) -> int:
+    def list_experts(
+        measure: bool = False, episodes: int = 20, remeasure: bool = False, json: bool = False
+    ) -> int:
         """List the experts available offline: bundled ones and those of the local zoo.
 
         Args:
+            measure: play each, if that was not done before, and print what it gets beside what was published
+            episodes: how many each plays
+            remeasure: play again
             json: print JSON
         """
         names = known_experts()
-        print_json(names) if json else print("\n".join(names))
+        if not measure:
+            print_json(names) if json else print("\n".join(names))
+            return 0
+        width = max(map(len, names), default=0)
+        if not json:
+            print(f"{'expert':<{width}}  {'measured':>9}    {'std':<7}  {'published':>9}  environment")
+        rows = []
+        for name in names:
+            rows.append(_measured(name, episodes, remeasure))
+            if not json:
+                print(_line(rows[-1], width), flush=True)
+        if json:
+            print_json(rows)
         return 0
 
     def show(
@@ -117,6 +136,7 @@ def expert(argv: list[str]) -> int:
         eval_every: int | None = None,
         eval_episodes: int = 20,
         hyperparameters: JsonObject | None = None,
+        keep: tuple[float, ...] = (),
         resume: bool = False,
     ) -> int:
         """Train an expert, with its critic, by Stable-Baselines3 with tuned hyperparameters.
@@ -131,6 +151,8 @@ def expert(argv: list[str]) -> int:
             eval_every: steps between validations; the best policy is kept
             eval_episodes: episodes in a validation
             hyperparameters: changes to the preset, as a JSON object with SB3's names
+            keep: shares of the steps, such as 0.25 0.5 0.75: the policies of those times become experts of lower
+                grade, in OUT/0.25 and so on
             resume: resume an unfinished training in --out
         """
         from imitate.experts.train import train_expert as run_training
@@ -144,6 +166,7 @@ def expert(argv: list[str]) -> int:
             env_kwargs=env_kwargs,
             eval_every=eval_every,
             eval_episodes=eval_episodes,
+            keep=keep,
             resume=resume,
             command=shlex.join(["imitate", "expert", *argv]),
             **(hyperparameters or {}),
@@ -173,3 +196,25 @@ def _expert_facts(source: Expert) -> dict[str, Any]:
         "measured_return": None if measured is None else dataclasses.asdict(measured),
         "training": source.training or None,
     }
+
+
+def _measured(spec: str, episodes: int, remeasure: bool) -> dict[str, Any]:
+    """A row of `expert list --measure`; of an expert that can't be measured here, `problem` says why."""
+    row: dict[str, Any] = {"expert": spec, "env_id": None, "problem": None}
+    try:
+        source = load_expert(spec)
+        row |= {"env_id": source.env_id, "env_kwargs": source.env_kwargs}
+        measured = source.measure(episodes, remeasure=remeasure)
+    except InputError as error:
+        return row | {"problem": str(error)}
+    published = {"published": source.published_return, "published_std": source.published_std}
+    return row | dataclasses.asdict(measured) | published
+
+
+def _line(row: dict[str, Any], width: int) -> str:
+    if row["problem"]:
+        return f"{row['expert']:<{width}}  {row['problem']}"
+    published = "" if row["published"] is None else f"{row['published']:,.1f}"
+    kwargs = f" {json.dumps(row['env_kwargs'])}" if row["env_kwargs"] else ""
+    measured = f"{row['mean']:>9,.1f} +- {row['std']:<7,.1f}"
+    return f"{row['expert']:<{width}}  {measured}  {published:>9}  {row['env_id']}{kwargs}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache
 from importlib import metadata
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
 
-__all__ = ["MAX_EPISODE_STEPS", "Env", "make_env", "resolve_env_id", "stacked_frames"]
+__all__ = ["MAX_EPISODE_STEPS", "Env", "is_mujoco", "make_env", "resolve_env_id", "stacked_frames"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,8 @@ def make_env(
     time_feature = not atari and kwargs.pop("time_feature", False)
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
+    if is_mujoco(env_id):
+        _log_mujocos_warnings()
     try:
         # The class of `module:Env-v0` may be in another module beside it.
         with current_folder() if ":" in env_id else nullcontext():
@@ -136,6 +138,27 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+def is_mujoco(env_id: str) -> bool:
+    """Whether the id is one of gymnasium's tasks in MuJoCo."""
+    spec = gym.registry.get(env_id)
+    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.mujoco")
+
+
+@cache
+def _log_mujocos_warnings() -> None:
+    """By itself MuJoCo writes them to stderr, for every environment, and to MUJOCO_LOG.TXT in the current folder."""
+    with suppress(ImportError):  # gymnasium says how to install it
+        import mujoco
+
+        mujoco.set_mju_user_warning(_log_once)
+
+
+@cache
+def _log_once(warning: str) -> None:
+    # One is about the model files of gymnasium itself.
+    logger.log(logging.INFO if "deprecated" in warning else logging.WARNING, "MuJoCo: %s", warning)
 
 
 def _only_raises(env_id: str) -> bool:

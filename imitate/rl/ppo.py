@@ -77,9 +77,9 @@ class PPOConfig:
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
     """Value that rpo_alpha reaches linearly by the end of the run; by default rpo_alpha is constant."""
-    normalize_obs: bool = False
+    normalize_obs: bool = True
     """Standardise observations by running statistics."""
-    normalize_rewards: bool = False
+    normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers; policy and value function each have their own."""

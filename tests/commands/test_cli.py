@@ -86,6 +86,27 @@ def test_an_expert_is_evaluated_filmed_and_shown(capsys: pytest.CaptureFixture[s
     assert "CartPole-v1" in report(capsys, "expert", "list")
 
 
+def test_experts_are_measured_beside_what_was_published(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A zoo with one damaged archive: its row says so, and the others are there."""
+    (tmp_path / "zoo/ppo/CartPole-v1_1").mkdir(parents=True)
+    (tmp_path / "zoo/ppo/CartPole-v1_1/CartPole-v1.zip").write_bytes(b"no archive")
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path / "zoo"))
+    monkeypatch.setattr(
+        "imitate.commands.expert.known_experts", lambda: ["CartPole-v1:ppo", "zoo:ppo/CartPole-v1"]
+    )
+    good, damaged = report(capsys, "expert", "list", "--measure", "--episodes", "2")
+    assert (good["env_id"], good["mean"], good["published"], good["episodes"]) == ("CartPole-v1", 500, 500, 2)
+    assert good["random_mean"] < 100
+    assert "zip" in damaged["problem"]
+    assert main(["expert", "list", "--measure", "--episodes", "2"]) == 0
+    head, row, problem = capsys.readouterr().out.splitlines()
+    assert head.split() == ["expert", "measured", "std", "published", "environment"]
+    assert row.split() == ["CartPole-v1:ppo", "500.0", "+-", "0.0", "500.0", "CartPole-v1"]
+    assert problem.startswith("zoo:ppo/CartPole-v1  ")
+
+
 def test_demonstrations_are_described_and_valid(capsys: pytest.CaptureFixture[str]) -> None:
     facts = report(capsys, "data", "info", "demos.h5")
     assert (facts["episodes"], facts["steps"], facts["returns"]["mean"]) == (3, 1500, 500)

@@ -444,18 +444,20 @@ class _Hub(BaseHTTPRequestHandler):
     """As much of huggingface.co as `hub:` asks for."""
 
     files: dict[str, bytes]
+    repo = "org/a2c-CartPole-v1"
+    card: dict[str, Any]
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
     def do_GET(self) -> None:
-        if self.path.startswith("/api/models/org/a2c-CartPole-v1"):
-            known = self.path.partition("?")[0].endswith(("/a2c-CartPole-v1", f"/revision/{SHA}"))
+        if self.path.startswith(f"/api/models/{self.repo}"):
+            known = self.path.partition("?")[0].endswith((f"/{self.repo}", f"/revision/{SHA}"))
             siblings = [{"rfilename": name} for name in self.files]
-            body = {"id": "org/a2c-CartPole-v1", "sha": SHA, "siblings": siblings, "tags": []}
+            body = {"id": self.repo, "sha": SHA, "siblings": siblings, "tags": [], "cardData": self.card}
             self._answer(json.dumps(body).encode() if known else None)
         else:
-            self._answer(self.files.get(self.path.removeprefix(f"/org/a2c-CartPole-v1/resolve/{SHA}/")))
+            self._answer(self.files.get(self.path.removeprefix(f"/{self.repo}/resolve/{SHA}/")))
 
     def _answer(self, content: bytes | None) -> None:
         self.send_response(404 if content is None else 200)
@@ -490,6 +492,8 @@ def hub(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         "args.yml": b"!!python/object/apply:collections.OrderedDict\n- - - env\n    - CartPole-v1\n",
         "results.json": b'{"mean_reward": 499.5, "std_reward": 1.5, "n_eval_episodes": 10}',
     }
+    monkeypatch.setattr(_Hub, "repo", "org/a2c-CartPole-v1")
+    _Hub.card = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
@@ -520,3 +524,24 @@ def test_what_the_hub_lacks_is_refused_in_one_line(name: str, hub: dict[str, byt
     with pytest.raises(InputError, match="hub:") as refusal:
         load_expert(f"hub:{name}")
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("file", ["cartpole-v1-a2c-medium.zip", "cartpole-v1-A2C-medium.zip"])
+def test_graded_experts_of_minari(file: str, hub: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named as farama-minari/Hopper-v5-SAC-medium is: the environment first, the file in small letters or mixed ones,
+    its return on the model card."""
+    monkeypatch.setattr(_Hub, "repo", "farama-minari/CartPole-v1-A2C-medium")
+    agent = hub["a2c-CartPole-v1.zip"]
+    hub.clear()
+    hub.update({file: agent, "replay_buffer.zip": b"never fetched", "README.md": b""})
+    metrics = [{"type": "mean_reward", "value": "214.53 +/- 12.75", "name": "mean_reward", "verified": False}]
+    result = {
+        "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+        "dataset": {"name": "CartPole-v1", "type": "CartPole-v1"},
+        "metrics": metrics,
+    }
+    _Hub.card = {"model-index": [{"name": "A2C", "results": [result]}]}
+    expert = load_expert("hub:farama-minari/CartPole-v1-A2C-medium")
+    assert (expert.env_id, expert.algorithm, expert.runnable) == (CARTPOLE, "A2C", True)
+    assert expert.sha256 == hashlib.sha256(agent).hexdigest()
+    assert (expert.published_return, expert.published_std) == (214.53, 12.75)

@@ -60,6 +60,47 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     assert rows[:3] == [200, 400, 600]
 
 
+def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> None:
+    def trained(name: str, **options: Any) -> Path:
+        return train_expert(
+            "td3", "Pendulum-v1", tmp_path / name, steps=400, learning_starts=100, **SMALL, **options
+        )
+
+    grades = trained("graded", keep=[0.5, 0.25])
+    facts = [json.loads((grades / name / "expert.json").read_text()) for name in ("0.25", "0.5", ".")]
+    assert [each["training"]["best_step"] for each in facts[:2]] == [100, 200]
+    assert all(each["measured"]["episodes"] == 2 for each in facts)
+    assert facts[0]["sha256"] != facts[1]["sha256"]
+    assert load_expert(grades / "0.25").env_id == "Pendulum-v1"
+    # Keeping them changes nothing of the training.
+    assert facts[2]["sha256"] == json.loads((trained("plain") / "expert.json").read_text())["sha256"]
+    with pytest.raises(InputError, match="between 0 and 1, got 25"):
+        trained("wrong", keep=[25.0])
+
+
+def test_a_resumed_training_leaves_its_graded_experts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imitate.experts.train import _KeepBest
+
+    save = _KeepBest.save
+
+    def interrupted(keeper: Any) -> None:
+        save(keeper)
+        raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"steps": 400, "keep": [0.25, 0.75], **SMALL}
+    monkeypatch.setattr(_KeepBest, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_expert("sac", "Pendulum-v1", tmp_path / "sac", **options)
+    monkeypatch.undo()
+    first = (tmp_path / "sac/0.25/expert.json").read_bytes()
+    assert not (tmp_path / "sac/0.75").exists()
+    train_expert("sac", "Pendulum-v1", tmp_path / "sac", resume=True, **options)
+    assert (tmp_path / "sac/0.25/expert.json").read_bytes() == first
+    assert json.loads((tmp_path / "sac/0.75/expert.json").read_text())["training"]["best_step"] == 300
+
+
 def test_normalisation_is_part_of_the_expert(tmp_path: Path) -> None:
     train_expert("ppo", "Acrobot-v1", tmp_path / "ppo", steps=4_096, **SMALL | {"eval_every": 4_096})
     expert = load_expert(tmp_path / "ppo")

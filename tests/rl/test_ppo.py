@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
-from imitate.datasets.evaluation import evaluate
+from imitate.datasets.evaluation import evaluate, play
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -127,6 +130,24 @@ def test_identity_continuous(options: dict[str, object]) -> None:
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
 
 
+def _in_thousands() -> gym.Env[Any, Any]:
+    """ContinuousIdentity whose observations are around 5,000 +- 1,000 and whose rewards are 1,000 times as large."""
+    env = make_env("ContinuousIdentity-v0")
+    space = spaces.Box(4_000.0, 6_000.0, (1,), np.float32)
+    shown = gym.wrappers.TransformObservation(env, lambda obs: 5_000 + 1_000 * obs, space)
+    return gym.wrappers.TransformReward(shown, lambda reward: 1_000 * float(reward))
+
+
+def test_defaults_learn_whatever_the_units() -> None:
+    """Without normalisation every observation looks alike to a tanh, and the best is always to do 0, worth -3,300."""
+    learner = PPO(
+        PPOConfig(total_steps=16_000, learning_rate=3e-3), envs=SyncVecEnv([_in_thousands] * 8), seed=0
+    )
+    while not learner.done:
+        learner.step()
+    assert play(learner.policy, SyncVecEnv([_in_thousands] * 4), episodes=20, seed=1).mean > -1_000
+
+
 def test_cartpole_within_40_000_steps() -> None:
     preset = {"num_steps": 32, "num_epochs": 20, "gamma": 0.98, "gae_lambda": 0.8, "learning_rate": 1e-3}
     learner = trained("CartPole-v1", 40_000, total_steps=100_000, **preset)
@@ -143,7 +164,11 @@ def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
 
 
 def test_truncation_is_valued_by_the_true_final_observation() -> None:
-    learner = PPO(PPOConfig(gamma=0.5, gae_lambda=1.0), envs=envs("ContinuousIdentity-v0", 1), seed=0)
+    learner = PPO(
+        PPOConfig(gamma=0.5, gae_lambda=1.0, normalize_obs=False, normalize_rewards=False),
+        envs=envs("ContinuousIdentity-v0", 1),
+        seed=0,
+    )
     learner.value_net = torch.nn.Flatten(0)  # type: ignore[assignment]  # V(s) = s
     rollout = Rollout(
         obs=np.float32([[[0.1]], [[0.2]]]),

@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from imitate.envs.make import MAX_EPISODE_STEPS, make_env
 from imitate.envs.spaces import Array
@@ -58,6 +59,8 @@ class EnvPool:
             return self._as_ours(self._pool.reset()[0])
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
+        if np.issubdtype(actions.dtype, np.floating):
+            actions = actions.astype(self._pool.action_space.dtype, copy=False)  # MuJoCo's are float64 there
         obs, rewards, terminated, _, info = self._pool.step(actions)
         truncated = info["elapsed_step"] >= self._limit
         return self._as_ours(obs), rewards.astype(np.float32, copy=False), terminated, truncated
@@ -109,4 +112,10 @@ def knows(env_id: str) -> bool:
     if env.observation_space.dtype == np.uint8:
         return False
     same = type(theirs) is type(env.observation_space) and theirs.shape == env.observation_space.shape
-    return same and bool(actions == env.action_space)
+    return same and _same_actions(actions, env.action_space)
+
+
+def _same_actions(theirs: Any, ours: Any) -> bool:
+    if isinstance(ours, spaces.Box) and isinstance(theirs, spaces.Box):  # of MuJoCo's, only the dtype differs
+        return np.array_equal(theirs.low, ours.low) and np.array_equal(theirs.high, ours.high)
+    return bool(theirs == ours)
