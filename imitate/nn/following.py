@@ -22,11 +22,11 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
     A feature whose spread changes by a factor of more than 10 keeps its weights: it was constant or unseen so far, so
     the network has learned nothing from it that rescaling could preserve.
     """
-    begun, mean, spread = bool(moments.count > 0), moments.mean.double().clone(), _spread(moments)
+    begun, mean, std = bool(moments.count > 0), moments.mean.clone(), moments.std
     moments.update(obs.flatten(1))
     if not begun:
         return
-    factor, offset = _spread(moments) / spread, (moments.mean.double() - mean) / spread
+    factor, offset = moments.std / std, (moments.mean - mean) / std
     kept = (factor < _MOST) & (factor > 1.0 / _MOST)
     factor, offset = torch.where(kept, factor, 1.0), torch.where(kept, offset, 0.0)
     for weight, bias in layers:
@@ -38,10 +38,3 @@ def first_layer(encoder: Encoder) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
     linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
     return [(layer.weight, layer.bias) for layer in linear]
-
-
-def _spread(moments: RunningMoments) -> Tensor:
-    """(F,) divisor of deviations from the mean: the one that `forward` uses, including its floor."""
-    mean, step = moments.mean.double(), 1e-6
-    standardised: Tensor = moments(mean + step)
-    return step / standardised.double()
