@@ -178,7 +178,10 @@ def _audit(out: Path) -> int:
 
 def _resume(argv: list[str]) -> int:
     def command(
-        resume: Path, device: Literal["auto", "cpu", "cuda"] | None = None, env: str | None = None
+        resume: Path,
+        device: Literal["auto", "cpu", "cuda"] | None = None,
+        env: str | None = None,
+        expert: str | None = None,
     ) -> int:
         """Go on with a run that was interrupted, as its config.json says.
 
@@ -186,10 +189,15 @@ def _resume(argv: list[str]) -> int:
             resume: the run folder
             device: where the networks are now, if elsewhere
             env: the run's environment, where its module may be imported: `module:Env-v0`
+            expert: the run's expert, where its module may be imported: `module:make_expert`
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
             raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
+        if expert is not None and expert != experiment.expert:
+            raise InputError(
+                f"{resume} learns from {experiment.expert}, not from {expert}: leave --expert out"
+            )
         if device is not None:
             experiment = experiment.changed(device=device)
         return _execute(experiment, resume, resume=True)
