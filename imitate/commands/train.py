@@ -180,7 +180,10 @@ def _audit(out: Path) -> int:
 
 def _resume(argv: list[str]) -> int:
     def command(
-        resume: Path, device: Literal["auto", "cpu", "cuda"] | None = None, env: str | None = None
+        resume: Path,
+        device: Literal["auto", "cpu", "cuda"] | None = None,
+        env: str | None = None,
+        expert: str | None = None,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json.
 
@@ -188,10 +191,15 @@ def _resume(argv: list[str]) -> int:
             resume: the run folder
             device: device of the networks, if it has changed
             env: module:Env-v0 of the run's environment, to allow the import of its module
+            expert: module:make_expert of the run's expert, to allow the import of its module
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
             raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
+        if expert is not None and expert != experiment.expert:
+            raise InputError(
+                f"{resume} learns from {experiment.expert}, not from {expert}: leave --expert out"
+            )
         if device is not None:
             experiment = experiment.changed(device=device)
         return _execute(experiment, resume, resume=True)

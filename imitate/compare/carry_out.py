@@ -114,7 +114,9 @@ def _references(comparison: Comparison, out: Path) -> References:
     """The expert and random actions on the episodes of the test and of the curves; an episode's length."""
     expert = None
     if comparison.expert is not None:
-        expert = load_expert(comparison.expert)
+        expert = load_expert(
+            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
     key = digest(
         *(comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes),

@@ -92,7 +92,9 @@ def record(comparison: Comparison, job: Job, progress: Progress) -> None:
     seed = draw_seed(Stream.DEMONSTRATIONS, job.seed)
     steps = count = 0
     with closing(SyncVecEnv(makers)) as envs, atomic(job.demos) as temporary:
-        expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(comparison.expert)
+        expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(
+            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
         info = DemoInfo(
             comparison.env_id,
             envs.single_observation_space,
@@ -274,7 +276,13 @@ def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progr
     """
     trust(comparison.env_id)
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
-    policy: Policy = load_expert(str(comparison.expert)) if run is None else load_policy(run)
+    policy: Policy = (
+        load_expert(
+            str(comparison.expert), env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
+        if run is None
+        else load_policy(run)
+    )
     returns = record_video(
         policy,
         comparison.env_id,

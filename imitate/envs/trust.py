@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,9 +37,10 @@ def import_typed(name: str) -> ModuleType:
     if module in sys.modules:
         return sys.modules[module]
     if module not in _trusted:
+        option = "--env" if re.search(r"-v\d+$", name) else "--expert"
         raise InputError(
             f"{name!r} would import {module!r}, and a file may not choose what is imported: "
-            f"if you trust it, say --env {name} (in Python: import {module})"
+            f"if you trust it, say {option} {name} (in Python: import {module})"
         )
     try:
         with current_folder():

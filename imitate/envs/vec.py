@@ -81,6 +81,8 @@ class SyncVecEnv:
         self._seeds = iter(seeds)
         for index in range(self.num_envs):
             self._begin_episode(index, self._obs)
+        # A policy sees idle environments too, and zeros need not be in the space: Discrete(5, start=1).
+        self._obs[~self.running] = self._obs[0]
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from imitate.commands.train import train
 from imitate.envs.make import make_env, resolve_env_id
-from imitate.envs.trust import bare_id, trust
+from imitate.envs.trust import bare_id, import_typed, trust
 from imitate.errors import InputError
 
 REGISTER = """
@@ -98,3 +100,22 @@ def test_nothing_that_lies_in_the_current_folder_runs(tmp_path: Path) -> None:
 
 def test_the_module_is_no_part_of_what_an_environment_is() -> None:
     assert bare_id("module:Env-v0") == bare_id("Env-v0") == "Env-v0"
+
+
+def test_what_a_file_may_not_import_is_said_with_the_option_that_allows_it() -> None:
+    with pytest.raises(InputError, match="say --env absent:Env-v0 "):
+        import_typed("absent:Env-v0")
+    with pytest.raises(InputError, match="say --expert absent:make_expert "):
+        import_typed("absent:make_expert")
+
+
+def test_resume_takes_the_expert_whose_module_may_be_imported(tmp_path: Path) -> None:
+    experiment = {
+        "algorithm": "dagger",
+        "env_id": "CartPole-v1",
+        "hyperparameters": {},
+        "expert": "mine:make",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(experiment))
+    with pytest.raises(InputError, match="learns from mine:make, not from other:make: leave --expert out"):
+        train(["--resume", str(tmp_path), "--expert", "other:make"])

@@ -1,0 +1,28 @@
+"""The environments that are stepped in turn, by hand."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+
+from imitate.envs.vec import SyncVecEnv
+
+
+class _From3(gym.Env[int, int]):
+    observation_space = gym.spaces.Discrete(5, start=3)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[int, dict]:
+        super().reset(seed=seed, options=options)
+        return 4, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:  # noqa: ARG002
+        return 5, 1.0, False, False, {}
+
+
+def test_what_idle_environments_show_is_in_the_space() -> None:
+    """A policy acts on all rows; a one-hot network can't take 0 where states are 3 to 7."""
+    envs = SyncVecEnv([_From3] * 3)
+    np.testing.assert_array_equal(envs.reset([0]), [4, 4, 4])
+    assert envs.running.tolist() == [True, False, False]
+    np.testing.assert_array_equal(envs.step(np.zeros(3, int)).obs, [5, 4, 4])
