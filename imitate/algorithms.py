@@ -130,8 +130,8 @@ ALGORITHMS = {
         controls={
             "plus-one": "constant reward +1",
             "minus-one": "constant reward -1",
-            "one-action": "demonstrations with a single action",
-            "random": "demonstrations with random actions",
+            "one-action": "demonstrations of always one action",
+            "random": "demonstrations of random actions",
         },
         inner="learner",
         audit=True,

@@ -52,7 +52,7 @@ def collect(argv: list[str]) -> int:
             env: the environment, if the expert names none or you want another
             env_kwargs: keyword arguments of the environment, as a JSON object
             vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            num_envs: number of parallel environments
+            num_envs: environments side by side
             deterministic: take the expert's best action; --stochastic samples
             noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
             seed: episode n depends on (seed, n) alone

@@ -50,7 +50,7 @@ def evaluate(argv: list[str]) -> int:
             env: the environment, if the subject names none or you want another
             env_kwargs: keyword arguments of the environment, as a JSON object
             vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            num_envs: number of parallel environments
+            num_envs: environments side by side
             deterministic: take the best action; --stochastic samples
             video: write an mp4 of the first episode
             json: print JSON

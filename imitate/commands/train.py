@@ -59,7 +59,7 @@ class TrainArguments:
     budget: int
     """environment steps: demonstrations, training and validation together"""
     num_envs: int
-    """number of parallel environments"""
+    """environments side by side"""
     backend: Literal["auto", "gymnasium", "async", "envpool", "ale"]
     """what steps the environments; `imitate envs` lists the available ones"""
     episodic_life: bool

@@ -54,7 +54,7 @@ class EnvPool:
             env_seed=[seed % (1 << 31) for seed in seeds],
             **self._settings,
         )
-        with warnings.catch_warnings():  # of bounds that are rounded to float32
+        with warnings.catch_warnings():  # about bounds that are rounded to float32
             warnings.simplefilter("ignore")
             return self._as_ours(self._pool.reset()[0])
 
@@ -105,7 +105,7 @@ def knows(env_id: str) -> bool:
     except InputError:  # gymnasium's version lacks a package, but policies are evaluated on it
         return False
     env.close()
-    with warnings.catch_warnings():  # of bounds that are rounded to float32
+    with warnings.catch_warnings():  # about bounds that are rounded to float32
         warnings.simplefilter("ignore")
         theirs = envpool.make_spec(env_id).gymnasium_observation_space
         actions = envpool.make_spec(env_id).gymnasium_action_space
