@@ -96,20 +96,13 @@ class PPOConfig:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
         check_range(self, 1e-6, math.inf, "max_grad_norm")
-        if self.target_kl is not None:
-            check_range(self, 0, math.inf, "target_kl")
+        optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
+        check_range(self, 0, math.inf, "rpo_alpha", *optional)
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
             )
-        if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:
-            raise InputError(
-                f"gamma and gae_lambda must be in [0, 1], got {self.gamma} and {self.gae_lambda}"
-            )
-        if self.rpo_alpha < 0 or (self.rpo_alpha_final or 0) < 0:
-            raise InputError(
-                f"rpo_alpha must be at least 0, got {self.rpo_alpha} and finally {self.rpo_alpha_final}"
-            )
+        check_range(self, 0, 1, "gamma", "gae_lambda")
 
     def rpo_alpha_at(self, remaining: float) -> float:
         """rpo_alpha when this share of the run remains."""

@@ -96,3 +96,7 @@ def test_it_is_an_algorithm_of_its_own_name_and_refuses_what_it_cannot_do() -> N
         learner("Identity-v0", rpo_alpha=0.5)
     with pytest.raises(InputError, match="rpo_alpha must be at least 0, got -1"):
         PPOConfig(rpo_alpha=-1)
+    with pytest.raises(InputError, match="rpo_alpha must be at least 0, got nan"):
+        PPOConfig(rpo_alpha=math.nan)
+    with pytest.raises(InputError, match="rpo_alpha_final must be at least 0, got -1"):
+        PPOConfig(rpo_alpha_final=-1)
