@@ -58,10 +58,12 @@ def from_zip(found: Found, asked: Asked) -> Expert:
     # Which of the two it does better with is not in the file. What it was trained with is, and wins ties.
     held = _agent(found, asked, time_feature=True)
     counting = {**held.env_kwargs, "time_feature": True}
-    _, made, _ = spaces_here(held.env_id, counting)
-    if not time_feature or not held.runnable or made is None:
+    if not time_feature or not held.runnable:
         return held
-    counted = replace(held, env_kwargs=counting, observation_space=made[0])
+    try:
+        counted = _agent(found, replace(asked, env_kwargs=counting), time_feature=True)
+    except InputError:  # no flat observations, or no time limit
+        return held
     return counted if _is_better(counted, held) else held
 
 
