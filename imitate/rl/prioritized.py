@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
 from imitate.envs.spaces import Array
 from imitate.rl.replay import Replay
@@ -15,20 +15,12 @@ __all__ = ["PrioritizedReplay", "SumTree"]
 
 
 class PrioritizedReplay(Replay):
-    """A replay sampled in proportion to priority (arXiv:1511.05952); new steps get the highest priority so far."""
+    """A replay in which new steps get the highest priority so far."""
 
-    def __init__(
-        self,
-        capacity: int,
-        num_envs: int,
-        space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        *,
-        gamma: float,
-        n_step: int = 1,
-    ) -> None:
-        super().__init__(capacity, num_envs, space, action_space, gamma=gamma, n_step=n_step)
-        self.tree = SumTree(len(self.acted))
+    @cached_property
+    def tree(self) -> SumTree:
+        """The priorities of all slots; 0 where no step can be sampled."""
+        return SumTree(len(self.acted))
 
     def prioritize(self, slots: Array, priorities: Array) -> None:
         """Set the priorities (B,) of the samples from `slots`."""
