@@ -1,8 +1,8 @@
 """Reads pickles as data: a stack machine over `pickletools.genops` that can't call anything.
 
 An ordinary unpickler imports names and calls them, so a model file can run code when it is loaded. Here a global stays
-a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called. Arrays
-are then decoded from their bytes by `to_array`, which accepts plain number types only.
+a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called.
+`pickled_values` makes arrays, numbers and spaces of such records.
 
 The cost of a pickle is bounded: the number of opcodes, the nesting, and the types of dictionary keys (hashing deeply
 nested tuples can crash the interpreter or take forever).
@@ -11,22 +11,16 @@ nested tuples can crash the interpreter or take forever).
 from __future__ import annotations
 
 import io
-import math
 import pickletools
-import re
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 
-__all__ = ["Global", "Persistent", "Record", "read_pickle", "to_array", "to_float"]
+__all__ = ["Global", "Persistent", "Record", "read_pickle"]
 
 _MOST_OPCODES = 50_000  # pickles of agents have a few hundred
 _DEEPEST = 64
-_LARGEST_ARRAY = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -207,58 +201,3 @@ def _children(value: Any) -> Any:
     if isinstance(value, Persistent):
         return (value.id,)
     return value if isinstance(value, list | tuple | set | frozenset) else ()
-
-
-def to_array(value: Any) -> Array:
-    """The NumPy array or scalar that a record describes, decoded from its bytes; also accepts plain numbers.
-
-    Raises InputError for anything else, such as arrays of Python objects.
-    """
-    if isinstance(value, bool | int | float):
-        return np.asarray(value)
-    if isinstance(value, Record) and isinstance(value.function, Global) and isinstance(value.args, tuple):
-        module, name = value.function.module, value.function.name
-        if module.split(".")[0] == "numpy":
-            if name == "scalar" and len(value.args) == 2:
-                return _decode(value.args[1], value.args[0], (), "C")
-            if name == "_reconstruct" and isinstance(value.state, tuple) and len(value.state) == 5:
-                _, shape, dtype, fortran_order, raw = value.state
-                return _decode(raw, dtype, shape, "F" if fortran_order is True else "C")
-            if name == "_frombuffer" and len(value.args) == 4:  # pickle protocol 5
-                return _decode(*value.args)
-    raise InputError(
-        "the pickle holds an object where an array of numbers was expected; it is not run to find out"
-    )
-
-
-def to_float(value: Any) -> float:
-    """A single number, plain or NumPy's. Raises InputError for anything else."""
-    array = to_array(value)
-    if array.size != 1:
-        raise InputError(f"the pickle holds an array of shape {array.shape} where one number was expected")
-    return float(array.reshape(()))
-
-
-def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
-    if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
-        text = raw.args[0] if isinstance(raw.args, tuple) and raw.args else None
-        raw = text.encode("latin1", "replace") if isinstance(text, str) else None
-    kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
-    state = dtype.state if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else ()
-    byte_order = state[1] if len(state) > 1 else "|"
-    number = (
-        isinstance(kind, str)
-        and re.fullmatch(r"b1|[iu][1248]|f[248]", kind)
-        and byte_order in ("<", ">", "|", "=")
-    )
-    sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
-    if not (number and sizes and isinstance(raw, bytes | bytearray)):
-        raise InputError("the pickle holds an array that is not of plain numbers")
-    if len(raw) > _LARGEST_ARRAY or len(raw) % np.dtype(kind).itemsize:
-        raise InputError(f"the pickle holds an array of {len(raw)} bytes: too many, or no whole numbers")
-    array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))
-    if array.size != math.prod(shape):
-        raise InputError(
-            f"the pickle holds {array.size} numbers for an array of shape {shape}: the file is damaged"
-        )
-    return array.reshape(shape, order="F" if order == "F" else "C").astype(array.dtype.newbyteorder("="))
