@@ -27,9 +27,9 @@ from imitate.experts.pickles import Global, Record, read_pickle
 from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec
 from imitate.experts.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
-__all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
+__all__ = ["SB3_ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
 
-ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
+SB3_ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
 _LARGEST_ARCHIVE = 1 << 30  # bytes, including optimisers; only the policy is read
 _LARGEST_DATA = 16 << 20  # bytes of JSON; it holds the last observations of all training environments
 _BUILT_IN_EXTRACTORS = ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
@@ -99,7 +99,7 @@ def policy_spec(
     """The algorithm and the options that can't be seen from the tensors.
 
     Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own, and for an
-    algorithm that is not in ALGORITHMS.
+    algorithm that is not in SB3_ALGORITHMS.
     """
     policy_class = _policy_class(archive)
     kwargs = _policy_kwargs(archive)
@@ -205,7 +205,7 @@ def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -
         return "ARS"
     if any(name.startswith("value_net.") for name in names):
         return "TRPO" if "cg_max_steps" in data else "PPO" if "clip_range" in data else "A2C"
-    raise InputError(f"policy class {policy_class!r} is of none of {', '.join(ALGORITHMS)}")
+    raise InputError(f"policy class {policy_class!r} is of none of {', '.join(SB3_ALGORITHMS)}")
 
 
 def _name(value: Any) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
-from imitate.experts.acting import Actor
+from imitate.experts.acting import AgentPolicy
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
 from imitate.experts.layers import ONE, ZERO
@@ -165,7 +165,7 @@ def agent_parts(
         scale = 1.0 if normalisation is None else normalisation.reward_scale
         oracle = CriticOracle(spec, networks, gamma=0.99 if gamma is None else gamma, reward_scale=scale)
     return {
-        "policy": Actor(spec, networks),
+        "policy": AgentPolicy(spec, networks),
         "oracle": oracle,
         "state_values": None if value is None else lambda obs: value(obs).squeeze(-1),
         "normalisation": normalisation,

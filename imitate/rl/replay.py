@@ -25,7 +25,7 @@ from imitate.rl.rollout import Rollout
 __all__ = ["Replay", "Samples"]
 
 
-def stacked_frames(space: spaces.Space[Any]) -> int:
+def _frames_stacked(space: spaces.Space[Any]) -> int:
     """How many frames (H, W) an observation stacks; 1 for colour images and anything but pixels."""
     shape = space.shape or ()
     stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
@@ -59,7 +59,7 @@ class Replay:
         gamma: float,
         n_step: int = 1,
     ) -> None:
-        shape, self.stack = space.shape or (), stacked_frames(space)
+        shape, self.stack = space.shape or (), _frames_stacked(space)
         self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
         self.rows = capacity // num_envs
         if self.rows < 2 * self.stack + n_step:
@@ -88,7 +88,7 @@ class Replay:
         n_step: int = 1,
     ) -> Self:
         """A replay of these episodes, each from one environment, with room for no more."""
-        stack = stacked_frames(space)
+        stack = _frames_stacked(space)
         rows = sum(len(episode.obs) + stack for episode in episodes) + 2 * stack + n_step
         replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step)
         for episode in episodes:
