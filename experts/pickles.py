@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import pickletools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -89,46 +90,62 @@ def read_pickle(data: bytes | BinaryIO) -> Any:
 
 
 def _interpret(stream: BinaryIO) -> Any:
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
-
-    def since_mark() -> list[Any]:
-        start = len(stack) - 1 - next(n for n, value in enumerate(reversed(stack)) if value is _MARK)
-        values = stack[start + 1 :]
-        del stack[start:]
-        return values
-
-    argument: Any
+    machine = _Machine()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
-        name = opcode.name
         if count == _MOST_OPCODES:
             raise InputError(f"the pickle has more than {_MOST_OPCODES} opcodes: no agent's has so many")
+        name = opcode.name
+        if name == "STOP":
+            return machine.stack.pop()
+        known = machine.push(name, argument) or machine.replace(name) or machine.fill(name)
+        if not known and name not in ("PROTO", "FRAME"):  # INST, OBJ, EXT*, PERSID, out-of-band buffers
+            raise InputError(f"pickle opcode {name} is not read as data")
+    raise InputError("the pickle ends too soon: the file is truncated")
+
+
+class _Machine:
+    """The stack and memo of a pickle. Each method carries out an opcode, or returns False if it does not know it."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def push(self, name: str, argument: Any) -> bool:
+        """Opcodes that push a value, pop one or use the memo."""
+        stack, memo = self.stack, self._memo
         if name in _PUSH_ARGUMENT:
             stack.append(argument)
         elif name in _PUSH_CONSTANT:
             stack.append(_PUSH_CONSTANT[name])
         elif name in _PUSH_FRESH:
             stack.append(_PUSH_FRESH[name]())
+        elif name == "GLOBAL":
+            stack.append(Global(*argument.split(" ", 1)))
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name == "DUP":
+            stack.append(stack[-1])
+        elif name == "POP":
+            stack.pop()
+        elif name == "POP_MARK":
+            self._since_mark()
         elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
             memo[argument] = stack[-1]
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             stack.append(memo[argument])
-        elif name == "MARK":
-            stack.append(_MARK)
-        elif name in _TUPLE_SIZE:
+        else:
+            return False
+        return True
+
+    def replace(self, name: str) -> bool:
+        """Opcodes that replace values on the stack by one value made of them."""
+        stack = self.stack
+        if name in _TUPLE_SIZE:
             stack[-_TUPLE_SIZE[name] :] = [tuple(stack[-_TUPLE_SIZE[name] :])]
-        elif name == "TUPLE":
-            stack.append(tuple(since_mark()))
-        elif name == "LIST":
-            stack.append(since_mark())
-        elif name == "FROZENSET":
-            stack.append(frozenset(map(_hashable, since_mark())))
-        elif name == "DICT":
-            stack.append(_pairs(since_mark()))
-        elif name == "GLOBAL":
-            stack.append(Global(*argument.split(" ", 1)))
+        elif name in _GATHER:
+            stack.append(_GATHER[name](self._since_mark()))
         elif name == "STACK_GLOBAL":
             module, attribute = stack[-2:]
             if not (isinstance(module, str) and isinstance(attribute, str)):
@@ -141,31 +158,37 @@ def _interpret(stream: BinaryIO) -> Any:
             stack[-3:] = [Record(cls, args, kwargs)]
         elif name == "BINPERSID":
             stack[-1] = Persistent(stack[-1])
-        elif name == "BUILD":
+        else:
+            return False
+        return True
+
+    def fill(self, name: str) -> bool:
+        """Opcodes that put values into the container or object below them."""
+        stack = self.stack
+        if name == "BUILD":
             state = stack.pop()
             if isinstance(stack[-1], Record):
                 stack[-1].state = state
         elif name in ("APPEND", "APPENDS", "ADDITEMS"):
-            values = [stack.pop()] if name == "APPEND" else since_mark()
+            values = [stack.pop()] if name == "APPEND" else self._since_mark()
             if isinstance(stack[-1], list):
                 stack[-1].extend(values)
             elif isinstance(stack[-1], set):
                 stack[-1].update(map(_hashable, values))
         elif name in ("SETITEM", "SETITEMS"):
-            values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else since_mark()
+            values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else self._since_mark()
             target = stack[-1].items if isinstance(stack[-1], Record) else stack[-1]
             target.update(_pairs(values))
-        elif name == "POP":
-            stack.pop()
-        elif name == "POP_MARK":
-            since_mark()
-        elif name == "DUP":
-            stack.append(stack[-1])
-        elif name == "STOP":
-            return stack.pop()
-        elif name not in ("PROTO", "FRAME"):  # INST, OBJ, EXT*, PERSID, out-of-band buffers
-            raise InputError(f"pickle opcode {name} is not read as data")
-    raise InputError("the pickle ends too soon: the file is truncated")
+        else:
+            return False
+        return True
+
+    def _since_mark(self) -> list[Any]:
+        stack = self.stack
+        start = len(stack) - 1 - next(n for n, value in enumerate(reversed(stack)) if value is _MARK)
+        values = stack[start + 1 :]
+        del stack[start:]
+        return values
 
 
 def _pairs(values: list[Any]) -> dict[Any, Any]:
@@ -178,6 +201,14 @@ def _hashable(key: Any) -> Any:
     if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(item, plain) for item in key)):
         return key
     raise InputError(f"the pickle uses a {type(key).__name__} as a key: no agent's does")
+
+
+_GATHER: dict[str, Callable[[list[Any]], Any]] = {
+    "TUPLE": tuple,
+    "LIST": list,
+    "FROZENSET": lambda values: frozenset(map(_hashable, values)),
+    "DICT": _pairs,
+}
 
 
 def _check_nesting(content: Any) -> None:
