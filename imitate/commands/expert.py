@@ -21,8 +21,9 @@ __all__ = ["expert"]
 
 
 def expert(argv: list[str]) -> int:
-    commands = {"list": list_experts, "show": show, "check": check, "train": _trainer(argv)}
-    return subcommand(commands, argv, "expert")
+    return subcommand(
+        {"list": list_experts, "show": show, "check": check, "train": _trainer(argv)}, argv, "expert"
+    )
 
 
 def list_experts(
