@@ -92,10 +92,10 @@ def from_zoo(name: str) -> Found:
 
 
 def _zoo_zips(pattern: str) -> list[Path]:
-    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_run(path)]
+    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_numbered(path)]
 
 
-def _is_run(path: Path) -> bool:
+def _is_numbered(path: Path) -> bool:
     return re.fullmatch(re.escape(path.stem) + r"_\d+", path.parent.name) is not None
 
 
