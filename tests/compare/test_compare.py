@@ -23,6 +23,7 @@ from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
 from imitate.compare.toml import as_toml
+from imitate.compare.training import Trained, training
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
@@ -48,6 +49,12 @@ def comparison(*algorithms: str, **fields: Any) -> Comparison:
     )
 
 
+def run(wanted: Comparison, job: Job) -> Trained:
+    found = training(wanted, job)
+    assert isinstance(found, Trained)
+    return found
+
+
 # --- plan
 
 
@@ -63,7 +70,7 @@ def test_everybody_gets_the_budget() -> None:
     assert bc.demos == planned[0].demos
     assert str(bc.demos).startswith("out/demos/seed0-")
     assert dagger.demos is None
-    assert {work.experiment(wanted, job)[0].eval_every for job in planned[2:]} == {0}  # one rule for all
+    assert {run(wanted, job).run.eval_every for job in planned[2:]} == {0}  # one rule for all
 
 
 def test_no_demonstrations_are_recorded_for_who_needs_none() -> None:
@@ -88,14 +95,14 @@ def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
     """LunarLander's preset has rollouts of 32 x 128 = 4,096 steps, for a budget of 1.5 M."""
     wanted = Comparison("LunarLander-v3", ("ppo",), seeds=1, budget=20_000)
     (job,) = jobs(wanted, Path("out"), 100)
-    chosen, notes = work.experiment(wanted, job)
+    chosen, notes = run(wanted, job).run, run(wanted, job).notes
     rollout = chosen.num_envs * chosen.hyperparameters["num_steps"]
     assert 500 <= rollout <= 1_000  # a twentieth of the budget
     assert chosen.hyperparameters["batch_size"] <= rollout
     assert chosen.hyperparameters["total_steps"] == 20_000
     assert notes[0] == "preset made for another budget: 1,500,000 steps"
     given = replace(wanted, hyperparameters={"ppo": {"num_steps": 512}}, num_envs=4)
-    kept, _ = work.experiment(given, job)
+    kept = run(given, job).run
     assert (kept.num_envs, kept.hyperparameters["num_steps"]) == (4, 512)  # what the user says stays
 
 
@@ -224,7 +231,7 @@ def die(*, progress: Any) -> None:  # noqa: ARG001
 
 
 def test_jobs_fail_alone(tmp_path: Path) -> None:
-    with Processes(1, tmp_path / "errors") as pool:
+    with Processes(1, tmp_path) as pool:
         for value in (1, -1, 99, 3):
             pool.submit(f"job {value}", double, tmp_path, value)
         ended: list[str] = []

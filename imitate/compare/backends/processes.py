@@ -34,16 +34,16 @@ Report = Callable[[int], None]
 
 class Processes:
     """Worker processes. A job is a function and its arguments, called with `progress=`; it raises, or
-    returns.
+    returns. What went wrong with `part/job` is left in `out`/part/errors, with `job` in `out`/errors.
 
     On leaving the context by Ctrl-C, jobs under way are interrupted once, so that they save what they have,
     and are waited for; a second Ctrl-C kills them. Workers end with this process, however that ends.
     """
 
-    def __init__(self, workers: int, errors: Path) -> None:
+    def __init__(self, workers: int, out: Path) -> None:
         # Spawned, not forked: torch's and HDF5's threads and locks do not survive a fork.
         context = mp.get_context("spawn")
-        self._errors = errors
+        self._out = out
         self._messages: mp.Queue[tuple[str, int]] = context.Queue()
         self._stop = context.Event()
         self._executor = ProcessPoolExecutor(workers, context, _begin, (self._messages, self._stop))
@@ -84,10 +84,12 @@ class Processes:
         return read_json(path, dict[str, str])["error"] if path.is_file() else None
 
     def fail(self, name: str, reason: str) -> None:
-        write_json(self._error_file(name), {"error": f"{name}: {reason}", "traceback": ""})
+        job = name.rpartition("/")[2]
+        write_json(self._error_file(name), {"error": f"{job}: {reason}", "traceback": ""})
 
     def _error_file(self, name: str) -> Path:
-        return self._errors / f"{name.replace(' ', '-').replace(':', '-')}.json"
+        folder, _, job = name.rpartition("/")
+        return self._out / folder / "errors" / f"{job.replace(' ', '-').replace(':', '-')}.json"
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +151,8 @@ def _perform(name: str, error_file: Path, job: Callable[..., Any], args: tuple[A
     except Exception as error:
         line = " ".join(str(error).split())
         line = line if isinstance(error, InputError) else f"{type(error).__name__}: {line}"
-        write_json(error_file, {"error": f"{name}: {line}", "traceback": traceback.format_exc()})
+        job = name.rpartition("/")[2]
+        write_json(error_file, {"error": f"{job}: {line}", "traceback": traceback.format_exc()})
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
