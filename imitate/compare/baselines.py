@@ -99,11 +99,11 @@ class Baseline:
             return True
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        if snapshots is not None:
-            snapshots.restart()
-        began, cpu_began = time.monotonic(), cpu_seconds()
         model = self._model()
         model.set_logger(configure(str(folder), ["tensorboard"]))
+        began, cpu_began = time.monotonic(), cpu_seconds()
+        if snapshots is not None:
+            snapshots.restart()
         with (folder / "metrics.jsonl").open("ab") as metrics:
             watching = _Watching(self.steps, metrics, progress, snapshots)
             model.learn(self._affordable(model), callback=watching, log_interval=NEVER)

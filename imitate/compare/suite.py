@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from imitate.compare.plan import Comparison
 from imitate.compare.toml import as_toml
+from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean, one_line
 from imitate.files import read_bytes, read_json, write_json
 
@@ -73,7 +74,7 @@ class Suite:
         stored = read_json(folder / "suite.json", dict[str, Any])
         parts = {}
         for label, comparison in dict(stored.get("parts", {})).items():
-            if _label(label) != label:
+            if _slug(label) != label or not label:
                 raise InputError(f"{folder / 'suite.json'} names a folder {label!r}: restore the file")
             parts[label] = Comparison.from_json(comparison)
         return cls(str(stored.get("name", "")), parts)
@@ -119,21 +120,19 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _environments(listed: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """What each comparison of a suite says for itself, and its name."""
+    """What each comparison of a suite says for itself, and its name: `ALE-Pong-v5`, or `ALE-Pong-v5-from-random`."""
     if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in listed):
         raise InputError("environments of a suite must be tables: begin each with [[environments]]")
     for each in listed:
         own = dict(each)
         if "env_id" not in own:
             raise InputError(f"an environment of the suite has no env_id: add a line to {own!r}")
-        experts = own.pop("experts", None)
+        label, experts = _slug(bare_id(str(own["env_id"]))), own.pop("experts", None)
         if experts is None:
-            yield own, _label(own["env_id"])
-            continue
-        for expert in experts:
-            yield {**own, "expert": expert}, _label(f"{own['env_id']} {expert}")
+            yield own, label
+        for expert in experts or ():
+            yield {**own, "expert": expert}, f"{label}-from-{_slug(expert)}"
 
 
-def _label(text: str) -> str:
-    """As the name of a folder: `ALE-Pong-v5`."""
-    return re.sub(r"[^\w.-]+", "-", text.rpartition(":")[2] if " " not in text else text).strip(".-")
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip(".-")
