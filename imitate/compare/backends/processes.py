@@ -151,8 +151,8 @@ def _perform(name: str, error_file: Path, job: Callable[..., Any], args: tuple[A
     except Exception as error:
         line = " ".join(str(error).split())
         line = line if isinstance(error, InputError) else f"{type(error).__name__}: {line}"
-        job = name.rpartition("/")[2]
-        write_json(error_file, {"error": f"{job}: {line}", "traceback": traceback.format_exc()})
+        short = name.rpartition("/")[2]
+        write_json(error_file, {"error": f"{short}: {line}", "traceback": traceback.format_exc()})
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
