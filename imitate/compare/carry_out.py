@@ -16,6 +16,9 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.compare import work
+from imitate.compare.backends import Backend, Failure, Task
+from imitate.compare.backends.luggage import Luggage
+from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.machine import processors
 from imitate.compare.plan import Comparison, Job, digest, jobs
@@ -27,6 +30,7 @@ from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import lock, read_json, versions, write_json
+from imitate.training.checkpoint import CHECKPOINT
 from imitate.training.experiment import check_expert
 
 __all__ = ["carry_out"]
@@ -34,12 +38,14 @@ __all__ = ["carry_out"]
 logger = logging.getLogger(__name__)
 
 
-def carry_out(comparison: Comparison, out: Path, *, workers: int | None = None) -> None:
+def carry_out(
+    comparison: Comparison, out: Path, *, workers: int | None = None, backend: Backend | None = None
+) -> None:
     """Fill the folder `out`, or what is missing in it: runs of another call that are the same are not done again.
 
     A job that fails leaves its error in `errors/` and the others go on; calling again tries it again.
-    Ctrl-C lets the runs save their state and then raises KeyboardInterrupt. `workers` defaults to the
-    number of processors that this process may use.
+    Ctrl-C lets the runs save their state and then raises KeyboardInterrupt. `backend` carries out the jobs: by
+    default `workers` processes, as many as this process may use processors.
 
     Raises InputError where `out` holds something else or another process is at work in it, where an expert, an
     algorithm or a hyperparameter does not suit, or the budget is too small; nothing has been written then.
@@ -59,10 +65,10 @@ def carry_out(comparison: Comparison, out: Path, *, workers: int | None = None) 
             f"give at least {int(longest) + 1}"
         )
     with lock(out, "another comparison"):
-        _fill(comparison, out, references, workers or processors())
+        _fill(comparison, out, references, backend or Processes(workers or processors()))
 
 
-def _fill(comparison: Comparison, out: Path, references: References, workers: int) -> None:
+def _fill(comparison: Comparison, out: Path, references: References, backend: Backend) -> None:
     expert = references.expert
     planned = jobs(comparison, out, references.episode_steps, expert.sha256 if expert else "")
     write_json(out / "comparison.json", comparison.to_json())
@@ -77,11 +83,12 @@ def _fill(comparison: Comparison, out: Path, references: References, workers: in
             total=sum(steps.values()), unit=" steps", unit_scale=True, dynamic_ncols=True, disable=None
         ) as bar,
         _one_thread_each(),
-        Processes(workers, out / "errors") as pool,
+        backend,
     ):
+        pool = Pool(backend, out / "errors")
         if references.filmed and expert is not None:
             _film(pool, comparison, out, "expert", None)
-        _run(pool, comparison, planned, steps, bar)
+        _run(pool, comparison, out, planned, steps, bar)
         if references.filmed:
             for name in comparison.algorithms:
                 runs = [job.folder for job in planned if job.algorithm == name]
@@ -158,7 +165,12 @@ def _measured(comparison: Comparison, policy: Policy) -> Measured:
 
 
 def _run(
-    pool: Processes, comparison: Comparison, planned: list[Job], steps: dict[str, int], bar: tqdm[Any]
+    pool: Pool,
+    comparison: Comparison,
+    out: Path,
+    planned: list[Job],
+    steps: dict[str, int],
+    bar: tqdm[Any],
 ) -> None:
     """All jobs that are not done; a learner begins when its demonstrations are there."""
     todo = [job for job in planned if not work.is_done(comparison, job)]
@@ -170,9 +182,9 @@ def _run(
         for job in list(todo):
             source = recording.get(job.demos)
             if job.name == source or source is None:
-                pool.submit(job.name, work.run, comparison, job)
+                pool.submit(_task(comparison, job, out))
             elif pool.failed(source):
-                pool.fail(job.name, "its demonstrations could not be recorded")
+                pool.fail(job.name, Failure("its demonstrations could not be recorded"))
                 _say_failure(pool, job.name)
             else:
                 continue
@@ -189,15 +201,46 @@ def _run(
         bar.update(sum(position.values()) - bar.n)
 
 
-def _film(pool: Processes, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:
+def _task(comparison: Comparison, job: Job, out: Path) -> Task:
+    there = job.moved(lambda path: path.relative_to(out))
+    demos = () if there.demos is None else (there.demos, there.demos.with_suffix(".json"))
+    return Task(
+        job.name,
+        work.run,
+        (comparison, there),
+        root=out,
+        reads=() if job.records else demos,
+        writes=demos if job.records else (there.folder,),
+        luggage=Luggage(comparison.env_id, comparison.expert),
+        checkpoint=None if job.records else there.folder / CHECKPOINT,
+        learns=not job.records,
+    )
+
+
+def _film(pool: Pool, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:
     """Unless there is a film of this very run."""
-    path = out / "videos" / f"{name.replace(':', '-')}.mp4"
+    path = Path("videos") / f"{name.replace(':', '-')}.mp4"
     note = path.with_suffix(".json")
-    if not note.exists() or read_json(note, dict[str, Any]).get("run") != (run.name if run else ""):
-        pool.submit(f"video of {name}", work.film, comparison, path, run)
+    if not (out / note).exists() or read_json(out / note, dict[str, Any]).get("run") != (
+        run.name if run else ""
+    ):
+        there = run and run.relative_to(out)
+        policy = (
+            [there / "policy" / f"policy.{suffix}" for suffix in ("json", "safetensors")] if there else []
+        )
+        task = Task(
+            f"video of {name}",
+            work.film,
+            (comparison, path, there),
+            root=out,
+            reads=tuple(policy),
+            writes=(path, note, path.with_suffix(".jpg")),
+            luggage=Luggage(comparison.env_id, comparison.expert),
+        )
+        pool.submit(task)
 
 
-def _say_failure(pool: Processes, name: str) -> None:
+def _say_failure(pool: Pool, name: str) -> None:
     if error := pool.failed(name):
         logger.error("%s", error)
 
