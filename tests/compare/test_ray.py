@@ -82,31 +82,27 @@ def test_a_task_that_kills_its_workers_fails_in_the_end(tmp_path: Path) -> None:
     assert "\n" not in failure.error
 
 
-def test_files_that_a_task_does_not_write_are_not_kept(tmp_path: Path) -> None:
-    (tmp_path / "3").write_text("mine")
-    with Ray() as backend:
-        # The task writes 1, and its description says 3: what comes back is nothing.
-        backend.submit(Task("job", double, (1,), root=tmp_path, writes=(Path("3"),)))
-        assert drain(backend, 1) == {"job": None}
-    assert [path.name for path in tmp_path.iterdir()] == []
-
-
-def run_until(backend: Any, position: int) -> None:
-    """Then as if by Ctrl-C."""
+def interrupted(backend: Any, tasks: list[Task], position: int) -> None:
+    """Leaves the block as by Ctrl-C once a task has reported `position`."""
     deadline = time.monotonic() + 120
-    while max([reported for _, reported in backend.news()], default=0) < position:
-        assert time.monotonic() < deadline
-        assert not list(backend.ended())
-    raise KeyboardInterrupt
+    with backend:
+        for task in tasks:
+            backend.submit(task)
+        while max([reported for _, reported in backend.news()], default=0) < position:
+            assert time.monotonic() < deadline
+            assert not list(backend.ended())
+        raise KeyboardInterrupt
 
 
 def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"root": tmp_path, "writes": (Path("out"),), "checkpoint": Path("out/count")}
     backend = Ray(most=1)
-    with pytest.raises(KeyboardInterrupt), backend:
-        backend.submit(Task("long", count, (10_000, 0.05), **fields))
-        backend.submit(Task("waiting", double, (1,), root=tmp_path, writes=(Path("1"),)))
-        run_until(backend, 10)
+    tasks = [
+        Task("long", count, (10_000, 0.05), **fields),
+        Task("waiting", double, (1,), root=tmp_path, writes=(Path("1"),)),
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(backend, tasks, 10)
     reached = int((tmp_path / "out" / "count").read_text())
     assert reached >= 10
     assert not (tmp_path / "1").exists()

@@ -29,7 +29,7 @@ class Task:
     name        unlike those of other tasks under way
     reads       files that it needs, made by earlier tasks
     writes      files, and folders with all that is in them, that it makes; after an interruption it goes on from them
-    luggage     the environment and the expert that it needs on another machine
+    luggage     what else it needs on another machine
     checkpoint  one of the written files: when it changes, what has been written by then is worth bringing back
     learns      gets the share of a GPU that a run has been given
     """

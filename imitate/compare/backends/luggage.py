@@ -1,5 +1,4 @@
-"""What an environment and an expert are made of, for a machine that does not have it: weights, and modules of the
-current folder."""
+"""What is not among a task's files but has to travel with it: an expert's weights, and modules of the user's."""
 
 from __future__ import annotations
 
@@ -14,17 +13,21 @@ __all__ = ["Luggage"]
 
 @dataclass(frozen=True)
 class Luggage:
-    """The names of an environment and an expert, whose files are looked up only where they travel."""
+    """Names, whose files are looked up only where they travel.
 
-    env_id: str
+    expert  a spec for `load_expert`
+    own     names of environments and learners, which may be `module:name`
+    """
+
     expert: str | None = None
+    own: tuple[str, ...] = ()
 
     def pack(self) -> dict[str, Path]:
-        """Their files on this machine, by the names that `unpack` expects below a folder."""
+        """The files on this machine, by the names that `unpack` expects below a folder."""
         files = {} if self.expert is None else expert_files(self.expert)
         packed = {f"expert/{name}": path for name, path in files.items()}
-        for spec in (self.env_id, self.expert or ""):
-            packed |= {f"modules/{name}": path for name, path in _sources(spec).items()}
+        for name in (*self.own, self.expert or ""):
+            packed |= {f"modules/{source}": path for source, path in _sources(name).items()}
         return packed
 
     def unpack(self, folder: Path) -> None:
@@ -35,10 +38,10 @@ class Luggage:
             carry(self.expert, folder / "expert")
 
 
-def _sources(spec: str) -> dict[str, Path]:
+def _sources(name: str) -> dict[str, Path]:
     """The module of `module:name`, or the package that it is in, unless it has been installed: then it should be on the
     other machine too."""
-    top = spec.rpartition(":")[0].partition(".")[0]
+    top = name.rpartition(":")[0].partition(".")[0]
     file = getattr(sys.modules.get(top), "__file__", None)
     if file is None or top == "imitate" or "site-packages" in Path(file).parts:
         return {}

@@ -12,15 +12,15 @@ __all__ = ["Pool"]
 
 
 class Pool:
-    """Tasks by name; those that failed leave a file in the folder `errors`.
+    """Tasks by name; what went wrong with `part/job` is left in `out`/part/errors, with `job` in `out`/errors.
 
     running   submitted, not ended
     alive     of these, those that have begun, in that order
     """
 
-    def __init__(self, backend: Backend, errors: Path) -> None:
+    def __init__(self, backend: Backend, out: Path) -> None:
         self._backend = backend
-        self._errors = errors
+        self._out = out
         self.running: set[str] = set()
         self.alive: dict[str, None] = {}
 
@@ -51,8 +51,9 @@ class Pool:
         return read_json(path, dict[str, str])["error"] if path.is_file() else None
 
     def fail(self, name: str, failure: Failure) -> None:
-        error = f"{name}: {failure.error}"
+        error = f"{name.rpartition('/')[2]}: {failure.error}"
         write_json(self._file(name), {"error": error, "traceback": failure.traceback})
 
     def _file(self, name: str) -> Path:
-        return self._errors / f"{name.replace(' ', '-').replace(':', '-')}.json"
+        folder, _, job = name.rpartition("/")
+        return self._out / folder / "errors" / f"{job.replace(' ', '-').replace(':', '-')}.json"

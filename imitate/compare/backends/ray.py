@@ -100,8 +100,11 @@ class Ray:
         try:
             self._check_resources()
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            box = ray.remote(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)(mailbox())
-            self._mailbox = box.remote()
+            self._mailbox = (
+                ray.remote(mailbox())
+                .options(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)
+                .remote()
+            )
         except BaseException:
             self._disconnect()
             raise
