@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import logging
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from imitate.errors import InputError, did_you_mean, one_line
-from imitate.files import read_bytes, read_json
+from imitate.experts.zoo_options import LARGEST_TEXT, as_dict, read_yaml
+from imitate.files import read_json
 
-__all__ = ["Found", "companions", "from_hub", "from_zoo", "zoo_entries"]
+__all__ = ["Found", "companions", "files_beside", "from_hub", "from_zoo", "zoo_entries"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +23,6 @@ _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
 _MINARI = re.compile(r"(.+-v\d+)-(PPO|A2C|TRPO|DQN|QRDQN|SAC|TD3|DDPG|TQC|ARS)(-\w[\w-]*)?", re.IGNORECASE)
-_LARGEST_TEXT = (
-    64 << 10
-)  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
-_MOST_NODES = 10_000  # of a YAML, aliases spelled out
-_LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
 _LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
@@ -192,13 +185,13 @@ def companions(path: Path) -> Found:
     """
     if not path.is_file():
         raise InputError(f"no file {path}")
-    folders = (path.parent / path.stem, path.parent)
+    folders = _beside(path)
 
     def beside(*names: str) -> Path | None:
         candidates = [folder / name for folder in folders for name in names]
         return next((candidate for candidate in candidates if candidate.is_file()), None)
 
-    arguments = _read_yaml(beside("args.yml"))
+    arguments = read_yaml(beside("args.yml"))
     results = beside("results.json")
     named = _ALGORITHM_PREFIX.sub("", path.stem)
     stored_id = arguments.get("env")
@@ -207,10 +200,20 @@ def companions(path: Path) -> Found:
         path,
         env_id=env_id,
         vecnormalize=beside(*_STATISTICS),
-        env_kwargs=_read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
-        config=_read_yaml(beside("config.yml")),
+        env_kwargs=read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
+        config=read_yaml(beside("config.yml")),
         results=_read_results(results) if results else {},
     )
+
+
+def files_beside(path: Path) -> dict[str, Path]:
+    """The zip and what `companions` would look at, by names relative to the zip's folder."""
+    files = [path, *(folder / name for folder in _beside(path) for name in _COMPANIONS)]
+    return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    return path.parent / path.stem, path.parent
 
 
 @dataclass(frozen=True)
@@ -223,65 +226,7 @@ class _Results:
 
 def _read_results(path: Path) -> dict[str, Any]:
     try:
-        results = vars(read_json(path, _Results, limit=_LARGEST_TEXT))
+        results = vars(read_json(path, _Results, limit=LARGEST_TEXT))
     except (OSError, InputError):
         return {}  # a figure for the report, not needed to act
     return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}
-
-
-def _read_yaml(path: Path | None) -> dict[str, Any]:
-    """A zoo YAML as plain data: nodes are walked and tags such as `!!python/object/apply` never looked at."""
-    if path is None:
-        return {}
-    text = read_bytes(path, _LARGEST_TEXT)
-    try:
-        node = yaml.compose(text.decode("utf-8"), Loader=yaml.SafeLoader)
-        return as_dict(_plain(node, iter(range(_MOST_NODES))))
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not readable YAML: {one_line(error)[:160]}") from error
-
-
-def _plain(node: yaml.Node | None, left: Iterator[int]) -> Any:
-    if node is None:
-        return None
-    if next(left, None) is None:  # counted with every alias spelled out: some are nested to make billions
-        raise ValueError(f"more than {_MOST_NODES} values")
-    if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, left) for item in node.value]
-    kind, text = node.tag.rpartition(":")[2], str(node.value)
-    if kind == "int":
-        return int(text.replace("_", ""), 0)
-    if kind == "float":
-        return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
-    if kind == "bool":
-        return text.lower() in ("true", "yes", "on")
-    return None if kind == "null" else text
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    """A dict from the zoo's spellings: a mapping, an OrderedDict's list of pairs, or the text of a dict."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, str):
-        return _literal(value)
-    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return {str(key): item for key, item in value}
-    return {}
-
-
-def _literal(text: str) -> dict[str, Any]:
-    """`"{'norm_obs': True}"` and `"dict(norm_obs=True)"`: literals only, anything else is left out."""
-    if len(text) > _LARGEST_LITERAL:
-        return {}
-    try:
-        tree = ast.parse(text, mode="eval").body
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "dict":
-            return {word.arg: ast.literal_eval(word.value) for word in tree.keywords if word.arg}
-        value = ast.literal_eval(tree)
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return {}
-    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}

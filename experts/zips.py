@@ -18,7 +18,7 @@ from torch import Tensor
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
-from imitate.experts.acting import Actor
+from imitate.experts.acting import AgentPolicy
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
 from imitate.experts.layers import ONE, ZERO
@@ -26,8 +26,9 @@ from imitate.experts.measure import measure
 from imitate.experts.mujoco import Inputs, on_v5
 from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
 from imitate.experts.sb3_networks import PolicySpec, build_networks
-from imitate.experts.sources import Found, as_dict
+from imitate.experts.sources import Found
 from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
+from imitate.experts.zoo_options import is_normalised, time_feature_of, wrappers_of
 from imitate.files import read_bytes
 
 __all__ = ["Asked", "Spaces", "agent_parts", "differences_of", "from_zip", "spaces_here"]
@@ -48,7 +49,7 @@ class Asked:
 
 
 def from_zip(found: Found, asked: Asked) -> Expert:
-    time_feature = _time_feature(found.config)
+    time_feature = time_feature_of(found.config)
     if time_feature is None or asked.env_kwargs is not None:
         if time_feature is not None and not (asked.env_kwargs or {}).get("time_feature"):
             logger.warning(
@@ -104,7 +105,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
     env_id, env, reason = spaces_here(env_id, env_kwargs)
     trained = _trained_spaces(archive, env, source, env_id)
-    wrapped = _wrappers(found.config)
+    wrapped = wrappers_of(found.config)
     time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
     columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
     if env_id == today != trained_id:
@@ -124,7 +125,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
     normalisation = (
         read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), keys) if statistics else None
     )
-    if normalisation is None and asked.vecnormalize is None and _normalised(found.config):
+    if normalisation is None and asked.vecnormalize is None and is_normalised(found.config):
         logger.warning(
             "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
         )
@@ -164,7 +165,7 @@ def agent_parts(
         scale = 1.0 if normalisation is None else normalisation.reward_scale
         oracle = CriticOracle(spec, networks, gamma=0.99 if gamma is None else gamma, reward_scale=scale)
     return {
-        "policy": Actor(spec, networks),
+        "policy": AgentPolicy(spec, networks),
         "oracle": oracle,
         "state_values": None if value is None else lambda obs: value(obs).squeeze(-1),
         "normalisation": normalisation,
@@ -252,29 +253,6 @@ def differences_of(trained: Spaces, env: Spaces) -> str:
     """Empty where both are alike."""
     pairs = zip(("observes", "acts in"), trained, env, strict=True)
     return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
-
-
-def _wrappers(config: Mapping[str, Any]) -> list[str]:
-    """Wrappers of the zoo's `env_wrapper` and frame stacks, which change observations."""
-    named = config.get("env_wrapper")
-    each = named if isinstance(named, list) else [named] if named else []
-    names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
-    return names + (["frame_stack"] if config.get("frame_stack") else [])
-
-
-def _time_feature(config: Mapping[str, Any]) -> bool | None:
-    """Whether the time left counted down in training, or was held constant (`test_mode`); None: it was not there."""
-    named = config.get("env_wrapper")
-    for entry in named if isinstance(named, list) else [named]:
-        name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
-        if name.endswith("TimeFeatureWrapper"):
-            return not (isinstance(options, dict) and options.get("test_mode"))
-    return None
-
-
-def _normalised(config: Mapping[str, Any]) -> bool:
-    normalize = config.get("normalize")
-    return normalize is True or bool(normalize and as_dict(normalize).get("norm_obs", True))
 
 
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:

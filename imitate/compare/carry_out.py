@@ -16,6 +16,9 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.compare import work
+from imitate.compare.backends import Backend, Failure, Task
+from imitate.compare.backends.luggage import Luggage
+from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.machine import processors
 from imitate.compare.plan import Comparison, Job, digest, file_name, jobs
@@ -29,6 +32,7 @@ from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import lock, read_json, versions, write_json
+from imitate.training.checkpoint import CHECKPOINT
 from imitate.training.experiment import check_expert
 
 __all__ = ["carry_out"]
@@ -54,12 +58,15 @@ class _Part:
         return f"{self.label}/{job}" if self.label else job
 
 
-def carry_out(wanted: Comparison | Suite, out: Path, *, workers: int | None = None) -> None:
+def carry_out(
+    wanted: Comparison | Suite, out: Path, *, workers: int | None = None, backend: Backend | None = None
+) -> None:
     """Fill the folder `out`, or what is missing in it: runs of another call that are the same are not done again.
 
     The comparisons of a suite are carried out together, each in a folder of its own in `out`. A job that fails leaves
     its error in `errors/` and the others go on; calling again tries it again. Ctrl-C lets the runs save their state and
-    then raises KeyboardInterrupt. `workers` defaults to the number of processors that this process may use.
+    then raises KeyboardInterrupt. `backend` carries out the jobs: by default `workers` processes, as many as this
+    process may use processors.
 
     Raises InputError where `out` holds something else or another process is at work in it, where an expert, an
     algorithm or a hyperparameter does not suit, or the budget is too small; nothing has been written then.
@@ -71,7 +78,8 @@ def carry_out(wanted: Comparison | Suite, out: Path, *, workers: int | None = No
     comparisons = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
     for label, comparison in comparisons.items():
         _check_folder(comparison, out / label)
-        _check_learners(comparison, out / label)
+        # GPUs of a cluster need not be here.
+        _check_learners(comparison if backend is None else replace(comparison, device="cpu"), out / label)
     parts = [_part(label, comparison, out / label) for label, comparison in comparisons.items()]
     with ExitStack() as stack:
         for folder in (out, *(part.out for part in parts if part.label)):
@@ -80,7 +88,7 @@ def carry_out(wanted: Comparison | Suite, out: Path, *, workers: int | None = No
             wanted.save(out)
         for part in parts:
             _describe(part)
-        _fill(parts, out, workers or processors())
+        _fill(parts, out, backend or Processes(workers or processors()))
 
 
 def _part(label: str, comparison: Comparison, out: Path) -> _Part:
@@ -113,7 +121,7 @@ def _describe(part: _Part) -> None:
     shutil.rmtree(part.out / "errors", ignore_errors=True)  # of earlier tries
 
 
-def _fill(parts: Sequence[_Part], out: Path, workers: int) -> None:
+def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
     steps = {part.name(job.name): job.steps for part in parts for job in part.jobs if not job.records}
     with (
         logging_redirect_tqdm(),
@@ -121,8 +129,9 @@ def _fill(parts: Sequence[_Part], out: Path, workers: int) -> None:
             total=sum(steps.values()), unit=" steps", unit_scale=True, dynamic_ncols=True, disable=None
         ) as bar,
         _one_thread_each(),
-        Processes(workers, out) as pool,
+        backend,
     ):
+        pool = Pool(backend, out)
         for part in parts:
             if part.references.filmed and part.references.expert is not None:
                 _film(pool, part, "expert", None)
@@ -134,7 +143,7 @@ def _fill(parts: Sequence[_Part], out: Path, workers: int) -> None:
                 _say_failure(pool, name)
 
 
-def _film_learners(pool: Processes, part: _Part) -> None:
+def _film_learners(pool: Pool, part: _Part) -> None:
     for name in part.comparison.algorithms if part.references.filmed else ():
         runs = [job.folder for job in part.jobs if job.algorithm == name]
         results = {folder: result for folder in runs if (result := Result.load(folder))}
@@ -211,7 +220,7 @@ def _measured(comparison: Comparison, policy: Policy) -> Measured:
     return Measured(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)
 
 
-def _run(pool: Processes, parts: Sequence[_Part], steps: dict[str, int], bar: tqdm[Any]) -> None:
+def _run(pool: Pool, parts: Sequence[_Part], steps: dict[str, int], bar: tqdm[Any]) -> None:
     """All jobs that are not done; a learner begins when its demonstrations are there."""
     todo = [(part, job) for part in parts for job in part.jobs if not work.is_done(part.comparison, job)]
     recording = {job.demos: part.name(job.name) for part, job in todo if job.records}
@@ -221,9 +230,9 @@ def _run(pool: Processes, parts: Sequence[_Part], steps: dict[str, int], bar: tq
         for part, job in list(todo):
             name, source = part.name(job.name), recording.get(job.demos)
             if name == source or source is None:
-                pool.submit(name, work.run, part.comparison, job)
+                pool.submit(_task(part, job))
             elif pool.failed(source):
-                pool.fail(name, "its demonstrations could not be recorded")
+                pool.fail(name, Failure("its demonstrations could not be recorded"))
                 _say_failure(pool, name)
             else:
                 continue
@@ -240,15 +249,43 @@ def _run(pool: Processes, parts: Sequence[_Part], steps: dict[str, int], bar: tq
         bar.update(sum(position.values()) - bar.n)
 
 
-def _film(pool: Processes, part: _Part, name: str, run: Path | None) -> None:
+def _task(part: _Part, job: Job) -> Task:
+    there = job.moved(lambda path: path.relative_to(part.out))
+    demos = () if there.demos is None else (there.demos, there.demos.with_suffix(".json"))
+    return Task(
+        part.name(job.name),
+        work.run,
+        (part.comparison, there),
+        root=part.out,
+        reads=() if job.records else demos,
+        writes=demos if job.records else (there.folder,),
+        luggage=Luggage(part.comparison.expert, (part.comparison.env_id, job.algorithm)),
+        checkpoint=None if job.records else there.folder / CHECKPOINT,
+        learns=not job.records,
+    )
+
+
+def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     """Unless there is a film of this very run."""
-    path = part.out / "videos" / f"{file_name(name)}.mp4"
+    path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
-    if not note.exists() or read_json(note, dict[str, Any]).get("run") != (run.name if run else ""):
-        pool.submit(part.name(f"video of {name}"), work.film, part.comparison, path, run)
+    of = run.name if run else ""
+    if (part.out / note).exists() and read_json(part.out / note, dict[str, Any]).get("run") == of:
+        return
+    there = run and run.relative_to(part.out)
+    task = Task(
+        part.name(f"video of {name}"),
+        work.film,
+        (part.comparison, path, there),
+        root=part.out,
+        reads=(there / "policy",) if there else (),
+        writes=(path, note, path.with_suffix(".jpg")),
+        luggage=Luggage(part.comparison.expert, (part.comparison.env_id,)),
+    )
+    pool.submit(task)
 
 
-def _say_failure(pool: Processes, name: str) -> None:
+def _say_failure(pool: Pool, name: str) -> None:
     if error := pool.failed(name):
         folder, slash, _ = name.rpartition("/")
         logger.error("%s%s%s", folder, slash, error)

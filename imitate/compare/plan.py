@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -155,6 +155,10 @@ class Job:
     @property
     def name(self) -> str:
         return f"{self.algorithm}-seed{self.seed}"
+
+    def moved(self, move: Callable[[Path], Path]) -> Job:
+        """With `move` applied to its paths."""
+        return replace(self, folder=move(self.folder), demos=None if self.demos is None else move(self.demos))
 
     @property
     def records(self) -> bool:

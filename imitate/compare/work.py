@@ -62,11 +62,18 @@ def is_done(comparison: Comparison, job: Job) -> bool:
     return result is not None and len(result.returns) >= comparison.episodes
 
 
-def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
-    """Do a job; where it was interrupted before, the rest of it."""
-    trust(comparison.env_id)  # the process that planned this was told so
+def run(root: Path, comparison: Comparison, job: Job, *, progress: Progress) -> None:
+    """Do a job, whose paths are below `root`; where it was interrupted before, the rest of it."""
+    _trust(comparison)
     trust_learner(job.algorithm)
+    job = job.moved(lambda path: root / path)
     (record if job.records else train)(comparison, job, progress)
+
+
+def _trust(comparison: Comparison) -> None:
+    """The process that planned this was told so."""
+    trust(comparison.env_id)
+    trust(comparison.expert or "")
 
 
 def record(comparison: Comparison, job: Job, progress: Progress) -> None:
@@ -189,14 +196,15 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
     return [float(value) for value in evaluation.returns]
 
 
-def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
+def film(root: Path, comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
     """A video of the first test episode, of the run's policy or of the expert; a picture of it, and its return in a
-    .json, beside.
+    .json, beside. Both paths are below `root`.
 
     That return may differ from the one in the test: alone an observation can be rounded otherwise than among
     eight, and in some environments the last bit decides.
     """
-    trust(comparison.env_id)
+    _trust(comparison)
+    out, run = root / out, run and root / run
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = (
         load_expert(

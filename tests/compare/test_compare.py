@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tasks import die, double
 
 from imitate.compare import Comparison, compare, work
+from imitate.compare.backends import Task
+from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
@@ -217,23 +220,11 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
 # --- pool
 
 
-def double(folder: Path, value: int, *, progress: Any) -> None:
-    if value < 0:
-        raise InputError("a negative value")
-    if value == 99:
-        raise RuntimeError("two\nlines")
-    progress(value)
-    (folder / str(value)).write_text(str(2 * value))
-
-
-def die(*, progress: Any) -> None:  # noqa: ARG001
-    signal.raise_signal(signal.SIGKILL)
-
-
 def test_jobs_fail_alone(tmp_path: Path) -> None:
-    with Processes(1, tmp_path) as pool:
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
         for value in (1, -1, 99, 3):
-            pool.submit(f"job {value}", double, tmp_path, value)
+            pool.submit(Task(f"job {value}", double, (value,), root=tmp_path))
         ended: list[str] = []
         while pool.running:
             ended += pool.ended()
@@ -255,8 +246,9 @@ def test_jobs_fail_alone(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
-    with Processes(1, tmp_path) as pool:
-        pool.submit("job", die)
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
+        pool.submit(Task("job", die))
         while pool.running:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))
