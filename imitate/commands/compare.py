@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,20 +10,22 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from imitate.commands.options import JsonObject, print_json, run
-from imitate.compare import Comparison
+from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
+from imitate.compare.learners import trust_learner
+from imitate.compare.suite import BUNDLED, is_suite, read_toml
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError
 from imitate.experts import known_experts
-from imitate.files import read_bytes, read_json
+from imitate.files import read_json
 
 __all__ = ["compare", "quickstart"]
 
 
 def compare(argv: list[str]) -> int:
     def command(
-        file: Annotated[Path | None, tyro.conf.Positional] = None,
+        file: Annotated[str | None, tyro.conf.Positional] = None,
         *,
         out: Path,
         env: str | None = None,
@@ -46,7 +47,8 @@ def compare(argv: list[str]) -> int:
         imitation was worth it.
 
         Args:
-            file: a comparison as TOML, such as the comparison.toml of a report; options take the place of what it says
+            file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
+                imitate: classic, box2d, pixels, bullet. Options take the place of what it says
             out: the folder of the report. The same again goes on where it was interrupted; without --env a finished
                 one grows: --add, --seeds and --episodes run only what is missing
             env: a Gymnasium id
@@ -78,9 +80,11 @@ def compare(argv: list[str]) -> int:
             "device": device,
         }
         given = {name: value for name, value in given.items() if value is not None}
-        comparison = _comparison(file, out, given, add)
+        for name in (*algorithms, *add):
+            trust_learner(name)
+        wanted = _wanted(file, out, given, add)
         try:
-            report = run_comparison(comparison, out, workers=workers)
+            report = run_comparison(wanted, out, workers=workers)
         except KeyboardInterrupt:
             print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
@@ -95,20 +99,24 @@ def compare(argv: list[str]) -> int:
     return run(command, argv, "compare")
 
 
-def _comparison(file: Path | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison:
+def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison | Suite:
     """What the options say, over the file, or over what the folder holds where no environment is named."""
     base: dict[str, Any] = {}
-    if file is not None:
-        try:
-            base = tomllib.loads(read_bytes(file, 1 << 20).decode())
-        except ValueError as error:
-            raise InputError(f"{file} is no TOML: {one_line(error)}; correct it") from error
+    suite = None
+    if file in BUNDLED and not Path(file).exists():
+        suite = Suite.bundled(file)
+    elif file is not None:
+        base = read_toml(Path(file))
+        suite = Suite.from_toml(Path(file).stem, base) if "environments" in base else None
     elif "env_id" not in given:
-        if not (out / "comparison.json").is_file():
-            raise InputError(
-                f"no environment to compare on: name one with --env, or a folder that has a comparison, unlike {out}"
-            )
-        base = read_json(out / "comparison.json", dict[str, Any])
+        suite = Suite.read(out) if is_suite(out) else None
+        base = {} if suite else _stored(out)
+    if suite is not None:
+        for name in ("env_id", "expert", "env_kwargs"):
+            if name in given:
+                option = {"env_id": "env"}.get(name, name).replace("_", "-")
+                raise InputError(f"a suite has its own environments and experts: leave out --{option}")
+        return suite.changed(add, **given)
     fields = base | given
     if "env_id" not in fields:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')
@@ -118,6 +126,14 @@ def _comparison(file: Path | None, out: Path, given: dict[str, Any], add: tuple[
         fields.setdefault("expert", bundled)
     comparison = Comparison.from_json(fields)
     return replace(comparison, algorithms=tuple(dict.fromkeys((*comparison.algorithms, *add))))
+
+
+def _stored(out: Path) -> dict[str, Any]:
+    if not (out / "comparison.json").is_file():
+        raise InputError(
+            f"no environment to compare on: name one with --env, or a folder that has a comparison, unlike {out}"
+        )
+    return read_json(out / "comparison.json", dict[str, Any])
 
 
 def quickstart(argv: list[str]) -> int:
