@@ -93,20 +93,25 @@ def _check(path: Path) -> None:
     size, seen = path.stat().st_size, 0
     with damaged(path, "it"), h5py.File(path, "r") as file:
 
-        def look(name: str, link: Any) -> None:
+        def look(name: str, link: Any) -> str | None:
+            """What is wrong with it, which ends the visit: HDF5 passes no exceptions on."""
             nonlocal seen
             seen += 1
             if seen > _MOST_OBJECTS:
-                raise InputError(f"it has more than {_MOST_OBJECTS} objects")
+                return f"it has more than {_MOST_OBJECTS} objects"
             if not isinstance(link, h5py.HardLink):
-                raise InputError(
-                    f"{name!r} is a link to another place; links are not followed: copy the data in"
-                )
+                return f"{name!r} is a link to another place; links are not followed: copy the data in"
             found = file[name]
             if isinstance(found, h5py.Dataset):
-                _check_dataset(found, name, size)
+                try:
+                    _check_dataset(found, name, size)
+                except InputError as error:
+                    return str(error)
+            return None
 
-        file.visititems_links(look)
+        problem = file.visititems_links(look)
+        if problem is not None:
+            raise InputError(problem)
 
 
 def _check_dataset(found: h5py.Dataset, name: str, size: int) -> None:

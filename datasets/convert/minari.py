@@ -82,11 +82,10 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
                 with refused(f"{data}: episode {number}"):
                     yield source(number, picked, action_space, notes)
 
-        kwargs = spec.get("kwargs")
         yield Recording(
             episodes,
             env_id=str(spec.get("id") or ""),
-            env_kwargs=kwargs if isinstance(kwargs, dict) else {},
+            env_kwargs=_env_kwargs(spec),
             observation_space=picked.space,
             action_space=action_space,
             expert=str(metadata.get("algorithm_name") or ""),
@@ -371,7 +370,20 @@ def _env_spec(info: DemoInfo) -> str:
     registered = gym.registry.get(bare_id(info.env_id))
     plain = {} if registered is None else json.loads(registered.to_json())
     unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []} if registered is None else {}
-    return json.dumps(plain | unknown | {"id": bare_id(info.env_id), "kwargs": dict(info.env_kwargs)})
+    kwargs = dict(info.env_kwargs)
+    limit = {"max_episode_steps": kwargs.pop("max_episode_steps")} if "max_episode_steps" in kwargs else {}
+    return json.dumps(plain | unknown | limit | {"id": bare_id(info.env_id), "kwargs": kwargs})
+
+
+def _env_kwargs(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of the environment, among them a time limit that is not the registered one."""
+    kwargs = spec.get("kwargs")
+    kwargs = dict(kwargs) if isinstance(kwargs, dict) else {}
+    registered = gym.registry.get(str(spec.get("id")))
+    limit = spec.get("max_episode_steps")
+    if registered is not None and type(limit) is int and limit != registered.max_episode_steps:
+        kwargs["max_episode_steps"] = limit
+    return kwargs
 
 
 def _dataset_id(path: Path) -> str:
