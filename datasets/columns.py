@@ -14,10 +14,11 @@ from imitate.datasets.schema import DemoInfo, damaged, outside
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Column", "read_columns"]
+__all__ = ["LARGEST_EPISODE", "Column", "read_columns"]
 
 _READ_BYTES = 1 << 22
-_LARGEST_EPISODE = 1 << 30
+LARGEST_EPISODE = 1 << 30
+"""Bytes of one column that are read at once."""
 
 
 class Column:
@@ -47,7 +48,7 @@ class Column:
         Raises InputError where the file is damaged, or holds NaN or values outside the space.
         """
         file = self._parts[0].file.filename
-        if into is None and (stop - start) * self.row_bytes > _LARGEST_EPISODE:
+        if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:
             raise InputError(
                 f"{file}: {stop - start} rows of {self.name} take {(stop - start) * self.row_bytes >> 20} MiB, "
                 "too much for one trajectory; use batches(), which streams"

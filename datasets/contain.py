@@ -25,8 +25,8 @@ _OK, _REFUSED = b"\0", b"\1"
 _LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
 
 
-def contained(check: Callable[[], None], what: str) -> None:
-    """Run `check` in a fork of this process, within `SECONDS` and `MEMORY`. A fork costs 3 to 50 ms, a new
+def contained(check: Callable[[], None], what: str, seconds: float = SECONDS, memory: int = MEMORY) -> None:
+    """Run `check` in a fork of this process, within `seconds` and `memory`. A fork costs 3 to 50 ms, a new
     interpreter would cost 300. Windows has no fork: there `check` runs in this process.
 
     Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
@@ -41,10 +41,10 @@ def contained(check: Callable[[], None], what: str) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        _child(check, send)
+        _child(check, send, memory)
     os.close(send)
     try:
-        ready, _, _ = select.select([receive], [], [], SECONDS)
+        ready, _, _ = select.select([receive], [], [], seconds)
         message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""
     finally:
         os.close(receive)
@@ -55,16 +55,16 @@ def contained(check: Callable[[], None], what: str) -> None:
     if message.startswith(_REFUSED):
         raise InputError(message[1:].decode("utf-8", "replace"))
     if message != _OK:
-        how = "crashes the HDF5 library" if ready else f"can't be opened within {SECONDS:.0f} s"
+        how = "crashes the HDF5 library" if ready else f"can't be opened within {seconds:.0f} s"
         raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
 
 
-def _child(check: Callable[[], None], send: int) -> NoReturn:
+def _child(check: Callable[[], None], send: int, memory: int) -> NoReturn:
     try:
         faulthandler.disable()
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
-        _limit_memory()
+        _limit_memory(memory)
         check()
         os.write(send, _OK)
     except InputError as error:
@@ -75,14 +75,14 @@ def _child(check: Callable[[], None], send: int) -> NoReturn:
         os._exit(0)  # nothing of the parent's is flushed, closed or removed here
 
 
-def _limit_memory() -> None:
+def _limit_memory(memory: int) -> None:
     import resource  # POSIX only
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if sys.platform == "linux":
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        limit = used + MEMORY
+        limit = used + memory
         resource.setrlimit(
             resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
         )

@@ -18,7 +18,7 @@ from imitate.datasets.superblock import SIZE, Settled, being_written, end_of_fil
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["open_demos", "paths_of", "read_table"]
+__all__ = ["check_storage", "open_demos", "paths_of", "read_table"]
 
 _LARGEST_CHUNK = 1 << 26
 _MOST_STEPS = 1 << 40
@@ -158,14 +158,14 @@ def _check_datasets(file: h5py.File, info: DemoInfo, size: int) -> None:
         dataset = file[name]
         if not isinstance(dataset, h5py.Dataset):
             raise InputError(f"{name!r} is no dataset; restore it or record it again")
-        _check_storage(dataset, name, size)
+        check_storage(dataset, name, size)
         if dataset.dtype != dtype or dataset.shape[1:] != shape:
             raise InputError(
                 f"{name} are {dataset.dtype} {dataset.shape[1:]}, wanted {dtype} {shape}; record it again"
             )
 
 
-def _check_storage(dataset: h5py.Dataset, name: str, size: int) -> None:
+def check_storage(dataset: h5py.Dataset, name: str, size: int) -> None:
     """Raise InputError unless the data are in this file, in sensible pieces, and not more than it can hold."""
     layout = dataset.id.get_create_plist()
     if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:

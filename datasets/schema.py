@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import gymnasium as gym
 import h5py
@@ -18,7 +18,19 @@ from imitate.envs.spaces import Array, check_supported, space_from_json, space_t
 from imitate.errors import InputError, one_line
 from imitate.files import versions
 
-__all__ = ["COLUMNS", "EPISODES", "DemoInfo", "common_info", "damaged", "outside", "read_info", "write_info"]
+__all__ = [
+    "COLUMNS",
+    "EPISODES",
+    "DemoInfo",
+    "common_info",
+    "damaged",
+    "info_from_plain",
+    "info_to_plain",
+    "outside",
+    "read_attribute",
+    "read_info",
+    "write_info",
+]
 
 T = TypeVar("T")
 
@@ -91,25 +103,26 @@ class DemoInfo:
 
 def write_info(file: h5py.File, info: DemoInfo) -> None:
     """Store `info` and the schema version as attributes."""
-    file.attrs.update(
-        {
-            "format": FORMAT,
-            "schema_version": SCHEMA_VERSION,
-            "env_id": info.env_id,
-            "env_kwargs": json.dumps(dict(info.env_kwargs)),
-            "observation_space": json.dumps(space_to_json(info.observation_space)),
-            "action_space": json.dumps(space_to_json(info.action_space)),
-            "expert": info.expert,
-            "expert_sha256": info.expert_sha256,
-            "normalisation_sha256": info.normalisation_sha256,
-            "expert_return": np.nan if info.expert_return is None else info.expert_return,
-            "deterministic": info.deterministic,
-            "noise": info.noise,
-            "seed": -1 if info.seed is None else info.seed,
-            "frame_stack": info.frame_stack,
-            "versions": json.dumps(dict(info.versions)),
-        }
-    )
+    file.attrs.update({"format": FORMAT, "schema_version": SCHEMA_VERSION} | info_to_plain(info))
+
+
+def info_to_plain(info: DemoInfo) -> dict[str, Any]:
+    """`info` as text and numbers, by attribute; NaN and -1 stand for an unknown return and seed."""
+    return {
+        "env_id": info.env_id,
+        "env_kwargs": json.dumps(dict(info.env_kwargs)),
+        "observation_space": json.dumps(space_to_json(info.observation_space)),
+        "action_space": json.dumps(space_to_json(info.action_space)),
+        "expert": info.expert,
+        "expert_sha256": info.expert_sha256,
+        "normalisation_sha256": info.normalisation_sha256,
+        "expert_return": np.nan if info.expert_return is None else info.expert_return,
+        "deterministic": info.deterministic,
+        "noise": info.noise,
+        "seed": -1 if info.seed is None else info.seed,
+        "frame_stack": info.frame_stack,
+        "versions": json.dumps(dict(info.versions)),
+    }
 
 
 def read_info(file: h5py.File) -> DemoInfo:
@@ -117,29 +130,55 @@ def read_info(file: h5py.File) -> DemoInfo:
     attribute is missing or of another type."""
     path = file.filename
     with damaged(path, "the attributes"):
-        if "format" not in file.attrs or _read(file, "format", str) != FORMAT:
+        if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
             raise InputError(f"{path} is HDF5 but not a file of demonstrations; convert or record it first")
-        version = _read(file, "schema_version", int)
+        version = read_attribute(file, "schema_version", int)
         if version != SCHEMA_VERSION:
             raise InputError(
                 f"{path} has schema {version}, this release reads {SCHEMA_VERSION}: upgrade imitate-rl"
             )
-        expert_return, seed = _read(file, "expert_return", float), _read(file, "seed", int)
-        return DemoInfo(
-            env_id=_read(file, "env_id", str),
-            observation_space=space_from_json(_read_json(file, "observation_space")),
-            action_space=space_from_json(_read_json(file, "action_space")),
-            env_kwargs=_read_json(file, "env_kwargs"),
-            expert=_read(file, "expert", str),
-            expert_sha256=_read(file, "expert_sha256", str),
-            normalisation_sha256=_read(file, "normalisation_sha256", str, ""),
-            expert_return=None if np.isnan(expert_return) else expert_return,
-            deterministic=_read(file, "deterministic", bool),
-            noise=_read(file, "noise", str),
-            seed=None if seed < 0 else seed,
-            frame_stack=_read(file, "frame_stack", int),
-            versions={str(name): str(version) for name, version in _read_json(file, "versions").items()},
-        )
+        return _info(lambda name, kind, default=None: read_attribute(file, name, kind, default))
+
+
+def info_from_plain(data: Mapping[str, Any], path: str | Path) -> DemoInfo:
+    """The inverse of `info_to_plain`, from a file of another format. Raises InputError as `read_info`."""
+
+    def read(name: str, kind: type[T], default: T | None = None) -> T:
+        if name not in data and default is not None:
+            return default
+        return _checked(name, data[name], kind)
+
+    with damaged(path, "its provenance"):
+        return _info(read)
+
+
+class _Read(Protocol):
+    def __call__(self, name: str, kind: type[T], default: T | None = None) -> T: ...
+
+
+def _info(read: _Read) -> DemoInfo:
+    def plain(name: str) -> dict[str, Any]:
+        value = json.loads(read(name, str))
+        if not isinstance(value, dict):
+            raise InputError(f"attribute {name!r} is the JSON of a {type(value).__name__}, wanted an object")
+        return value
+
+    expert_return, seed = read("expert_return", float), read("seed", int)
+    return DemoInfo(
+        env_id=read("env_id", str),
+        observation_space=space_from_json(plain("observation_space")),
+        action_space=space_from_json(plain("action_space")),
+        env_kwargs=plain("env_kwargs"),
+        expert=read("expert", str),
+        expert_sha256=read("expert_sha256", str),
+        normalisation_sha256=read("normalisation_sha256", str, ""),
+        expert_return=None if np.isnan(expert_return) else expert_return,
+        deterministic=read("deterministic", bool),
+        noise=read("noise", str),
+        seed=None if seed < 0 else seed,
+        frame_stack=read("frame_stack", int),
+        versions={str(name): str(version) for name, version in plain("versions").items()},
+    )
 
 
 def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
@@ -194,26 +233,24 @@ def damaged(path: str | Path, what: str) -> Iterator[None]:
         ) from error
 
 
-def _read(file: h5py.File, name: str, kind: type[T], default: T | None = None) -> T:
-    """One attribute, whose size and type are checked before it is read."""
-    if name not in file.attrs and default is not None:
+def read_attribute(group: h5py.Group, name: str, kind: type[T], default: T | None = None) -> T:
+    """One attribute of an HDF5 object, whose size and type are checked before it is read.
+
+    Raises InputError where it is of another type, KeyError where it is missing and there is no default."""
+    if name not in group.attrs and default is not None:
         return default
-    stored = file.attrs.get_id(name)
+    stored = group.attrs.get_id(name)
     if stored.shape != ():
         raise InputError(f"attribute {name!r} is an array of shape {stored.shape}, wanted one value")
-    value = file.attrs[name]
+    return _checked(name, group.attrs[name], kind)
+
+
+def _checked(name: str, value: Any, kind: type[T]) -> T:
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is not kind:
         raise InputError(f"attribute {name!r} is {type(value).__name__}, wanted {kind.__name__}")
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         raise InputError(f"attribute {name!r} has {len(value)} characters, over the limit of {_LONGEST_TEXT}")
-    return value
-
-
-def _read_json(file: h5py.File, name: str) -> dict[str, Any]:
-    value = json.loads(_read(file, name, str))
-    if not isinstance(value, dict):
-        raise InputError(f"attribute {name!r} is the JSON of a {type(value).__name__}, wanted an object")
     return value
 
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -17,7 +18,17 @@ import msgspec
 
 from imitate.errors import InputError, one_line
 
-__all__ = ["atomic", "lock", "machine", "read_bytes", "read_json", "sweep", "versions", "write_json"]
+__all__ = [
+    "atomic",
+    "atomic_folder",
+    "lock",
+    "machine",
+    "read_bytes",
+    "read_json",
+    "sweep",
+    "versions",
+    "write_json",
+]
 
 T = TypeVar("T")
 
@@ -48,6 +59,21 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """As `atomic` with `new`, for a folder: yields an empty temporary one, which is renamed to `path` at the end."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 

@@ -1,15 +1,20 @@
-"""`imitate data info|validate|merge|concat|split|filter|subsample`"""
+"""`imitate data info|validate|convert|merge|concat|split|filter|subsample`"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
-from imitate.commands.options import print_json, report, subcommand
+from imitate.commands.options import JsonObject, print_json, report, subcommand
+from imitate.datasets import convert as converting
 from imitate.datasets import edit
+from imitate.datasets.convert import FORMATS
+from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.validate import describe, validate
 
 __all__ = ["data"]
@@ -19,6 +24,7 @@ def data(argv: list[str]) -> int:
     commands: dict[str, Callable[..., int]] = {
         "info": info,
         "validate": check,
+        "convert": convert,
         "merge": merge,
         "concat": concat,
         "split": split,
@@ -52,6 +58,53 @@ def check(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
     else:
         print("\n".join(problems) or f"{file}: valid")
     return 2 if problems else 0
+
+
+def convert(
+    source: tyro.conf.Positional[str],
+    out: tyro.conf.Positional[str],
+    /,
+    format: Literal[tuple(FORMATS)] | None = None,  # type: ignore[valid-type]
+    env: str | None = None,
+    env_kwargs: JsonObject | None = None,
+    obs_keys: tuple[str, ...] = (),
+    clip: bool = False,
+    dry_run: bool = False,
+    json: bool = False,
+) -> int:
+    """Convert demonstrations between the formats of imitation learning, in either direction.
+
+    Args:
+        source: a data set, whose format is found from its content; minari:ID is one in Minari's folder,
+            hub:ORG/DATASET one on the Hugging Face hub
+        out: the file or folder to write, or minari:ID
+        format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
+        env: the environment, where the data do not name it
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        obs_keys: the observations to take where there are several; by default all flat ones, in one array
+        clip: move actions that leave the action space to its bounds
+        dry_run: read everything and say what would be lost; write nothing
+        json: print JSON
+    """
+    done = converting.convert(
+        source_path(source),
+        store_path(out),
+        format=format or ("minari" if out.startswith("minari:") else None),
+        env_id=env,
+        env_kwargs=env_kwargs,
+        obs_keys=obs_keys,
+        clip=clip,
+        dry_run=dry_run,
+    )
+    if json:
+        print_json(asdict(done))
+        return 0
+    said = "would write" if dry_run else "wrote"
+    amount = f"{done.episodes} episodes, {done.steps} steps of {done.env_id}"
+    print(f"{said} {amount} from {done.source_format} to {done.format}")
+    for note in done.notes:
+        print(f"  {note}")
+    return 0
 
 
 def merge(files: tyro.conf.Positional[tuple[Path, ...]], /, out: Path, json: bool = False) -> int:

@@ -19,6 +19,7 @@ from gymnasium import spaces
 
 from imitate.algorithms import ALGORITHMS
 from imitate.datasets.collect import collect
+from imitate.datasets.convert.sources import in_our_format
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.reader import DemoReader
@@ -64,7 +65,8 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
     """Each control and its run: everything as in `experiment` but what the control is about. Their demonstrations,
     as many steps as the expert's (in whole episodes), are recorded in `folder`."""
     assert experiment.demos is not None
-    with DemoReader(experiment.demos) as demos:
+    source = in_our_format(experiment.demos, experiment.env_id, experiment.env_kwargs or None)
+    with DemoReader(source) as demos:
         chosen = demos.first(experiment.demo_episodes)
         steps, info = int(demos.lengths[chosen].sum()), demos.info
     for name in CONTROLS:

@@ -14,6 +14,7 @@ import gymnasium as gym
 import torch
 
 from imitate.algorithms import ALGORITHMS, find
+from imitate.datasets.convert.sources import is_spec
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
@@ -155,6 +156,8 @@ class Experiment:
         new: dict[str, Any] = {}
         for name in ("demos", "init", "expert"):
             value = getattr(self, name)
+            if name == "demos" and value is not None and is_spec(value):
+                continue
             if value is not None and (
                 name != "expert" or (value not in known_experts() and (folder / value).exists())
             ):

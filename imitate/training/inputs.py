@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.spaces import Discrete
 
 from imitate.algorithms import find
+from imitate.datasets.convert.sources import in_our_format
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
@@ -60,7 +61,8 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
     handed: dict[str, Any] = {}
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
     if "demos" in algorithm.needs:
-        demos = stack.enter_context(DemoReader(str(experiment.demos)))
+        path = in_our_format(str(experiment.demos), env_id, env_kwargs or None)
+        demos = stack.enter_context(DemoReader(path))
         check_demos(demos, env_id)
         handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
     if "envs" in algorithm.needs:

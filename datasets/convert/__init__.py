@@ -1,0 +1,143 @@
+"""Other projects' data sets in, ours out, and the other way round: `imitate data convert`.
+
+A format is a module that reads a data set as a stream of trajectories and writes one from such a stream, an episode at
+a time. Files from others are data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
+checked before they are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from imitate.datasets.convert import (
+    csv_files,
+    d4rl,
+    imitation,
+    lerobot,
+    minari,
+    minari_arrow,
+    npz,
+    ours,
+    robomimic,
+)
+from imitate.datasets.convert.recording import Format, Notes, complete, fitted
+from imitate.datasets.trajectory import Trajectory
+from imitate.errors import InputError, did_you_mean
+from imitate.files import atomic, atomic_folder
+
+__all__ = ["FORMATS", "Converted", "convert", "format_of"]
+
+# What is more particular comes first; `ours` last, whose reader says what is wrong with a file that nobody knows.
+FORMATS: dict[str, Format] = {
+    "minari": minari,
+    "minari-arrow": minari_arrow,
+    "lerobot": lerobot,
+    "imitation": imitation,
+    "robomimic": robomimic,
+    "d4rl": d4rl,
+    "npz": npz,
+    "csv": csv_files,
+    "imitate": ours,
+}
+
+_SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was read and written (or would be): `notes` say what the result does not have as the source had it."""
+
+    source_format: str
+    format: str
+    env_id: str
+    episodes: int
+    steps: int
+    notes: list[str]
+
+
+def format_of(path: Path) -> str:
+    """The name of the format of an existing data set, by its content. Raises InputError where none fits."""
+    if not path.exists():
+        raise InputError(f"no data set at {path}; check the path")
+    for name, format in FORMATS.items():
+        if format.found(path):
+            return name
+    raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
+
+
+def convert(
+    source: str | Path,
+    out: str | Path,
+    *,
+    format: str | None = None,
+    env_id: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    obs_keys: Sequence[str] = (),
+    clip: bool = False,
+    dry_run: bool = False,
+) -> Converted:
+    """Write the data set `source` as `out`, whole or not at all.
+
+    format    of `out`; by default after its suffix (.h5, .npz, .csv)
+    env_id    the environment, where the source names none
+    obs_keys  the observations to take of several; by default all flat ones, in one array
+    clip      move actions that leave the action space to its bounds
+    dry_run   read everything, write nothing
+
+    Raises InputError where `out` exists, the source is damaged or of no known format, or `out` can't hold it.
+    """
+    source, out = Path(source), Path(out)
+    target_name = format or _SUFFIXES.get(out.suffix)
+    if target_name is None or target_name not in FORMATS:
+        wanted = f"wanted {', '.join(FORMATS)}{did_you_mean(target_name or '', FORMATS)}"
+        raise InputError(f"no format {target_name!r} for {out}: name it with --format; {wanted}")
+    target, source_name = FORMATS[target_name], format_of(source)
+    if out.exists():
+        raise InputError(f"{out} exists already: choose another name")
+    notes = Notes()
+    with FORMATS[source_name].read(source, obs_keys, notes) as recording:
+        at_opening = notes.copy()
+        info = complete(recording, env_id, env_kwargs)
+        notes.clear()  # of a pass that looked for bounds
+        notes.update(at_opening)
+        lost = target.losses(info, recording.labelled)
+        counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))
+        episodes = iter(counted)
+        first = next(episodes, None)
+        if first is None:
+            raise InputError(f"{source} holds no episodes")
+        stream = itertools.chain([first], episodes)
+        if dry_run:
+            for _ in stream:
+                pass
+        else:
+            _write(target, out, info, stream, recording.labelled)
+    said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
+    return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
+
+
+def _write(target: Format, out: Path, info: Any, episodes: Iterable[Trajectory], labelled: bool) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with atomic_folder(out) if target.FOLDER else atomic(out, new=True) as temporary:
+            target.write(temporary, info, episodes, labelled)
+    except FileExistsError as error:
+        raise InputError(f"{out} exists already: choose another name") from error
+
+
+class _Counted:
+    """Trajectories, counted as they pass."""
+
+    def __init__(self, trajectories: Iterable[Trajectory]) -> None:
+        self._trajectories = trajectories
+        self.episodes = self.steps = 0
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        for trajectory in self._trajectories:
+            self.episodes += 1
+            self.steps += len(trajectory)
+            yield trajectory

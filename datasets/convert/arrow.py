@@ -1,0 +1,182 @@
+"""Arrow tables (files, streams, Parquet) to arrays and back, checked before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.columns import LARGEST_EPISODE
+from imitate.datasets.contain import MEMORY, contained
+from imitate.datasets.convert.recording import needs
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = [
+    "as_table",
+    "batches",
+    "column",
+    "fields",
+    "numbers",
+    "parquet",
+    "parquet_writer",
+    "parts",
+    "table",
+    "write",
+]
+
+_PARQUET_ROWS = 256  # pictures can be in them
+
+
+def batches(path: Path) -> Iterator[Any]:
+    """The record batches of an Arrow file or stream, one at a time.
+
+    A child process has read them all before, so one that crashes the reader is an InputError.
+    """
+    needs("pyarrow")  # once, before the fork
+    contained(partial(_read_all, path), str(path), *_bounds(path))
+    yield from _batches(path)
+
+
+def parquet(path: Path, names: Sequence[str] = ()) -> Iterator[Any]:
+    """Record batches of some columns (default: all) of a Parquet file, checked as those of `batches`."""
+    needs("pyarrow.parquet")
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    contained(partial(_read_all, path, names), str(path), *_bounds(path))
+    yield from _parquet_batches(path, names)
+
+
+def table(paths: Sequence[Path]) -> Any:
+    """All rows of some small files. Raises InputError where there are none, or too many."""
+    pa = needs("pyarrow")
+    if not paths:
+        raise InputError("it has no Arrow file")
+    if sum(path.stat().st_size for path in paths) > LARGEST_EPISODE:
+        raise InputError(f"it has more than {LARGEST_EPISODE} bytes")
+    return pa.Table.from_batches([batch for path in paths for batch in batches(path)]).combine_chunks()
+
+
+def column(table: Any, name: str) -> Any:
+    """One column of a table or batch as one array. Raises InputError where it is missing."""
+    if name not in table.schema.names:
+        raise InputError(f"it has no column {name!r}; there are {', '.join(table.schema.names)}")
+    found = table.column(name)
+    return found.combine_chunks() if hasattr(found, "combine_chunks") else found
+
+
+def parts(table: Any, name: str) -> dict[str, Any]:
+    """The fields of a column of structs."""
+    return fields(column(table, name))
+
+
+def fields(array: Any) -> dict[str, Any]:
+    pa = needs("pyarrow")
+    if not pa.types.is_struct(array.type):
+        raise InputError(f"a column is {array.type}, wanted a struct")
+    return {field.name: array.field(number) for number, field in enumerate(array.type)}
+
+
+def numbers(array: Any) -> Array:
+    """An array (T,) of numbers, or (T, ...) of lists that are equally long. Raises InputError for anything else."""
+    pa = needs("pyarrow")
+    shape = [len(array)]
+    if array.null_count:
+        raise InputError("a column has empty fields")
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    while (
+        pa.types.is_list(array.type)
+        or pa.types.is_large_list(array.type)
+        or pa.types.is_fixed_size_list(array.type)
+    ):
+        inside = array.flatten()
+        each = len(inside) // max(1, int(np.prod(shape, dtype=np.int64)))
+        lengths = None if pa.types.is_fixed_size_list(array.type) else array.value_lengths().to_numpy(False)
+        if (lengths is not None and (lengths != each).any()) or inside.null_count:
+            raise InputError("a column has lists of different lengths")
+        shape.append(each)
+        array = inside
+    if not (
+        pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type)
+    ):
+        raise InputError(f"a column is {kind}, wanted numbers")
+    return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(shape)
+
+
+def write(path: Path, columns: dict[str, Any]) -> None:
+    """An Arrow file of one batch. Columns are arrays (T, ...), or dicts of these for structs."""
+    pa = needs("pyarrow")
+    batch = pa.RecordBatch.from_pydict({name: of_rows(rows) for name, rows in columns.items()})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def of_rows(rows: Any) -> Any:
+    """Rows (T,) as an array of numbers, (T, ...) as one of lists of fixed size, a dict as structs."""
+    pa = needs("pyarrow")
+    if isinstance(rows, dict):
+        return pa.StructArray.from_arrays([of_rows(part) for part in rows.values()], names=list(rows))
+    if rows.ndim == 1:
+        return pa.array(rows)
+    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, int(np.prod(rows.shape[1:])))
+
+
+def as_table(columns: Mapping[str, Any]) -> Any:
+    """A table of columns: arrays (T, ...), or lists of plain values and arrays."""
+    pa = needs("pyarrow")
+    return pa.table(
+        {
+            name: of_rows(rows) if isinstance(rows, np.ndarray) else pa.array(rows)
+            for name, rows in columns.items()
+        }
+    )
+
+
+def parquet_writer(path: Path, schema: Any) -> Any:
+    return needs("pyarrow.parquet").ParquetWriter(str(path), schema, compression="snappy")
+
+
+def _bounds(path: Path) -> tuple[float, int]:
+    """Seconds and bytes that reading the file once may take."""
+    size = path.stat().st_size
+    return 10 + size / (1 << 20), MEMORY + 2 * size
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    pa = needs("pyarrow")
+    with pa.memory_map(str(path)) as file:
+        magic = file.read(6)
+        file.seek(0)
+        whole = pa.ipc.open_file(file) if magic == b"ARROW1" else None
+        stream = (
+            pa.ipc.open_stream(file)
+            if whole is None
+            else map(whole.get_batch, range(whole.num_record_batches))
+        )
+        for batch in stream:
+            batch.validate(full=True)
+            yield batch
+
+
+def _parquet_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
+    pq = needs("pyarrow.parquet")
+    with pq.ParquetFile(str(path)) as file:
+        missing = [name for name in names if name not in file.schema_arrow.names]
+        if missing:
+            raise InputError(
+                f"it has no column {missing[0]!r}; there are {', '.join(file.schema_arrow.names)}"
+            )
+        for batch in file.iter_batches(_PARQUET_ROWS, columns=list(names) or None, use_threads=False):
+            batch.validate(full=True)
+            yield batch
+
+
+def _read_all(path: Path, names: Sequence[str] | None = None) -> None:
+    for _ in _batches(path) if names is None else _parquet_batches(path, names):
+        pass

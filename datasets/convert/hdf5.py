@@ -1,0 +1,127 @@
+"""Foreign HDF5 files, opened with the care that our own get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from imitate.datasets.columns import LARGEST_EPISODE
+from imitate.datasets.contain import contained
+from imitate.datasets.opening import check_storage
+from imitate.datasets.schema import damaged
+from imitate.datasets.superblock import SIZE, being_written
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["array", "dataset", "group", "is_hdf5", "open_hdf5", "text"]
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_MOST_OBJECTS = 1 << 22
+_BYTES_A_SECOND = 1 << 20  # a slow disk and many small objects; bounds how long a damaged file may take
+_LARGEST_SCALAR = 1 << 20
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether it is an HDF5 file that nobody writes: one that is being written is ours."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(SIZE)
+    return start.startswith(_SIGNATURE) and not being_written(start)
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """Open after a child process has seen every object: nothing outside the file, no plugins, no more than it can hold.
+
+    Raises InputError where the file is damaged, and for errors while it is open.
+    """
+    if not is_hdf5(path):
+        raise InputError(f"{path} is no HDF5 file; check the path")
+    contained(partial(_check, path), str(path), 10 + path.stat().st_size / _BYTES_A_SECOND)
+    with damaged(path, "it"), h5py.File(path, "r") as file:
+        yield file
+
+
+def group(parent: h5py.Group, name: str) -> h5py.Group:
+    """A group. Raises InputError where it is missing or something else."""
+    found = parent.get(name)
+    if not isinstance(found, h5py.Group):
+        raise InputError(f"it has no group {parent.name.rstrip('/')}/{name}")
+    return found
+
+
+def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
+    """A dataset of numbers. Raises InputError where it is missing or something else."""
+    found = parent.get(name)
+    if not isinstance(found, h5py.Dataset) or found.ndim < 1 or found.dtype.kind not in "biuf":
+        raise InputError(f"it has no rows of numbers at {parent.name.rstrip('/')}/{name}")
+    return found
+
+
+def array(parent: h5py.Group, name: str, start: int = 0, stop: int | None = None) -> Array:
+    """Rows [start, stop) of a dataset of numbers. Raises InputError where there are fewer, or far too many."""
+    rows = dataset(parent, name)
+    stop = len(rows) if stop is None else stop
+    nbytes = (stop - start) * int(np.prod(rows.shape[1:], dtype=object)) * rows.dtype.itemsize
+    if nbytes > LARGEST_EPISODE:
+        raise InputError(f"{rows.name} has {nbytes} bytes an episode, over the limit of {LARGEST_EPISODE}")
+    if len(rows) < stop:
+        raise InputError(f"{rows.name} has {len(rows)} rows, wanted {stop}")
+    read: Array = rows[start:stop]
+    return read.astype(read.dtype.newbyteorder("="), copy=False)
+
+
+def text(parent: h5py.Group, name: str) -> str | None:
+    """A text stored as an attribute or as a scalar; None where there is none."""
+    value: Any = None
+    if name in parent.attrs and parent.attrs.get_id(name).shape == ():
+        value = parent.attrs[name]
+    elif isinstance(found := parent.get(name), h5py.Dataset) and found.shape == ():
+        value = found[()]
+    value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return value if isinstance(value, str) else None
+
+
+def _check(path: Path) -> None:
+    size, seen = path.stat().st_size, 0
+    with damaged(path, "it"), h5py.File(path, "r") as file:
+
+        def look(name: str, link: Any) -> str | None:
+            """What is wrong with it, which ends the visit: HDF5 passes no exceptions on."""
+            nonlocal seen
+            seen += 1
+            if seen > _MOST_OBJECTS:
+                return f"it has more than {_MOST_OBJECTS} objects"
+            if not isinstance(link, h5py.HardLink):
+                return f"{name!r} is a link to another place; links are not followed: copy the data in"
+            found = file[name]
+            if isinstance(found, h5py.Dataset):
+                try:
+                    _check_dataset(found, name, size)
+                except InputError as error:
+                    return str(error)
+            return None
+
+        problem = file.visititems_links(look)
+        if problem is not None:
+            raise InputError(problem)
+
+
+def _check_dataset(found: h5py.Dataset, name: str, size: int) -> None:
+    if found.shape is None:  # h5py.Empty
+        return
+    if found.ndim >= 1:
+        check_storage(found, name, size)
+    elif found.dtype.itemsize > _LARGEST_SCALAR:
+        raise InputError(f"{name!r} is one value of {found.dtype.itemsize} bytes")
+    if h5py.check_vlen_dtype(found.dtype) is not None or h5py.check_string_dtype(found.dtype) is not None:
+        # Their sizes are in the data, so these are read here once to see that they can be.
+        for row in range(len(found)) if found.ndim else [()]:
+            found[row]

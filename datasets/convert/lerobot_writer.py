@@ -1,0 +1,272 @@
+"""Writing a LeRobotDataset v3.0, complete as after `finalize()`, so that LeRobot's own reader opens it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from imitate.datasets.convert import arrow, video_files
+from imitate.datasets.convert.lerobot_layout import (
+    CHUNK,
+    DATA_PATH,
+    FINAL,
+    PROVENANCE,
+    VERSION,
+    VIDEO_PATH,
+    numbered,
+)
+from imitate.datasets.schema import DemoInfo, info_to_plain
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["losses", "write"]
+
+_DEFAULT_FPS = 30
+_FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
+_IMAGE = "observation.image"
+_COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+
+
+def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
+    shape = info.observation_space.shape or ()
+    if len(shape) > 1 and not _is_picture(info):
+        raise InputError(
+            f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
+            f"{info.observation_space.dtype}: record single frames in colour, or use another format"
+        )
+    return ["quantiles of meta/stats.json are not computed"]
+
+
+def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+    losses(info, labelled)
+    fps = _fps(info)
+    writer = _Writer(path, info, fps, labelled)
+    with closing(writer):
+        for episode in episodes:
+            writer.add(episode)
+    features = writer.features
+    document = {
+        "codebase_version": VERSION,
+        "robot_type": None,
+        "total_episodes": writer.episodes,
+        "total_frames": writer.steps,
+        "total_tasks": 1,
+        "chunks_size": CHUNK,
+        "data_files_size_in_mb": _FILE_BYTES >> 20,
+        "video_files_size_in_mb": 200,
+        "fps": fps,
+        "splits": {"train": f"0:{writer.episodes}"},
+        "data_path": DATA_PATH,
+        "video_path": VIDEO_PATH if _IMAGE in features else None,
+        "features": features,
+    }
+    for name, data in (
+        ("meta/info.json", document),
+        ("meta/stats.json", {name: stats.plain() for name, stats in writer.stats.items()}),
+        (PROVENANCE, info_to_plain(info)),
+    ):
+        (path / name).write_text(json.dumps(data, indent=4), "utf-8")
+    _write_tasks(path / "meta" / "tasks.parquet", info.env_id)
+
+
+class Stats:
+    """Statistics of a feature over steps; of pictures per channel, in [0, 1]."""
+
+    def __init__(self) -> None:
+        self.count = self._numbers = 0
+        self._shape: tuple[int, ...] = ()
+        self._low: Any = np.inf
+        self._high: Any = -np.inf
+        self._total: Any = 0.0
+        self._squares: Any = 0.0
+
+    def add(self, rows: Array) -> None:
+        """(T, D) of numbers, or (T, H, W, 3) of uint8."""
+        pixels = rows.ndim == 4
+        axes = (0, 1, 2) if pixels else (0,)
+        values = rows.astype(np.float64) / (255 if pixels else 1)
+        self._shape = (3, 1, 1) if pixels else values.shape[1:]
+        self._low = np.minimum(self._low, values.min(axes))
+        self._high = np.maximum(self._high, values.max(axes))
+        self._total = self._total + values.sum(axes)
+        self._squares = self._squares + (values**2).sum(axes)
+        self.count += len(rows)
+        self._numbers += values.size // values.shape[-1]
+
+    def plain(self) -> dict[str, Any]:
+        mean = self._total / self._numbers
+        deviation = np.sqrt(np.maximum(self._squares / self._numbers - mean**2, 0))
+        named = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
+        return {name: value.reshape(self._shape).tolist() for name, value in named.items()} | {
+            "count": [self.count]
+        }
+
+
+class _Writer:
+    """Adds episodes: their steps to Parquet files, their pictures to a video each."""
+
+    def __init__(self, path: Path, info: DemoInfo, fps: int, labelled: bool) -> None:
+        self._path, self._fps, self._labelled, self._task = path, fps, labelled, info.env_id
+        self._picture = _is_picture(info)
+        self.features = _features(info, fps, labelled)
+        self.stats = {name: Stats() for name in self.features}
+        self.episodes = self.steps = 0
+        self._file, self._bytes = -1, _FILE_BYTES
+        self._open: dict[str, ExitStack] = {}
+        self._writers: dict[str, Any] = {}
+
+    def add(self, episode: Trajectory) -> None:
+        number, length = self.episodes, len(episode)
+        columns = self._columns(episode)
+        for name, rows in columns.items():
+            self.stats[name].add(rows.reshape(length, -1))
+        stored = {name: rows[:, 0] if rows.shape[1:] == (1,) else rows for name, rows in columns.items()}
+        if self._bytes >= _FILE_BYTES:
+            self._file, self._bytes = self._file + 1, 0
+        place = divmod(self._file, CHUNK)
+        self._append("data/" + numbered(*place, ".parquet"), stored, "data")
+        self._bytes += sum(rows.nbytes for rows in stored.values())
+        row: dict[str, Any] = {
+            "episode_index": number,
+            "tasks": [self._task],
+            "length": length,
+            "data/chunk_index": place[0],
+            "data/file_index": place[1],
+            "dataset_from_index": self.steps,
+            "dataset_to_index": self.steps + length,
+            "meta/episodes/chunk_index": 0,
+            "meta/episodes/file_index": 0,
+        }
+        if self._picture:
+            pictures = episode.obs[:-1]
+            self.stats[_IMAGE].add(pictures)
+            chunk, file = divmod(number, CHUNK)
+            video_files.write(
+                self._path / "videos" / _IMAGE / numbered(chunk, file, ".mp4"), pictures, self._fps
+            )
+            where = {"chunk_index": chunk, "file_index": file, "from_timestamp": 0.0}
+            where["to_timestamp"] = length / self._fps
+            row |= {f"videos/{_IMAGE}/{name}": value for name, value in where.items()}
+        for name in self.features:
+            one = Stats()
+            one.add(episode.obs[:-1] if name == _IMAGE else columns[name].reshape(length, -1))
+            row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
+        self._append(
+            "meta/episodes/" + numbered(0, 0, ".parquet"), {k: [v] for k, v in row.items()}, "episodes"
+        )
+        final = {"seed": [int(episode.info.get("seed", -1))], "observation": [episode.obs[-1].reshape(-1)]}
+        self._append(FINAL, final, "final")
+        self.episodes, self.steps = number + 1, self.steps + length
+
+    def close(self) -> None:
+        for stack in self._open.values():
+            stack.close()
+
+    def _columns(self, episode: Trajectory) -> dict[str, Array]:
+        """(T, D) of every feature that is in the Parquet files."""
+        length = len(episode)
+        last = np.arange(length) == length - 1
+        columns = {} if self._picture else {"observation.state": episode.obs[:-1]}
+        columns |= {"action": episode.actions}
+        columns |= {"expert_action": episode.labels} if self._labelled else {}
+        columns |= {
+            "next.reward": episode.rewards,
+            "next.done": last,
+            "next.terminated": last & episode.terminated,
+            "next.truncated": last & episode.truncated,
+            "timestamp": (np.arange(length) / self._fps).astype(np.float32),
+            "frame_index": np.arange(length),
+            "episode_index": np.full(length, self.episodes),
+            "index": self.steps + np.arange(length),
+            "task_index": np.zeros(length, np.int64),
+        }
+        return {name: rows.reshape(length, -1) for name, rows in columns.items()}
+
+    def _append(self, name: str, columns: Mapping[str, Any], kind: str) -> None:
+        """Rows to the file `name`; another of this kind is closed."""
+        if name not in self._writers:
+            if kind in self._open:
+                self._open.pop(kind).close()
+            (self._path / name).parent.mkdir(parents=True, exist_ok=True)
+        table = arrow.as_table(columns)
+        if name not in self._writers:
+            stack = self._open[kind] = ExitStack()
+            self._writers[name] = stack.enter_context(arrow.parquet_writer(self._path / name, table.schema))
+        self._writers[name].write_table(table)
+
+
+def _features(info: DemoInfo, fps: int, labelled: bool) -> dict[str, Any]:
+    def feature(dtype: str, shape: tuple[int, ...] = (1,)) -> dict[str, Any]:
+        return {"dtype": dtype, "shape": list(shape or (1,)), "names": None}
+
+    action = feature(str(info.action_space.dtype), info.action_space.shape or ())
+    shape = info.observation_space.shape or ()
+    features = {"observation.state": feature(str(info.observation_space.dtype), shape)}
+    if _is_picture(info):
+        video = {
+            "video.height": shape[0],
+            "video.width": shape[1],
+            "video.codec": "h264",
+            "video.pix_fmt": "gbrp",
+            "video.is_depth_map": False,
+            "video.fps": fps,
+            "video.channels": 3,
+            "has_audio": False,
+        }
+        named = {"names": ["height", "width", "channels"], "info": video}
+        features = {_IMAGE: feature("video", shape) | named}
+    features |= {"action": action} | ({"expert_action": action} if labelled else {})
+    features |= {"next.reward": feature("float32")}
+    features |= {f"next.{name}": feature("bool") for name in ("done", "terminated", "truncated")}
+    return features | {name: feature("float32" if name == "timestamp" else "int64") for name in _COUNTERS}
+
+
+def _is_picture(info: DemoInfo) -> bool:
+    space = info.observation_space
+    shape = space.shape or ()
+    return (
+        isinstance(space, spaces.Box)
+        and len(shape) == 3
+        and shape[2] == 3
+        and space.dtype == np.uint8
+        and info.frame_stack == 1
+    )
+
+
+def _fps(info: DemoInfo) -> int:
+    """The environment's frames a second, where it is installed and has some."""
+    try:
+        with closing(make_env(info.env_id, info.env_kwargs)) as env:
+            return max(1, int(env.metadata.get("render_fps") or _DEFAULT_FPS))
+    except InputError:
+        return _DEFAULT_FPS
+
+
+def _write_tasks(path: Path, task: str) -> None:
+    """A data frame of pandas whose index is the task's description."""
+    column = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
+    index = {
+        "name": None,
+        "field_name": "__index_level_0__",
+        "pandas_type": "unicode",
+        "numpy_type": "object",
+    }
+    pandas = {
+        "index_columns": ["__index_level_0__"],
+        "column_indexes": [],
+        "columns": [column | {"metadata": None}, index | {"metadata": None}],
+        "creator": {"library": "pyarrow", "version": ""},
+        "pandas_version": "2.2.0",
+    }
+    table = arrow.as_table({"task_index": np.zeros(1, np.int64), "__index_level_0__": [task]})
+    table = table.replace_schema_metadata({"pandas": json.dumps(pandas)})
+    with arrow.parquet_writer(path, table.schema) as writer:
+        writer.write_table(table)

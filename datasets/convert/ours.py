@@ -1,0 +1,38 @@
+"""Our own files, as one format among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from imitate.datasets.convert.recording import Notes, Recording
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.writer import DemoWriter
+
+__all__ = ["FOLDER", "found", "losses", "read", "write"]
+
+FOLDER = False
+
+
+def found(path: Path) -> bool:
+    """Whatever else there is may be ours: a folder of shards, or a file whose fault our reader names."""
+    return path.suffix == ".h5" or (path.is_dir() and any(path.glob("*.h5")))
+
+
+@contextmanager
+def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
+    with DemoReader(path) as reader:
+        yield Recording(reader.__iter__, info=reader.info, labelled=reader.has_expert_actions)
+
+
+def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
+    return []
+
+
+def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+    with DemoWriter(path, info, expert_actions=labelled) as writer:
+        for episode in episodes:
+            writer.append(episode)

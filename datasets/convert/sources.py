@@ -1,0 +1,106 @@
+"""Where data sets are: paths, `minari:ID` in Minari's folder, `hub:ORG/DATASET` on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from imitate.datasets.convert import convert, format_of, minari
+from imitate.errors import InputError, one_line
+
+__all__ = ["in_our_format", "is_spec", "source_path", "store_path"]
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_DOWNLOAD = 32 << 30  # bytes
+_SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
+
+
+def is_spec(name: str) -> bool:
+    """Whether it names a data set by something else than its path."""
+    return name.startswith(("minari:", "hub:"))
+
+
+def source_path(name: str) -> Path:
+    """Where the data set is, downloaded if it is on the hub. Raises InputError where it can't be had."""
+    if name.startswith("hub:"):
+        return _downloaded(name.removeprefix("hub:"))
+    path = store_path(name)
+    if is_spec(name) and not path.exists():
+        raise InputError(
+            f"{name} is not in {path}; `minari download {name.removeprefix('minari:')}` fetches it, and "
+            "MINARI_DATASETS_PATH names another folder"
+        )
+    return path
+
+
+def store_path(name: str) -> Path:
+    """A path, or that of `minari:ID`."""
+    return minari.store(name.removeprefix("minari:")) if name.startswith("minari:") else Path(name)
+
+
+def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
+    """`name` itself where it is ours; else a copy in our format, which is kept in $XDG_CACHE_HOME/imitate/demos.
+
+    Raises InputError as `convert` does.
+    """
+    if not is_spec(name) and (not Path(name).exists() or Path(name).suffix == ".h5"):
+        return name  # `DemoReader` says what is wrong with it
+    path = source_path(name)
+    if format_of(path) == "imitate":
+        return str(path)
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "demos"
+    copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
+    if not copy.exists():
+        converted = convert(path, copy, env_id=env_id, env_kwargs=env_kwargs)
+        logger.info("%s (%s) is read as %s", name, converted.source_format, copy)
+        for note in converted.notes:
+            logger.info("  %s", note)
+    return str(copy)
+
+
+def _state(path: Path, env_id: str, env_kwargs: Mapping[str, Any] | None) -> str:
+    """Changes when any file of the data set does."""
+    state = hashlib.sha256(f"{path.resolve()} {env_id} {sorted((env_kwargs or {}).items())}".encode())
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            stat = file.stat()
+            state.update(f"{file.name} {stat.st_size} {stat.st_mtime_ns}".encode())
+    return state.hexdigest()
+
+
+def _downloaded(name: str) -> Path:
+    """`ORG/DATASET[@revision]`, in the hub's own cache. HF_ENDPOINT is read now."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    repo, _, revision = name.partition("@")
+    endpoint = os.environ.get("HF_ENDPOINT")
+    try:
+        info = HfApi(endpoint=endpoint).dataset_info(repo, revision=revision or None, files_metadata=True)
+        wanted = {
+            file.rfilename: file.size or 0
+            for file in info.siblings or []
+            if file.rfilename.endswith(_SUFFIXES)
+        }
+        if not wanted or sum(wanted.values()) > _LARGEST_DOWNLOAD:
+            raise InputError(
+                f"hub:{name} has {sum(wanted.values())} bytes in {len(wanted)} files of known kinds; wanted 1 to "
+                f"{_LARGEST_DOWNLOAD} bytes"
+            )
+        folder = Path(
+            snapshot_download(
+                repo, repo_type="dataset", revision=info.sha, endpoint=endpoint, allow_patterns=list(wanted)
+            )
+        )
+    except InputError:
+        raise
+    except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
+        raise InputError(
+            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
+        ) from error
+    single = [file for file in wanted if file.endswith((".h5", ".hdf5", ".npz", ".csv")) and "/" not in file]
+    return folder / single[0] if len(single) == 1 else folder

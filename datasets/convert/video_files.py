@@ -1,0 +1,72 @@
+"""Frames of mp4 files, one by one, in and out; through PyAV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.contain import contained
+from imitate.datasets.convert.recording import needs
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["frames", "write"]
+
+_CODECS = {"h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "mpeg4"}
+_LARGEST_FRAME = 1 << 26
+_LOSSLESS = {"crf": "0", "preset": "veryfast", "g": "2", "bf": "0"}
+
+
+def frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
+    """(seconds, picture (H, W, 3) uint8) of each frame. Raises InputError for a file of other kinds or sizes."""
+    needs("av")
+    contained(partial(_look, path, shape), str(path), 10 + path.stat().st_size / (1 << 20))
+    av = needs("av")
+    with av.open(str(path), format="mp4") as container:
+        stream = _stream(container, shape)
+        for frame in container.decode(stream):
+            yield float(frame.pts * stream.time_base), frame.to_ndarray(format="rgb24")
+
+
+def write(path: Path, pictures: Array, fps: int) -> None:
+    """Pictures (T, H, W, 3) uint8 as H.264 in RGB without loss; every second frame can be sought."""
+    av = needs("av")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264rgb", rate=fps, options=_LOSSLESS)
+        stream.height, stream.width = pictures.shape[1:3]
+        stream.pix_fmt = "rgb24"
+        stream.thread_count = 1
+        for picture in pictures:
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def _stream(container: Any, shape: tuple[int, ...]) -> Any:
+    if len(container.streams.video) != 1:
+        raise InputError(f"it has {len(container.streams.video)} videos, wanted 1")
+    stream = container.streams.video[0]
+    if stream.codec_context.name not in _CODECS:
+        raise InputError(
+            f"its codec is {stream.codec_context.name}, wanted one of {', '.join(sorted(_CODECS))}"
+        )
+    size = (stream.codec_context.height, stream.codec_context.width)
+    if size != tuple(shape[:2]) or size[0] * size[1] > _LARGEST_FRAME:
+        raise InputError(f"its frames have {size} pixels, the data set says {shape}")
+    return stream
+
+
+def _look(path: Path, shape: tuple[int, ...]) -> None:
+    """Open, read the first frame and all packets."""
+    av = needs("av")
+    with av.open(str(path), format="mp4") as container:
+        stream = _stream(container, shape)
+        stream.thread_count = 1
+        next(container.decode(stream), None)
+        for _ in container.demux(stream):
+            pass
