@@ -66,7 +66,8 @@ def load_expert(
     Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
     code, or if its spaces differ from the environment's.
     """
-    asked = Asked(str(spec), env_id, env_kwargs, None if vecnormalize is None else str(vecnormalize))
+    statistics = None if vecnormalize is None else str(_carried.get(str(vecnormalize), vecnormalize))
+    asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)
     if found is not None:
         return from_zip(found, asked)
@@ -90,7 +91,7 @@ def load_expert(
 
 
 _carried: dict[str, Path] = {}
-"""Where this process has the files of experts that another machine sent."""
+"""See `carry`."""
 
 
 def expert_files(spec: str) -> dict[str, Path]:
@@ -104,9 +105,9 @@ def expert_files(spec: str) -> dict[str, Path]:
     return {name: Path(spec) / name for name in _IN_FOLDERS if (Path(spec) / name).is_file()}
 
 
-def carry(spec: str, folder: Path) -> None:
-    """From now on `load_expert(spec)` reads `folder`, which has the files that `expert_files` named elsewhere."""
-    _carried[spec] = next(folder.glob("*.zip"), folder)
+def carry(name: str, place: Path) -> None:
+    """From now on `load_expert` finds at `place` what another machine has at `name`: a zip, a folder, statistics."""
+    _carried[name] = place
 
 
 def _bundled(spec: str) -> Path | None:

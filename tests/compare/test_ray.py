@@ -11,7 +11,6 @@ import pytest
 from tasks import count, die, double, total
 
 from imitate.compare.backends import Failure, Task
-from imitate.errors import InputError
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 
@@ -111,8 +110,3 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
         assert drain(backend, 1) == {"long": None}
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
     assert numbers == list(range(1, reached + 3))
-
-
-def test_what_can_not_be_had_is_one_line() -> None:
-    with pytest.raises(InputError, match="wanted more than 0 CPUs"):
-        Ray(cpus=0)

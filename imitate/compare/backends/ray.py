@@ -258,6 +258,8 @@ def _check_address(address: str) -> None:
     """Raise InputError unless somebody listens at HOST:PORT: Ray itself would try for five minutes."""
     host, _, port = address.rpartition(":")
     try:
+        if not host or "/" in host:
+            raise ValueError("it is not HOST:PORT")
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address}: {one_line(error)}; {_HOW}") from error
