@@ -26,6 +26,7 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.following import first_layer, follow
+from imitate.nn.policy import LOG_STD_RANGE
 from imitate.rl.rollout import Sampler
 
 __all__ = ["DAgger", "DAggerConfig"]
@@ -63,6 +64,7 @@ class DAggerConfig:
         check_range(
             self, 1, math.inf, "total_steps", "steps_per_iteration", "updates_per_iteration", "batch_size"
         )
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "beta_rate")
 

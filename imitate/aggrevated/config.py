@@ -11,6 +11,7 @@ from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.gate import GATE
 from imitate.aggrevated.mixture import Per, Schedule
 from imitate.errors import InputError, check_range
+from imitate.nn.policy import LOG_STD_RANGE
 from imitate.nn.state import as_tuples
 
 __all__ = ["AggreVaTeDConfig"]
@@ -103,6 +104,7 @@ class AggreVaTeDConfig:
             "batch_size",
             "samples",
         )
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate", "delta", "ent_coef", "kl_limit", "fqe_updates")
         check_range(self, 0, 1, "alpha_rate", "switch_probability", "gate")
         if self.beta is not None:
