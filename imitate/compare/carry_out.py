@@ -46,6 +46,7 @@ def carry_out(comparison: Comparison, out: Path, *, workers: int | None = None) 
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
+    comparison = _in_its_experts_environment(comparison)
     _check_folder(comparison, out)
     for job in jobs(replace(comparison, seeds=1), out, episode_steps=1):
         if not job.records:
@@ -92,6 +93,16 @@ def _fill(comparison: Comparison, out: Path, references: References, workers: in
         while pool.running:
             for name in pool.ended():
                 _say_failure(pool, name)
+
+
+def _in_its_experts_environment(comparison: Comparison) -> Comparison:
+    """With the expert's own keywords of the environment, if the comparison has none, as in `imitate train`."""
+    if comparison.expert is None or comparison.env_kwargs:
+        return comparison
+    expert = load_expert(comparison.expert, env_id=comparison.env_id)
+    if expert.env_kwargs:
+        logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
+    return replace(comparison, env_kwargs=dict(expert.env_kwargs))
 
 
 def _check_folder(comparison: Comparison, out: Path) -> None:
