@@ -267,7 +267,7 @@ class Run:
 
     def _kept(self) -> str:
         if not (self.out / CHECKPOINT).exists():
-            return f"there was no checkpoint yet, so nothing can be resumed in {self.out}"
+            return f"there was no checkpoint yet: `imitate train --resume {self.out}` begins anew"
         return f"the last checkpoint is kept: go on from it with `imitate train --resume {self.out}`"
 
     def _close(self) -> None:
