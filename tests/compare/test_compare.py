@@ -170,15 +170,19 @@ def test_a_learner_that_can_not_act_here_is_refused_before_anything_runs(tmp_pat
 
 
 def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
-    """The expert observes the time left, which only these keywords bring. It is measured, and then one step is too few
-    for an episode."""
+    """The expert observes the time left, which only these keywords bring. It is measured, and then 100 steps are too
+    few for an episode."""
     keywords = {"time_feature": True}
-    with closing(make_env("CartPole-v1", keywords)) as env:
+    with closing(make_env("Pendulum-v1", keywords)) as env:
         save_policy(tmp_path / "run" / "policy", ActorPolicy(env.observation_space, env.action_space))
-    config = {"algorithm": "bc", "env_id": "CartPole-v1", "env_kwargs": keywords}
+    config = {"algorithm": "bc", "env_id": "Pendulum-v1", "env_kwargs": keywords}
     write_json(tmp_path / "run" / "config.json", config)
-    wanted = Comparison("CartPole-v1", ("bc",), expert=str(tmp_path / "run"), seeds=1, budget=1)
-    with pytest.raises(InputError, match="a budget of 1 steps is too small, where an episode takes"):
+    wanted = Comparison(
+        "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=1, curve_episodes=1
+    )
+    with pytest.raises(
+        InputError, match="a budget of 100 steps is too small, where an episode takes 200 steps"
+    ):
         carry_out(wanted, tmp_path / "out")
 
 
