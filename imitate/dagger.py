@@ -32,6 +32,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.following import first_layer, follow
+from imitate.nn.policy import LOG_STD_RANGE
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.rl.rollout import Rollout, Sampler
@@ -83,6 +84,7 @@ class DAggerConfig:
     def __post_init__(self) -> None:
         counts = ("total_steps", "iterations", "updates_per_iteration", "final_updates", "batch_size")
         check_range(self, 1, math.inf, *counts)
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "alpha_rate", "switch_probability")
         if self.alpha_floor is not None:

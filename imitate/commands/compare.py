@@ -101,8 +101,8 @@ def compare(argv: list[str]) -> int:
                 wanted, out, backend=None if backend == "processes" else where, workers=workers
             )
         except KeyboardInterrupt:
-            print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
-            return 130
+            print("imitate: the same command goes on from here", file=sys.stderr)
+            raise
         summary = read_json(out / "summary.json", dict[str, Any])
         if json:
             print_json(summary)

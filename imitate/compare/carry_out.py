@@ -75,7 +75,8 @@ def carry_out(
         raise InputError(f"workers must be at least 1, got {workers}")
     if isinstance(wanted, Suite) and _is_used(out) and not is_suite(out):
         raise InputError(f"{out} exists and is no suite; choose another --out")
-    comparisons = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
+    asked = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
+    comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
         _check_folder(comparison, out / label)
         # GPUs of a cluster need not be here.
@@ -155,6 +156,16 @@ def _film_learners(pool: Pool, part: _Part) -> None:
 def _is_used(out: Path) -> bool:
     """Whether there is something at `out`."""
     return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
+
+
+def _in_its_experts_environment(comparison: Comparison) -> Comparison:
+    """With the expert's own keywords of the environment, if the comparison has none, as in `imitate train`."""
+    if comparison.expert is None or comparison.env_kwargs:
+        return comparison
+    expert = load_expert(comparison.expert, env_id=comparison.env_id)
+    if expert.env_kwargs:
+        logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
+    return replace(comparison, env_kwargs=dict(expert.env_kwargs))
 
 
 def _check_folder(comparison: Comparison, out: Path) -> None:

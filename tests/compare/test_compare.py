@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 import tomllib
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,12 @@ from imitate.compare.toml import as_toml
 from imitate.compare.training import Trained, training
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.files import lock, write_json
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import save_policy
 
 EXPERT = "CartPole-v1:ppo"
 QUICK: dict[str, Any] = {"bc": {"max_epochs": 2}, "dagger": {"updates_per_iteration": 20}}
@@ -173,6 +177,23 @@ def test_a_learner_that_can_not_act_here_is_refused_before_anything_runs(tmp_pat
     with pytest.raises(InputError, match="dqn wants discrete actions, got Box"):
         carry_out(wanted, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
+    """The expert observes the time left, which only these keywords bring. It is measured, and then 100 steps are too
+    few for an episode."""
+    keywords = {"time_feature": True}
+    with closing(make_env("Pendulum-v1", keywords)) as env:
+        save_policy(tmp_path / "run" / "policy", ActorPolicy(env.observation_space, env.action_space))
+    config = {"algorithm": "bc", "env_id": "Pendulum-v1", "env_kwargs": keywords}
+    write_json(tmp_path / "run" / "config.json", config)
+    wanted = Comparison(
+        "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=1, curve_episodes=1
+    )
+    with pytest.raises(
+        InputError, match="a budget of 100 steps is too small, where an episode takes 200 steps"
+    ):
+        carry_out(wanted, tmp_path / "out")
 
 
 def test_two_comparisons_in_one_folder_are_refused(tmp_path: Path) -> None:
