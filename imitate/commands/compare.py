@@ -14,6 +14,7 @@ from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.learners import trust_learner
 from imitate.compare.suite import BUNDLED, is_suite, read_toml
+from imitate.compare.watch import watch as show
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
@@ -27,7 +28,8 @@ def compare(argv: list[str]) -> int:
     def command(
         file: Annotated[str | None, tyro.conf.Positional] = None,
         *,
-        out: Path,
+        out: Path | None = None,
+        watch: Path | None = None,
         env: str | None = None,
         expert: str | None = None,
         algorithms: tuple[str, ...] = (),
@@ -51,9 +53,11 @@ def compare(argv: list[str]) -> int:
                 imitate: classic, box2d, pixels, bullet. Options take the place of what it says
             out: the folder of the report. The same again goes on where it was interrupted; without --env a finished
                 one grows: --add, --seeds and --episodes run only what is missing
-            env: a Gymnasium id
+            watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
+            env: a Gymnasium id, or my_module:MyEnv-v0
             expert: who is imitated; by default the bundled expert of the environment, if there is one
-            algorithms: which learners; by default bc, dagger and ppo
+            algorithms: which learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
+                my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
             add: more learners, beside those of the folder or file
             seeds: how many seeds of each; by default 5
             budget: environment steps of each run, demonstrations and training together; by default 50,000
@@ -66,6 +70,11 @@ def compare(argv: list[str]) -> int:
             workers: processes; by default one a core
             json: print the summary as JSON
         """
+        if watch is not None:
+            show(watch)
+            return 0
+        if out is None:
+            raise InputError("name the folder of the report with --out")
         given: dict[str, Any] = {
             "env_id": env and resolve_env_id(env),
             "expert": expert,

@@ -20,9 +20,10 @@ from gymnasium import spaces
 from imitate.cli import main
 from imitate.commands import compare as commands
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
+from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import ExpertFacts, Measured, Outcome, Point, References, Result, read_outcome
+from imitate.compare.results import ExpertFacts, Measured, Point, References, Result
 from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
 from imitate.compare.verdict import answer, cost_words, pairs, warnings
 from imitate.compare.words import duration, listed, number, percent
