@@ -635,6 +635,30 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     assert seen[1] == seen[0]
 
 
+def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file may not choose what is imported, not even a folder that we wrote."""
+    out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
+    stored = json.loads((out / "comparison.json").read_text()) | {"env_id": "my_balls:Balls-v0"}
+    write_json(out / "comparison.json", stored)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_balls.py").write_text(
+        "import gymnasium\ngymnasium.register('Balls-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    assert main(["compare", "--out", str(out), "--add", "dqn"]) == 2
+    assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    seen: list[Comparison] = []
+
+    def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
+        seen.append(comparison)
+        return write_report(folder)
+
+    monkeypatch.setattr(commands, "run_comparison", run)
+    assert main(["compare", "--env", "my_balls:Balls-v0", "--out", str(out), "--add", "dqn"]) == 0
+    assert (seen[0].algorithms, seen[0].budget, seen[0].seeds) == (("bc", "ppo", "dqn"), BUDGET, 5)
+
+
 def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": []})
     write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: boom", "traceback": ""})
