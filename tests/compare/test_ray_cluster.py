@@ -19,6 +19,7 @@ from imitate.datasets import DemoReader
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 
+from ray._private.state import available_resources_per_node  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from imitate.cli import main  # noqa: E402
@@ -50,16 +51,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch, *cpus: int) -> Iterator[tuple[Any, 
 
 
 @contextmanager
-def killed(made: Any, node: Any, when: Callable[[], bool]) -> Iterator[None]:
-    """Replaces a node by another as soon as `when()`, which has to come within the block."""
+def killed(made: Any, nodes: list[Any], when: Callable[[], bool]) -> Iterator[None]:
+    """Kills a node that is at work as soon as `when()`, which has to come within the block."""
     over = threading.Event()
     kills: list[float] = []
 
     def watch() -> None:
         while not over.wait(0.02):
             if when():
-                made.add_node(num_cpus=1, object_store_memory=STORE)
-                made.remove_node(node, allow_graceful=False)
+                free = available_resources_per_node()
+                at_work = [node for node in nodes if not free[node.node_id].get("CPU")]
+                made.remove_node(at_work[0], allow_graceful=False)
                 kills.append(time.monotonic())
                 return
 
@@ -132,7 +134,7 @@ def test_a_run_goes_on_from_its_checkpoint_when_its_node_dies(
     def it_is_saved() -> bool:
         return len(list(out.glob("runs/*/checkpoint.safetensors"))) == 1
 
-    with cluster(monkeypatch, 0, 1) as (made, nodes), killed(made, nodes[0], it_is_saved):
+    with cluster(monkeypatch, 0, 1, 1) as (made, nodes), killed(made, nodes, it_is_saved):
         carry_out(wanted, out, backend=Ray())
     assert any("lost its worker" in message for message in caplog.messages)
     here, there = results(tmp_path / "here"), results(out)
@@ -167,7 +169,7 @@ def test_shards_are_recorded_on_while_a_node_dies(tmp_path: Path, monkeypatch: p
     def two_have_begun() -> bool:
         return len(list(out.glob("*.h5"))) >= 2
 
-    with cluster(monkeypatch, 0, 1, 1) as (made, nodes), killed(made, nodes[1], two_have_begun):
+    with cluster(monkeypatch, 0, 1, 1) as (made, nodes), killed(made, nodes, two_have_begun):
         assert main([*collect, "--backend", "ray", "--out", str(out)]) == 0
     assert [path.name for path in sorted(out.iterdir())] == [f"{n:05}-of-00004.h5" for n in range(4)]
     with DemoReader(tmp_path / "here") as here, DemoReader(out) as there:

@@ -31,7 +31,7 @@ def read(path: Path) -> Array:
 
 
 def written(task: Task, root: Path, known: dict[str, int] | None = None) -> Files:
-    """What the task has written below `root` so far; of that only what is new since `known`, which is brought up to date.
+    """What the task has written below `root` so far; only what is new since `known`, which is brought up to date.
 
     Files come in the order in which they were written, but the checkpoint last: so whoever writes them elsewhere and is
     killed over it leaves what a killed task would leave.
