@@ -1,4 +1,4 @@
-"""Write RESULTS.md, SPEED.md, docs/scale.md and the README's results from templates/, rows.toml and the records in results/.
+"""Write RESULTS.md, SPEED.md, docs/scale.md and the README's results from templates/, rows.toml and the records.
 
     python benchmarks/results.py
 
