@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 MOST_LOSSES = 5
-"""A task that loses its worker so often, without new files in between, has failed."""
+"""A task that loses its worker so often, without a new checkpoint in between, has failed."""
 
 _HOW = "start one with `ray start --head` and give --address HOST:PORT"
 _LOST = (
@@ -175,7 +175,7 @@ class Ray:
         wanted = f"{self._cpus:g} CPUs" + (f" and {self._gpus:g} GPUs" if self._gpus else "")
         total = ray.cluster_resources()
         has = (
-            f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs together"
+            f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
         )
         logger.info("Ray: %s; a run takes %s", has, wanted)
         if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= self._gpus for node in nodes):
@@ -218,8 +218,10 @@ class Ray:
         attempts = {attempt.key: attempt for attempt in self._running.values()}
         for key, files in sent.items():
             if key in attempts:  # else of a worker that was given up
-                receive(attempts[key].task, files, whole=False)
-                attempts[key].losses = 0
+                task = attempts[key].task
+                receive(task, files, whole=False)
+                if task.checkpoint and task.checkpoint.as_posix() in files:
+                    attempts[key].losses = 0
         for key, position in positions.items():
             if key in attempts:
                 attempts[key].begun = True
