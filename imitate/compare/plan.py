@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -114,6 +114,16 @@ class Comparison:
             return msgspec.convert(dict(data), cls)
         except msgspec.ValidationError as error:
             raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
+
+    def changed(self, add: Sequence[str] = (), **given: Any) -> Self:
+        """With other fields, and more learners; hyperparameters of learners that are left out go with them."""
+        plain = self.to_json() | given
+        plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
+        if "hyperparameters" not in given:
+            kept = self.from_json(plain | {"hyperparameters": {}})
+            known = {*kept.algorithms, *kept.controls}
+            plain["hyperparameters"] = {n: h for n, h in plain["hyperparameters"].items() if n in known}
+        return self.from_json(plain)
 
     @property
     def command(self) -> str:

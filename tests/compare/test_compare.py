@@ -134,6 +134,14 @@ def test_bad_comparisons_are_refused_in_one_line(change: dict[str, Any], message
     assert "\n" not in str(error.value)
 
 
+def test_a_changed_comparison_keeps_what_still_matters() -> None:
+    wanted = comparison("bc", "dagger", "ppo")
+    assert wanted.changed(["dqn"], seeds=3) == replace(
+        wanted, algorithms=("bc", "dagger", "ppo", "dqn"), seeds=3
+    )
+    assert wanted.changed(algorithms=["ppo", "bc"]).hyperparameters == {"bc": QUICK["bc"]}
+
+
 def test_a_comparison_survives_json() -> None:
     wanted = comparison("bc", "ppo", env_kwargs={"sutton_barto_reward": True})
     assert Comparison.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted

@@ -20,9 +20,10 @@ from gymnasium import spaces
 from imitate.cli import main
 from imitate.commands import compare as commands
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
+from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import ExpertFacts, Measured, Outcome, Point, References, Result, read_outcome
+from imitate.compare.results import ExpertFacts, Measured, Point, References, Result
 from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
 from imitate.compare.verdict import answer, cost_words, pairs, warnings
 from imitate.compare.words import duration, listed, number, percent
@@ -36,7 +37,7 @@ BUDGET = 1_600
 def result(algorithm: str, seed: int, returns: list[float], **other: Any) -> Result:
     """Its curve climbs straight from 20, what random actions get, to its mean return, in 16 parts of 100 steps."""
     online, mean = algorithm != "bc", float(np.mean(returns))
-    asks = algorithm not in ("ppo", "dqn", "a2c", "reinforce")
+    asks = algorithm.removeprefix("sb3:") not in ("ppo", "dqn", "a2c", "reinforce")
     curve = [
         Point(100 * n, 50 * n if asks else 0, 2.0 * n, [20 + (mean - 20) * n / POINTS] * 2)
         for n in range(POINTS + 1)
@@ -475,10 +476,10 @@ def test_a_browser_shows_all_of_it(page_url: str, tmp_path: Path, width: int) ->
 @needs_chromium
 def test_curves_switch_their_axis_and_hide(page_url: str, tmp_path: Path) -> None:
     with chromium.Page(page_url, tmp_path / "profile") as page:
-        lines = "document.querySelectorAll('#chart path.line').length"
-        label = "document.querySelector('#chart svg').getAttribute('aria-label')"
+        lines = "document.querySelectorAll('.chart path.line').length"
+        label = "document.querySelector('.chart svg').getAttribute('aria-label')"
         assert page.evaluate(lines) == 3
-        page.evaluate("document.querySelector('[data-learner=\"0\"]').click()")
+        page.evaluate("document.querySelector('[data-learner=BC]').click()")
         assert page.evaluate(lines) == 2
         page.evaluate("document.querySelector('[data-cost=queries]').click()")
         assert page.evaluate(lines) == 1  # PPO asks nobody, and BC is hidden
@@ -535,9 +536,9 @@ def test_ten_learners_stay_readable(tmp_path: Path, width: int) -> None:
     for name, seed in itertools.product(TEN, range(5)):
         result(name, seed, returns[name][seed]).save(out / index[f"{name}-seed{seed}"])
     with chromium.Page(write_report(out).as_uri(), tmp_path / "profile", width=width) as page:
-        assert page.evaluate("document.querySelectorAll('#chart path.line').length") == 10
+        assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 10
         cut = page.evaluate(
-            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, #chart text, .tiles dd')].filter(
+            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, .chart text, .tiles dd')].filter(
                  node => {
                    const box = node.getBoundingClientRect();
                    return box.left < 0 || box.right > innerWidth || node.scrollWidth > node.clientWidth + 1
@@ -632,6 +633,30 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     # The file beside the report says the same.
     assert main(["compare", str(out / "comparison.toml"), "--out", str(out), *argv]) == 0
     assert seen[1] == seen[0]
+
+
+def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file may not choose what is imported, not even a folder that we wrote."""
+    out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
+    stored = json.loads((out / "comparison.json").read_text()) | {"env_id": "my_balls:Balls-v0"}
+    write_json(out / "comparison.json", stored)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_balls.py").write_text(
+        "import gymnasium\ngymnasium.register('Balls-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    assert main(["compare", "--out", str(out), "--add", "dqn"]) == 2
+    assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    seen: list[Comparison] = []
+
+    def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
+        seen.append(comparison)
+        return write_report(folder)
+
+    monkeypatch.setattr(commands, "run_comparison", run)
+    assert main(["compare", "--env", "my_balls:Balls-v0", "--out", str(out), "--add", "dqn"]) == 0
+    assert (seen[0].algorithms, seen[0].budget, seen[0].seeds) == (("bc", "ppo", "dqn"), BUDGET, 5)
 
 
 def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

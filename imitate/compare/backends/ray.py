@@ -174,9 +174,7 @@ class Ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         wanted = f"{self._cpus:g} CPUs" + (f" and {self._gpus:g} GPUs" if self._gpus else "")
         total = ray.cluster_resources()
-        has = (
-            f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
-        )
+        has = f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
         logger.info("Ray: %s; a run takes %s", has, wanted)
         if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= self._gpus for node in nodes):
             if self._alone:
