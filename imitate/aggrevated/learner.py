@@ -3,7 +3,8 @@
 It is DAgger (`imitate.dagger`) with a critic. The loss follows the gradient of E_{a ~ pi}[A*(s, a)] over all states so
 far, with actions of the current learner, and adds DAgger's loss, which keeps the learner near the expert.
 
-Departures from the paper: states are aggregated, and the imitation term is added. With continuous actions this term is
+Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
+is added, and Adam takes many steps in an iteration. With continuous actions this term is
 the whole loss: the policy is regressed to the expert's action, moved by one clipped step along the critic's gradient,
 because critics are more reliable about the direction than about the distance. A critic that can't tell the expert's
 actions from random ones is ignored, which leaves DAgger (`gate`). So is one whose step made the learner earn less in
@@ -14,7 +15,7 @@ roll-ins (`contest`). To understand the algorithm, read `imitate.dagger`, this f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -97,11 +98,19 @@ class AggreVaTeD(DAgger):
         if estimator.minibatches is not None and rollout is not None:
             shaped = labels.reshape(rollout.actions.shape)
             batches = estimator.minibatches(rollout, shaped, self.mixture.turns, gate, count, self.rng)
-        else:
+        elif config.aggregate:
             batches = self.batches(count, config.batch_size)
+        else:
+            batches = self._drawn(obs, labels, count)
         metrics |= self.train(partial(self._losses, gate), batches, count)
         self.iteration += 1
         return metrics
+
+    def _drawn(self, obs: Array, labels: Array, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """Minibatches of these states (B, ...) alone, drawn with replacement."""
+        for _ in range(count):
+            rows = self.rng.integers(len(obs), size=self.config.batch_size)
+            yield tuple(torch.from_numpy(column[rows]).to(self.device) for column in (obs, labels))
 
     def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
         """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
