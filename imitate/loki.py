@@ -23,7 +23,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError, check_range
+from imitate.errors import check_range
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples
 from imitate.rl.ppo import PPO, PPOConfig
@@ -41,8 +41,8 @@ class LOKIConfig:
 
     total_steps: int = 200_000
     """Environment steps of imitation and reinforcement together; by default the run's budget."""
-    imitation_steps: int = 50_000
-    """Environment steps of AggreVaTeD at the start."""
+    imitation_steps: int | None = None
+    """Environment steps of AggreVaTeD at the start; by default a quarter of total_steps."""
     aggrevated: AggreVaTeDConfig = field(default_factory=AggreVaTeDConfig)
     """Settings of AggreVaTeD; its total_steps are imitation_steps."""
     ppo: PPOConfig = field(default_factory=_fine_tuning)
@@ -53,7 +53,9 @@ class LOKIConfig:
             object.__setattr__(self, "aggrevated", AggreVaTeDConfig(**as_tuples(self.aggrevated)))
         if isinstance(self.ppo, Mapping):
             object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
-        check_range(self, 1, math.inf, "total_steps", "imitation_steps")
+        check_range(self, 1, math.inf, "total_steps")
+        if self.imitation_steps is not None:
+            check_range(self, 1, math.inf, "imitation_steps")
 
 
 class LOKI:
@@ -73,13 +75,9 @@ class LOKI:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        if config.imitation_steps > config.total_steps:
-            raise InputError(
-                f"imitation_steps {config.imitation_steps} are more than all {config.total_steps} steps: "
-                "take fewer, or give more with --budget"
-            )
         self.config, self.envs, self.seed, self.device = config, envs, seed, device
-        first = replace(config.aggrevated, total_steps=config.imitation_steps)
+        steps = max(config.imitation_steps or config.total_steps // 4, envs.num_envs)
+        first = replace(config.aggrevated, total_steps=min(steps, config.total_steps))
         self.imitation = AggreVaTeD(first, envs=envs, expert=expert, store=store, seed=seed, device=device)
         self.ppo: PPO | None = None
         self.least_steps = max(envs.num_envs, 2)

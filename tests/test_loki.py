@@ -17,7 +17,6 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
-from imitate.errors import InputError
 from imitate.loki import LOKI, LOKIConfig
 from imitate.nn.state import load_state, save_state
 
@@ -78,10 +77,7 @@ def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int) -> Non
         assert all(torch.equal(tensor, policy[name]) for name, tensor in learner.policy.state_dict().items())
 
 
-def test_an_imitation_longer_than_everything_is_refused(tmp_path: Path) -> None:
-    message = "imitation_steps 900 are more than all 800 steps"
-    with (
-        pytest.raises(InputError, match=message),
-        learning(tmp_path / "s.h5", total_steps=800, imitation_steps=900),
-    ):
-        pass
+def test_a_quarter_of_the_steps_is_imitation_unless_said_otherwise(tmp_path: Path) -> None:
+    for given, expected in ((None, 200), (600, 600), (9_000, 800)):
+        with learning(tmp_path / f"{given}.h5", total_steps=800, imitation_steps=given) as learner:
+            assert learner.imitation.config.total_steps == expected
