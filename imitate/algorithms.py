@@ -121,6 +121,12 @@ ALGORITHMS = {
         "imitate.aggrevated.aggrevate",
         ("envs", "expert", "store"),
     ),
+    "loki": Algorithm(
+        "LOKI",
+        "AggreVaTeD first, then PPO from there: beyond the expert by reinforcement",
+        "imitate.loki",
+        ("envs", "expert", "store"),
+    ),
     "gail": Algorithm(
         "GAIL",
         "on-policy RL whose reward is to pass for the expert",

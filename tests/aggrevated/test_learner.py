@@ -56,7 +56,7 @@ class ChainOracle:
     """What the expert's actions and others are worth in the chain, but for the value of the state. `sign` -1 is a
     critic that has it the wrong way round."""
 
-    greedy = False
+    gamma, reward_scale, greedy = 0.0, 1.0, False
 
     def __init__(self, sign: float = 1.0) -> None:
         self.sign = sign
@@ -216,6 +216,11 @@ DISCRETE: dict[str, dict[str, Any]] = {
         "updates_per_iteration": 30, "ema": 0.9,
     },
     "natural": {"beta": 0.0, "update": "natural", "batch_size": 1_024, "updates_per_iteration": 20, "ema": 0.9},
+    "paper": {
+        **{"estimator": "score", "normalisation": "baseline", "update": "natural", "aggregate": False},
+        **{"beta": 0.0, "gate": 0.0, "alpha_floor": 0.0, "alpha_rate": 0.8, "ema": 0.0},
+        **{"total_steps": 1_600, "iterations": 20, "updates_per_iteration": 5},
+    },
     "notebook b": {  # without a horizon (gamma 0) its baseline is not the mistake that it is elsewhere
         "estimator": "executed", "normalisation": "learner_value", "beta": 0.0, "gate": 0.0, "alpha_floor": 0.0,
         "alpha_schedule": "constant", "alpha_rate": 0.0, "total_steps": 2_400, "iterations": 20,
@@ -230,7 +235,7 @@ DISCRETE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_every_form_names_discrete_observations(tmp_path: Path, name: str) -> None:
-    estimator = {} if name[:8] in ("natural", "notebook") else {"estimator": name}
+    estimator = {} if name[:8] in ("natural", "paper", "notebook") else {"estimator": name}
     base = {
         "total_steps": 800,
         "iterations": 8,
@@ -283,6 +288,26 @@ def test_a_target_passes_a_poor_expert_and_cloning_does_not(tmp_path: Path) -> N
         means.append(evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean)
     assert means[0] == pytest.approx(-2.5, abs=0.4)
     assert means[1] > -0.6
+
+
+class Shifted(Bowl):
+    """A critic that passes the gate, since random actions are worse still, and is wrong: it wants 0.5 more."""
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return -(actions - obs - 0.5).square().sum(-1)
+
+
+@pytest.mark.parametrize(("critic", "lost"), [(Bowl(), False), (Shifted(), True)])
+def test_a_critic_whose_step_costs_returns_is_dropped_and_one_that_does_not_is_kept(
+    tmp_path: Path, critic: Bowl, lost: bool
+) -> None:
+    """The expert is perfect. What the shifted critic wants costs up to 0.5^2 a step, 2.5 an episode."""
+    base: dict[str, Any] = {"updates_per_iteration": 100, "final_updates": 400, "learning_rate": 5e-3}
+    base |= {"log_std_init": -2.0, "total_steps": 4_000, "iterations": 10}
+    learner = trained(tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), critic, **base)
+    assert learner.metrics["gate"] > 2 / 3
+    assert learner.contest.lost == lost
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean > -0.05
 
 
 def test_an_estimator_that_does_not_fit_the_actions_is_refused(tmp_path: Path) -> None:
@@ -424,6 +449,32 @@ def test_no_step_takes_more_than_its_limit_and_the_last_one_fits_the_policy_for_
 def test_settings_that_learn_nothing_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         AggreVaTeDConfig(**wrong)
+
+
+@pytest.mark.parametrize(("aggregate", "known"), [(True, {0.0, 1.0}), (False, {1.0})])
+def test_without_aggregation_only_the_last_roll_in_is_learned_from(
+    tmp_path: Path, aggregate: bool, known: set[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two roll-ins, whose labels are all 0 and all 1."""
+    labels: list[int] = [0]
+    with learning(
+        tmp_path, "TwoStateChain-v0", lambda obs: np.full(len(obs), labels[-1]), ChainOracle(), total_steps=80,
+        iterations=2, updates_per_iteration=4, gate=0.0, alpha_schedule="constant", alpha_rate=1.0,
+        aggregate=aggregate,
+    ) as learner:  # fmt: skip
+        learner.step()
+        labels.append(1)
+        seen: set[float] = set()
+        original = learner.train
+
+        def train(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
+            columns = list(minibatches)
+            seen.update(float(label) for _, expert in columns for label in expert)
+            return original(loss, columns, count)
+
+        monkeypatch.setattr(learner, "train", train)
+        learner.step()
+    assert seen == known
 
 
 def test_every_question_to_the_expert_is_counted(tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ ODD: dict[str, dict[str, Any]] = {
         "expert": "CartPole-v1:ppo",
         "hyperparameters": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
     },
+    "loki": {
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"aggrevated": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3}},
+    },
     "gail": {"demos": "demos.h5"},
     "ppo": {},
     "rpo": {},
