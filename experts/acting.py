@@ -11,10 +11,10 @@ from imitate.errors import InputError
 from imitate.experts.layers import compiled
 from imitate.experts.sb3_networks import Networks, PolicySpec
 
-__all__ = ["Actor"]
+__all__ = ["AgentPolicy"]
 
 
-class Actor:
+class AgentPolicy:
     """Acts on raw observations (N, *obs_shape), in NumPy if the networks allow it.
 
     deterministic  PPO, A2C, TRPO: the most likely action. SAC, TQC: tanh of the mean.

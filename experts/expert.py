@@ -79,7 +79,7 @@ class Expert:
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        `imitate.experts.acting.Actor` says what `deterministic` means for each algorithm. Samples come from the
+        `imitate.experts.acting.AgentPolicy` says what `deterministic` means for each algorithm. Samples come from the
         expert's own generator, which `seed` restarts.
         """
         return self.policy.act(obs, deterministic=deterministic)

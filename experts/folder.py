@@ -17,7 +17,7 @@ from torch import Tensor
 
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError, one_line
-from imitate.experts.sb3 import ALGORITHMS, make_spec
+from imitate.experts.sb3 import SB3_ALGORITHMS, make_spec
 from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.vecnormalize import Normalisation
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
     from stable_baselines3.common.vec_env import VecNormalize
 
-__all__ = ["Stored", "read_folder", "save_expert"]
+__all__ = ["StoredExpert", "read_folder", "save_expert"]
 
 FORMAT_VERSION = 1
 _LARGEST_DESCRIPTION = 4 << 20  # bytes
@@ -89,7 +89,7 @@ def save_expert(
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredExpert:
     """The content of an expert's folder."""
 
     env_id: str
@@ -134,7 +134,7 @@ class _Description:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def read_folder(folder: Path) -> Stored:
+def read_folder(folder: Path) -> StoredExpert:
     """Read an expert's folder. Raises InputError if it is not one, damaged, too large, or of another format."""
     if not (folder / "expert.json").is_file() or not (folder / "policy.safetensors").is_file():
         raise InputError(f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors")
@@ -144,14 +144,14 @@ def read_folder(folder: Path) -> Stored:
     policy, normalisation = description.policy, description.normalisation
     if description.format != FORMAT_VERSION:
         raise InputError(f"{folder} has format {description.format}, this version reads {FORMAT_VERSION}")
-    if policy.activation not in ACTIVATIONS or description.algorithm not in ALGORITHMS:
+    if policy.activation not in ACTIVATIONS or description.algorithm not in SB3_ALGORITHMS:
         raise InputError(
             f"{folder} is of {description.algorithm!r} with {policy.activation!r}, which are unknown"
         )
     tensors = _read_tensors(folder, weights)
     if description.sha256 != sha256:
         raise InputError(f"policy.safetensors in {folder} is not the one that its expert.json describes")
-    return Stored(
+    return StoredExpert(
         env_id=description.env_id,
         env_kwargs=description.env_kwargs,
         spec=PolicySpec(

@@ -28,12 +28,11 @@ __all__ = ["known_experts", "load_expert"]
 logger = logging.getLogger(__name__)
 
 _BUNDLED = Path(__file__).parent / "bundled"
-_LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def known_experts() -> list[str]:
-    """The specs that are at hand without the network: bundled experts, then the zoo's."""
+    """Specs of the experts that need no network: the bundled ones, then the zoo's."""
     # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
     folders = sorted(path.parent.name for path in _BUNDLED.glob("*/expert.json"))
     bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
@@ -53,11 +52,11 @@ def load_expert(
             folders IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; a folder that `imitate expert
             train` wrote; a run of `imitate train`; `module:make_expert`, a callable without arguments that returns
             an object with `act(obs, deterministic=True)` or a function of observations (N, ...); or `random`
-    env_id, env_kwargs   of an expert that doesn't say, or to replace what it says
-    vecnormalize   of a zip: the statistics to normalise by, or `none`, in place of those found beside it
+    env_id, env_kwargs   the environment, if the expert names none or you want another
+    vecnormalize   for a zip: file of normalisation statistics, or `none`; by default the one in the same folder
 
-    Raises InputError where there is no such expert, its file is damaged, it can't be rebuilt without running
-    its code, or its spaces don't match the environment's.
+    Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
+    code, or if its spaces differ from the environment's.
     """
     asked = Asked(str(spec), env_id, env_kwargs, None if vecnormalize is None else str(vecnormalize))
     found = _found(asked.spec)
@@ -83,7 +82,7 @@ def load_expert(
 
 
 def _found(spec: str) -> Found | None:
-    """The zip of a spec that names one."""
+    """The zip that a spec names, or None."""
     if spec.startswith("zoo:"):
         return from_zoo(spec.removeprefix("zoo:"))
     if spec.startswith("hub:"):
@@ -100,7 +99,7 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
     elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
     at_home = (asked.env_id or stored.env_id, env_kwargs) == (stored.env_id, stored.env_kwargs)
-    measured = stored.measured if at_home else {}  # what was measured elsewhere promises nothing here
+    measured = stored.measured if at_home else {}  # other settings, other returns
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
@@ -120,7 +119,7 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
 
 @dataclass(frozen=True)
 class _Run:
-    """As much of a run's config.json as its policy needs as an expert."""
+    """The fields of a run's config.json that an expert needs."""
 
     algorithm: str
     env_id: str
@@ -180,7 +179,7 @@ def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
 
 
 class _Own:
-    """A user's policy or function of observations. What it draws from is its own affair, unless it has `seed`."""
+    """A user's policy or function of observations. Its randomness can be seeded only if it has a method `seed`."""
 
     def __init__(self, made: Any) -> None:
         self._act = getattr(made, "act", None) or (lambda obs, deterministic: made(obs))  # noqa: ARG005

@@ -1,8 +1,8 @@
 """Reads pickles as data: a stack machine over `pickletools.genops` that can't call anything.
 
 An ordinary unpickler imports names and calls them, so a model file can run code when it is loaded. Here a global stays
-a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called. Arrays
-are then decoded from their bytes by `to_array`, which accepts plain number types only.
+a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called.
+`pickled_values` makes arrays, numbers and spaces of such records.
 
 The cost of a pickle is bounded: the number of opcodes, the nesting, and the types of dictionary keys (hashing deeply
 nested tuples can crash the interpreter or take forever).
@@ -11,22 +11,17 @@ nested tuples can crash the interpreter or take forever).
 from __future__ import annotations
 
 import io
-import math
 import pickletools
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 
-__all__ = ["Global", "Persistent", "Record", "read_pickle", "to_array", "to_float"]
+__all__ = ["Global", "Persistent", "Record", "read_pickle"]
 
 _MOST_OPCODES = 50_000  # pickles of agents have a few hundred
 _DEEPEST = 64
-_LARGEST_ARRAY = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -95,46 +90,62 @@ def read_pickle(data: bytes | BinaryIO) -> Any:
 
 
 def _interpret(stream: BinaryIO) -> Any:
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
-
-    def since_mark() -> list[Any]:
-        start = len(stack) - 1 - next(n for n, value in enumerate(reversed(stack)) if value is _MARK)
-        values = stack[start + 1 :]
-        del stack[start:]
-        return values
-
-    argument: Any
+    machine = _Machine()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
-        name = opcode.name
         if count == _MOST_OPCODES:
             raise InputError(f"the pickle has more than {_MOST_OPCODES} opcodes: no agent's has so many")
+        name = opcode.name
+        if name == "STOP":
+            return machine.stack.pop()
+        known = machine.push(name, argument) or machine.replace(name) or machine.fill(name)
+        if not known and name not in ("PROTO", "FRAME"):  # INST, OBJ, EXT*, PERSID, out-of-band buffers
+            raise InputError(f"pickle opcode {name} is not read as data")
+    raise InputError("the pickle ends too soon: the file is truncated")
+
+
+class _Machine:
+    """The stack and memo of a pickle. Each method carries out an opcode, or returns False if it does not know it."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def push(self, name: str, argument: Any) -> bool:
+        """Opcodes that push a value, pop one or use the memo."""
+        stack, memo = self.stack, self._memo
         if name in _PUSH_ARGUMENT:
             stack.append(argument)
         elif name in _PUSH_CONSTANT:
             stack.append(_PUSH_CONSTANT[name])
         elif name in _PUSH_FRESH:
             stack.append(_PUSH_FRESH[name]())
+        elif name == "GLOBAL":
+            stack.append(Global(*argument.split(" ", 1)))
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name == "DUP":
+            stack.append(stack[-1])
+        elif name == "POP":
+            stack.pop()
+        elif name == "POP_MARK":
+            self._since_mark()
         elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
             memo[argument] = stack[-1]
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             stack.append(memo[argument])
-        elif name == "MARK":
-            stack.append(_MARK)
-        elif name in _TUPLE_SIZE:
+        else:
+            return False
+        return True
+
+    def replace(self, name: str) -> bool:
+        """Opcodes that replace values on the stack by one value made of them."""
+        stack = self.stack
+        if name in _TUPLE_SIZE:
             stack[-_TUPLE_SIZE[name] :] = [tuple(stack[-_TUPLE_SIZE[name] :])]
-        elif name == "TUPLE":
-            stack.append(tuple(since_mark()))
-        elif name == "LIST":
-            stack.append(since_mark())
-        elif name == "FROZENSET":
-            stack.append(frozenset(map(_hashable, since_mark())))
-        elif name == "DICT":
-            stack.append(_pairs(since_mark()))
-        elif name == "GLOBAL":
-            stack.append(Global(*argument.split(" ", 1)))
+        elif name in _GATHER:
+            stack.append(_GATHER[name](self._since_mark()))
         elif name == "STACK_GLOBAL":
             module, attribute = stack[-2:]
             if not (isinstance(module, str) and isinstance(attribute, str)):
@@ -147,31 +158,37 @@ def _interpret(stream: BinaryIO) -> Any:
             stack[-3:] = [Record(cls, args, kwargs)]
         elif name == "BINPERSID":
             stack[-1] = Persistent(stack[-1])
-        elif name == "BUILD":
+        else:
+            return False
+        return True
+
+    def fill(self, name: str) -> bool:
+        """Opcodes that put values into the container or object below them."""
+        stack = self.stack
+        if name == "BUILD":
             state = stack.pop()
             if isinstance(stack[-1], Record):
                 stack[-1].state = state
         elif name in ("APPEND", "APPENDS", "ADDITEMS"):
-            values = [stack.pop()] if name == "APPEND" else since_mark()
+            values = [stack.pop()] if name == "APPEND" else self._since_mark()
             if isinstance(stack[-1], list):
                 stack[-1].extend(values)
             elif isinstance(stack[-1], set):
                 stack[-1].update(map(_hashable, values))
         elif name in ("SETITEM", "SETITEMS"):
-            values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else since_mark()
+            values = [stack.pop(-2), stack.pop()] if name == "SETITEM" else self._since_mark()
             target = stack[-1].items if isinstance(stack[-1], Record) else stack[-1]
             target.update(_pairs(values))
-        elif name == "POP":
-            stack.pop()
-        elif name == "POP_MARK":
-            since_mark()
-        elif name == "DUP":
-            stack.append(stack[-1])
-        elif name == "STOP":
-            return stack.pop()
-        elif name not in ("PROTO", "FRAME"):  # INST, OBJ, EXT*, PERSID, out-of-band buffers
-            raise InputError(f"pickle opcode {name} is not read as data")
-    raise InputError("the pickle ends too soon: the file is truncated")
+        else:
+            return False
+        return True
+
+    def _since_mark(self) -> list[Any]:
+        stack = self.stack
+        start = len(stack) - 1 - next(n for n, value in enumerate(reversed(stack)) if value is _MARK)
+        values = stack[start + 1 :]
+        del stack[start:]
+        return values
 
 
 def _pairs(values: list[Any]) -> dict[Any, Any]:
@@ -184,6 +201,14 @@ def _hashable(key: Any) -> Any:
     if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(item, plain) for item in key)):
         return key
     raise InputError(f"the pickle uses a {type(key).__name__} as a key: no agent's does")
+
+
+_GATHER: dict[str, Callable[[list[Any]], Any]] = {
+    "TUPLE": tuple,
+    "LIST": list,
+    "FROZENSET": lambda values: frozenset(map(_hashable, values)),
+    "DICT": _pairs,
+}
 
 
 def _check_nesting(content: Any) -> None:
@@ -207,58 +232,3 @@ def _children(value: Any) -> Any:
     if isinstance(value, Persistent):
         return (value.id,)
     return value if isinstance(value, list | tuple | set | frozenset) else ()
-
-
-def to_array(value: Any) -> Array:
-    """The NumPy array or scalar that a record describes, decoded from its bytes; also accepts plain numbers.
-
-    Raises InputError for anything else, such as arrays of Python objects.
-    """
-    if isinstance(value, bool | int | float):
-        return np.asarray(value)
-    if isinstance(value, Record) and isinstance(value.function, Global) and isinstance(value.args, tuple):
-        module, name = value.function.module, value.function.name
-        if module.split(".")[0] == "numpy":
-            if name == "scalar" and len(value.args) == 2:
-                return _decode(value.args[1], value.args[0], (), "C")
-            if name == "_reconstruct" and isinstance(value.state, tuple) and len(value.state) == 5:
-                _, shape, dtype, fortran_order, raw = value.state
-                return _decode(raw, dtype, shape, "F" if fortran_order is True else "C")
-            if name == "_frombuffer" and len(value.args) == 4:  # pickle protocol 5
-                return _decode(*value.args)
-    raise InputError(
-        "the pickle holds an object where an array of numbers was expected; it is not run to find out"
-    )
-
-
-def to_float(value: Any) -> float:
-    """A single number, plain or NumPy's. Raises InputError for anything else."""
-    array = to_array(value)
-    if array.size != 1:
-        raise InputError(f"the pickle holds an array of shape {array.shape} where one number was expected")
-    return float(array.reshape(()))
-
-
-def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
-    if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
-        text = raw.args[0] if isinstance(raw.args, tuple) and raw.args else None
-        raw = text.encode("latin1", "replace") if isinstance(text, str) else None
-    kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
-    state = dtype.state if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else ()
-    byte_order = state[1] if len(state) > 1 else "|"
-    number = (
-        isinstance(kind, str)
-        and re.fullmatch(r"b1|[iu][1248]|f[248]", kind)
-        and byte_order in ("<", ">", "|", "=")
-    )
-    sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
-    if not (number and sizes and isinstance(raw, bytes | bytearray)):
-        raise InputError("the pickle holds an array that is not of plain numbers")
-    if len(raw) > _LARGEST_ARRAY or len(raw) % np.dtype(kind).itemsize:
-        raise InputError(f"the pickle holds an array of {len(raw)} bytes: too many, or no whole numbers")
-    array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))
-    if array.size != math.prod(shape):
-        raise InputError(
-            f"the pickle holds {array.size} numbers for an array of shape {shape}: the file is damaged"
-        )
-    return array.reshape(shape, order="F" if order == "F" else "C").astype(array.dtype.newbyteorder("="))

@@ -12,7 +12,6 @@ import json
 import math
 import zipfile
 import zlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +21,17 @@ import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
-from imitate.experts.pickles import Global, Record, read_pickle, to_array, to_float
+from imitate.experts.pickled_values import to_float, to_space
+from imitate.experts.pickles import Global, Record, read_pickle
 from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec
 from imitate.experts.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
-__all__ = ["ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
+__all__ = ["SB3_ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
 
-ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
+SB3_ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
 _LARGEST_ARCHIVE = 1 << 30  # bytes, including optimisers; only the policy is read
 _LARGEST_DATA = 16 << 20  # bytes of JSON; it holds the last observations of all training environments
-_LARGEST_SPACE = 1 << 22  # numbers in an observation; four Atari frames have 28,224
 _BUILT_IN_EXTRACTORS = ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
 
 
@@ -80,7 +78,7 @@ def read_archive(path: Path) -> Archive:
 def stored_space(archive: Archive, name: str) -> spaces.Space[Any] | None:
     """The stored `observation_space` or `action_space`; None if its pickle holds anything else."""
     try:
-        return _space(_unpickled(archive.data.get(name)))
+        return to_space(_unpickled(archive.data.get(name)))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, OverflowError, RecursionError):
         return None
 
@@ -101,7 +99,7 @@ def policy_spec(
     """The algorithm and the options that can't be seen from the tensors.
 
     Raises InputError for a policy class, feature extractor or activation that is not SB3's or torch's own, and for an
-    algorithm that is not in ALGORITHMS.
+    algorithm that is not in SB3_ALGORITHMS.
     """
     policy_class = _policy_class(archive)
     kwargs = _policy_kwargs(archive)
@@ -207,44 +205,7 @@ def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -
         return "ARS"
     if any(name.startswith("value_net.") for name in names):
         return "TRPO" if "cg_max_steps" in data else "PPO" if "clip_range" in data else "A2C"
-    raise InputError(f"policy class {policy_class!r} is of none of {', '.join(ALGORITHMS)}")
-
-
-def _space(record: Any) -> spaces.Space[Any]:
-    state = record.state if isinstance(record, Record) else None
-    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], dict):  # (dict, slots)
-        state = state[0]
-    if not isinstance(record, Record) or not isinstance(state, dict):
-        raise InputError("not a stored space")
-    kind = record.class_name
-    if kind == "Box":
-        low, high = to_array(state["low"]), to_array(state["high"])
-        _check_size(math.prod(np.broadcast_shapes(low.shape, high.shape)))
-        low, high = np.broadcast_arrays(low, high)
-        return spaces.Box(low, high, low.shape, low.dtype.type)
-    if kind == "Discrete":
-        n = int(to_float(state["n"]))
-        return spaces.Discrete(_check_size(n), start=int(to_float(state.get("start", 0))))
-    if kind == "MultiDiscrete":
-        sizes: Array = to_array(state["nvec"])
-        _check_size(int(sizes.astype(float).sum()))
-        return spaces.MultiDiscrete(sizes)
-    if kind == "MultiBinary":
-        shape = np.atleast_1d(to_array(state["n"])).tolist()
-        _check_size(math.prod(shape))
-        return spaces.MultiBinary(shape if len(shape) > 1 else shape[0])
-    if kind == "Dict":
-        inner = state["spaces"]
-        inner = inner.items if isinstance(inner, Record) else inner
-        # Ordered, since gymnasium sorts a plain dict, but features are concatenated in the order of training.
-        return spaces.Dict(OrderedDict((str(key), _space(value)) for key, value in inner.items()))
-    raise InputError(f"space {kind!r} is not supported")
-
-
-def _check_size(count: int) -> int:
-    if not 0 < count <= _LARGEST_SPACE:
-        raise InputError(f"a space of {count} numbers: wanted 1 to {_LARGEST_SPACE}")
-    return count
+    raise InputError(f"policy class {policy_class!r} is of none of {', '.join(SB3_ALGORITHMS)}")
 
 
 def _name(value: Any) -> str:

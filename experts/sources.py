@@ -1,21 +1,19 @@
-"""Where experts are found: SB3 zips and what belongs to them, in rl-trained-agents and on the hub."""
+"""Finds SB3 zips and the files that belong to them, in rl-trained-agents and on the hub."""
 
 from __future__ import annotations
 
-import ast
 import logging
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from imitate.errors import InputError, did_you_mean, one_line
-from imitate.files import read_bytes, read_json
+from imitate.experts.zoo_options import LARGEST_TEXT, as_dict, read_yaml
+from imitate.files import read_json
 
 __all__ = ["Found", "companions", "from_hub", "from_zoo", "zoo_entries"]
 
@@ -25,11 +23,6 @@ _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
 _MINARI = re.compile(r"(.+-v\d+)-(PPO|A2C|TRPO|DQN|QRDQN|SAC|TD3|DDPG|TQC|ARS)(-\w[\w-]*)?", re.IGNORECASE)
-_LARGEST_TEXT = (
-    64 << 10
-)  # bytes of YAML or JSON; the zoo's largest has 3 kB, and 64 kB take a second to parse
-_MOST_NODES = 10_000  # of a YAML, aliases spelled out
-_LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
 _LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
@@ -37,9 +30,9 @@ _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STA
 
 @dataclass(frozen=True)
 class Found:
-    """An SB3 zip and what lies beside it.
+    """An SB3 zip and the files found with it.
 
-    env_id      as stored, None where nothing names it
+    env_id      as stored; None if no file names it
     config      training options of rl-baselines3-zoo (`config.yml`), as plain data
     results     `mean_reward`, `std_reward` of the hub's results.json
     """
@@ -54,8 +47,10 @@ class Found:
 
 
 def zoo_folders() -> list[Path]:
-    """The rl-trained-agents folders: IMITATE_ZOO_DIR, read now, several separated as in PATH; or ../shared/zoo where
-    that exists."""
+    """The rl-trained-agents folders: those of IMITATE_ZOO_DIR, separated as in PATH, else ../shared/zoo if it exists.
+
+    The variable is read on every call.
+    """
     if named := os.environ.get("IMITATE_ZOO_DIR"):
         return [Path(folder) for folder in named.split(os.pathsep) if folder]
     default = Path("../shared/zoo")
@@ -63,15 +58,15 @@ def zoo_folders() -> list[Path]:
 
 
 def zoo_entries() -> list[str]:
-    """Every `ALGO/ENV` of the zoo folders; empty without one."""
+    """Every `ALGO/ENV` in the zoo folders."""
     return sorted({f"{zip_.parent.parent.name}/{zip_.stem}" for zip_ in _zoo_zips("*/*_*/*.zip")})
 
 
 def from_zoo(name: str) -> Found:
-    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`, in the first folder that has one. An id whose
-    version the zoo doesn't have finds the version it has, with a notice.
+    """The agent `ALGO/ENV`: its run with the highest number, such as `ALGO/ENV_3/ENV.zip`, in the first folder that has
+    one. If the zoo has only another version of the environment, that one is used, with a notice.
 
-    Raises InputError where there is no such folder or entry.
+    Raises InputError if there is no such folder or entry.
     """
     folders = zoo_folders()
     if not any(folder.is_dir() for folder in folders):
@@ -97,10 +92,10 @@ def from_zoo(name: str) -> Found:
 
 
 def _zoo_zips(pattern: str) -> list[Path]:
-    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_run(path)]
+    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_numbered(path)]
 
 
-def _is_run(path: Path) -> bool:
+def _is_numbered(path: Path) -> bool:
     return re.fullmatch(re.escape(path.stem) + r"_\d+", path.parent.name) is not None
 
 
@@ -109,11 +104,13 @@ def _without_version(name: str) -> str:
 
 
 def from_hub(name: str) -> Found:
-    """`ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`, by huggingface_sb3's naming: `ALGO-ENV-v0.zip` in the
-    repository `ORG/ALGO-ENV-v0`; or by Minari's: `env-v5-algo-grade.zip` in `farama-minari/ENV-v5-ALGO-GRADE`; else the
-    only agent there. HF_ENDPOINT is read now.
+    """The agent `ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`.
 
-    Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
+    Its file is `ALGO-ENV-v0.zip` in the repository `ORG/ALGO-ENV-v0` (huggingface_sb3's names), `env-v5-algo-grade.zip`
+    in `farama-minari/ENV-v5-ALGO-GRADE` (Minari's names), or the only zip there. HF_ENDPOINT names another hub; it is
+    read on every call.
+
+    Raises InputError if the hub can't be reached, or has no such repository, revision or agent.
     """
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_sb3 import EnvironmentName, ModelName, ModelRepoId  # two seconds: it imports SB3
@@ -137,7 +134,7 @@ def from_hub(name: str) -> Found:
         }
     except InputError:
         raise
-    except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
+    except Exception as error:  # the hub's own errors, or its HTTP client's
         raise InputError(
             f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
         ) from error
@@ -185,8 +182,8 @@ def _agent_among(names: list[str], repo: str) -> str:
 
 
 def companions(path: Path) -> Found:
-    """The zip at `path` with the statistics, options and environment id found where the zoo keeps them, in a
-    folder of the zip's name beside it, or next to the zip, as on the hub.
+    """The zip at `path` with its statistics, options and environment id. They are in a folder of the zip's name beside
+    it, as in the zoo, or next to the zip, as on the hub.
 
     Raises InputError for a missing zip or a damaged companion.
     """
@@ -198,7 +195,7 @@ def companions(path: Path) -> Found:
         candidates = [folder / name for folder in folders for name in names]
         return next((candidate for candidate in candidates if candidate.is_file()), None)
 
-    arguments = _read_yaml(beside("args.yml"))
+    arguments = read_yaml(beside("args.yml"))
     results = beside("results.json")
     named = _ALGORITHM_PREFIX.sub("", path.stem)
     stored_id = arguments.get("env")
@@ -207,8 +204,8 @@ def companions(path: Path) -> Found:
         path,
         env_id=env_id,
         vecnormalize=beside(*_STATISTICS),
-        env_kwargs=_read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
-        config=_read_yaml(beside("config.yml")),
+        env_kwargs=read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
+        config=read_yaml(beside("config.yml")),
         results=_read_results(results) if results else {},
     )
 
@@ -223,65 +220,7 @@ class _Results:
 
 def _read_results(path: Path) -> dict[str, Any]:
     try:
-        results = vars(read_json(path, _Results, limit=_LARGEST_TEXT))
+        results = vars(read_json(path, _Results, limit=LARGEST_TEXT))
     except (OSError, InputError):
-        return {}  # a figure for the report, not needed to act
+        return {}  # they are only reported
     return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}
-
-
-def _read_yaml(path: Path | None) -> dict[str, Any]:
-    """A zoo YAML as plain data: nodes are walked and tags such as `!!python/object/apply` never looked at."""
-    if path is None:
-        return {}
-    text = read_bytes(path, _LARGEST_TEXT)
-    try:
-        node = yaml.compose(text.decode("utf-8"), Loader=yaml.SafeLoader)
-        return as_dict(_plain(node, iter(range(_MOST_NODES))))
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not readable YAML: {one_line(error)[:160]}") from error
-
-
-def _plain(node: yaml.Node | None, left: Iterator[int]) -> Any:
-    if node is None:
-        return None
-    if next(left, None) is None:  # counted with every alias spelled out: some are nested to make billions
-        raise ValueError(f"more than {_MOST_NODES} values")
-    if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, left) for item in node.value]
-    kind, text = node.tag.rpartition(":")[2], str(node.value)
-    if kind == "int":
-        return int(text.replace("_", ""), 0)
-    if kind == "float":
-        return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
-    if kind == "bool":
-        return text.lower() in ("true", "yes", "on")
-    return None if kind == "null" else text
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    """A dict from the zoo's spellings: a mapping, an OrderedDict's list of pairs, or the text of a dict."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, str):
-        return _literal(value)
-    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return {str(key): item for key, item in value}
-    return {}
-
-
-def _literal(text: str) -> dict[str, Any]:
-    """`"{'norm_obs': True}"` and `"dict(norm_obs=True)"`: literals only, anything else is left out."""
-    if len(text) > _LARGEST_LITERAL:
-        return {}
-    try:
-        tree = ast.parse(text, mode="eval").body
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "dict":
-            return {word.arg: ast.literal_eval(word.value) for word in tree.keywords if word.arg}
-        value = ast.literal_eval(tree)
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return {}
-    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}

@@ -101,10 +101,10 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
     return tensors
 
 
-Stored = Callable[[str, torch.dtype], Tensor]
+ReadStorage = Callable[[str, torch.dtype], Tensor]
 
 
-def _read_zip(data: bytes) -> tuple[Any, Stored]:
+def _read_zip(data: bytes) -> tuple[Any, ReadStorage]:
     archive = open_zip(io.BytesIO(data))
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl") or name == "data.pkl"]
     if len(pickles) != 1:
@@ -122,7 +122,7 @@ def _read_zip(data: bytes) -> tuple[Any, Stored]:
     return read_pickle(read_member(archive, pickles[0], _CHUNK)), _once(stored)
 
 
-def _read_legacy(data: bytes) -> tuple[Any, Stored]:
+def _read_legacy(data: bytes) -> tuple[Any, ReadStorage]:
     stream = io.BytesIO(data)
     if read_pickle(stream) != _LEGACY_MAGIC:
         raise InputError("it is not a file of torch.save")
@@ -174,7 +174,7 @@ def _reference(value: Any) -> tuple[str, torch.dtype]:
     return storage[2], _DTYPES[kind]
 
 
-def _tensor(value: Any, stored: Stored) -> Tensor:
+def _tensor(value: Any, stored: ReadStorage) -> Tensor:
     key, dtype = _reference(value)
     offset, shape, stride = value.args[1:4]
     sizes = (offset, *shape, *stride) if isinstance(shape, tuple) and isinstance(stride, tuple) else ()
@@ -198,7 +198,7 @@ def _flat(content: bytes, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.frombuffer(content, np.uint8).copy()).view(dtype)
 
 
-def _once(read: Stored) -> Stored:
+def _once(read: ReadStorage) -> ReadStorage:
     """Wrap `read` so that each storage is read only once, since tensors may share one."""
     found: dict[str, Tensor] = {}
 

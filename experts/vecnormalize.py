@@ -13,7 +13,8 @@ import numpy as np
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
-from imitate.experts.pickles import Record, read_pickle, to_array, to_float
+from imitate.experts.pickled_values import to_array, to_float
+from imitate.experts.pickles import Record, read_pickle
 
 __all__ = ["Normalisation", "read_vecnormalize"]
 

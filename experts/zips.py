@@ -1,4 +1,4 @@
-"""An SB3 zip and its companions as an expert: spaces, statistics and wrappers brought together."""
+"""Makes an expert of an SB3 zip and its companions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
-from imitate.experts.acting import Actor
+from imitate.experts.acting import AgentPolicy
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
 from imitate.experts.layers import ONE, ZERO
@@ -26,8 +26,9 @@ from imitate.experts.measure import measure
 from imitate.experts.mujoco import Inputs, on_v5
 from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
 from imitate.experts.sb3_networks import PolicySpec, build_networks
-from imitate.experts.sources import Found, as_dict
+from imitate.experts.sources import Found
 from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
+from imitate.experts.zoo_options import is_normalised, time_feature_of, wrappers_of
 from imitate.files import read_bytes
 
 __all__ = ["Asked", "Spaces", "agent_parts", "differences_of", "from_zip", "spaces_here"]
@@ -39,7 +40,7 @@ _LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for: `load_expert`'s arguments."""
+    """The arguments of `load_expert`."""
 
     spec: str
     env_id: str | None
@@ -48,14 +49,14 @@ class Asked:
 
 
 def from_zip(found: Found, asked: Asked) -> Expert:
-    time_feature = _time_feature(found.config)
+    time_feature = time_feature_of(found.config)
     if time_feature is None or asked.env_kwargs is not None:
         if time_feature is not None and not (asked.env_kwargs or {}).get("time_feature"):
             logger.warning(
                 "%s was trained with the time left as an observation, which is held at 1", asked.spec
             )
         return _agent(found, asked, time_feature=time_feature is not None)
-    # Which of the two it does better with is not in the file. What it was trained with is, and wins ties.
+    # The file says how it was trained, but not which of the two it does better with; ties go to counting down.
     held = _agent(found, asked, time_feature=True)
     counting = {**held.env_kwargs, "time_feature": True}
     if not time_feature or not held.runnable:
@@ -104,7 +105,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
     env_id, env, reason = spaces_here(env_id, env_kwargs)
     trained = _trained_spaces(archive, env, source, env_id)
-    wrapped = _wrappers(found.config)
+    wrapped = wrappers_of(found.config)
     time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
     columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
     if env_id == today != trained_id:
@@ -124,7 +125,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
     normalisation = (
         read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), keys) if statistics else None
     )
-    if normalisation is None and asked.vecnormalize is None and _normalised(found.config):
+    if normalisation is None and asked.vecnormalize is None and is_normalised(found.config):
         logger.warning(
             "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
         )
@@ -164,7 +165,7 @@ def agent_parts(
         scale = 1.0 if normalisation is None else normalisation.reward_scale
         oracle = CriticOracle(spec, networks, gamma=0.99 if gamma is None else gamma, reward_scale=scale)
     return {
-        "policy": Actor(spec, networks),
+        "policy": AgentPolicy(spec, networks),
         "oracle": oracle,
         "state_values": None if value is None else lambda obs: value(obs).squeeze(-1),
         "normalisation": normalisation,
@@ -186,7 +187,7 @@ def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces
     try:
         env_id = resolve_env_id(env_id)
         env = make_env(env_id, env_kwargs)
-    except Exception as error:  # somebody else's environment, with keywords that a file gives
+    except Exception as error:  # a foreign environment, with keywords from a file
         return env_id, None, one_line(error)[:300]
     made = env.observation_space, env.action_space
     env.close()
@@ -194,7 +195,7 @@ def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces
 
 
 def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
-    """As the archive stores them; the environment's where its pickles hold something else."""
+    """The spaces in the archive; the environment's, where its pickles hold something else."""
     stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
     observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
     if observations is None or actions is None:
@@ -205,7 +206,7 @@ def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: s
 
 
 def _observed(archive: Archive, time_feature: bool) -> int | None:
-    """How many numbers the policy observes, without the time left; None where that isn't known or no flat Box."""
+    """How many numbers the policy observes besides the remaining time; None if that is unknown or no flat Box."""
     space = stored_space(archive, "observation_space")
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         return None
@@ -215,8 +216,10 @@ def _observed(archive: Archive, time_feature: bool) -> int | None:
 def _inputs(
     inputs: Inputs | None, trained: Spaces, env: Spaces | None, time: str
 ) -> tuple[tuple[int, ...] | None, Spaces]:
-    """Where the policy's inputs come from (None: from observations as they are), and the spaces that the environment
-    must have for that. `time` is counted, held at 1, or empty where the policy doesn't observe it."""
+    """The sources of the policy's inputs (None: observations as they are), and the spaces the environment must have.
+
+    `time` is "counted", "held" (at 1), or "" if the policy does not observe it.
+    """
     if inputs is not None and env is not None and isinstance(env[0], spaces.Box) and len(env[0].shape) == 1:
         columns = inputs.among(env[0].shape[0], time=time)
         if columns is not None:
@@ -249,36 +252,13 @@ def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
 
 
 def differences_of(trained: Spaces, env: Spaces) -> str:
-    """Empty where both are alike."""
+    """How the spaces differ, in words; empty if they are alike."""
     pairs = zip(("observes", "acts in"), trained, env, strict=True)
     return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
 
 
-def _wrappers(config: Mapping[str, Any]) -> list[str]:
-    """Wrappers of the zoo's `env_wrapper` and frame stacks, which change observations."""
-    named = config.get("env_wrapper")
-    each = named if isinstance(named, list) else [named] if named else []
-    names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
-    return names + (["frame_stack"] if config.get("frame_stack") else [])
-
-
-def _time_feature(config: Mapping[str, Any]) -> bool | None:
-    """Whether the time left counted down in training, or was held constant (`test_mode`); None: it was not there."""
-    named = config.get("env_wrapper")
-    for entry in named if isinstance(named, list) else [named]:
-        name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
-        if name.endswith("TimeFeatureWrapper"):
-            return not (isinstance(options, dict) and options.get("test_mode"))
-    return None
-
-
-def _normalised(config: Mapping[str, Any]) -> bool:
-    normalize = config.get("normalize")
-    return normalize is True or bool(normalize and as_dict(normalize).get("norm_obs", True))
-
-
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation that the makers report: the zoo's benchmark, or results.json on the hub."""
+    """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
         table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
         reported = list(table.get(algorithm.lower(), {}).get(env_id, []))

@@ -46,9 +46,10 @@ from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.a2c import A2C, A2CConfig
+from imitate.rl.budget import progress_of, rounds
 from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.reinforce import REINFORCE, REINFORCEConfig
-from imitate.rl.rollout import Rollout, progress_of, rounds
+from imitate.rl.rollout import Rollout
 
 __all__ = ["GAIL", "Discriminator", "GAILConfig", "absorbed_share", "bce", "gradient_penalty", "reward_of"]
 

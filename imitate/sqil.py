@@ -22,9 +22,10 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.state import as_tuples
+from imitate.rl.budget import progress_of, rounds
 from imitate.rl.dqn import DQN, DQNConfig
 from imitate.rl.replay import Replay
-from imitate.rl.rollout import Rollout, progress_of, rounds
+from imitate.rl.rollout import Rollout
 
 __all__ = ["SQIL", "SQILConfig"]
 

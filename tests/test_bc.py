@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 
 from imitate.bc import BC, BCConfig, bc_loss
@@ -19,25 +20,10 @@ from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Trajectory
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
-from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.nn.policy import ActorPolicy
-
-
-class Balancer:
-    """Balances CartPole by pushing the way that the pole falls: 500 in every episode."""
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
-
-
-class Namer:
-    """Names the observation of ContinuousIdentity: 0 in every episode."""
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        return obs
 
 
 def recorded(tmp_path: Path, env_id: str, expert: Any, episodes: int) -> DemoReader:

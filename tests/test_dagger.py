@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 
 from imitate.aggrevated.mixture import mixing_coefficient
@@ -20,20 +21,6 @@ from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-
-
-class Balancer:
-    """Balances CartPole by pushing the way that the pole falls: 500 in every episode."""
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        return (obs @ np.float32([0.05, 0.1, 1.0, 0.5]) > 0).astype(np.int64)
-
-
-class Namer:
-    """Names the observation of ContinuousIdentity: 0 in every episode."""
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        return obs
 
 
 @contextmanager

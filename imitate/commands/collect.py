@@ -24,68 +24,69 @@ __all__ = ["collect"]
 
 
 def collect(argv: list[str]) -> int:
-    def command(
-        expert: tyro.conf.Positional[str],
-        /,
-        out: Path,
-        episodes: int | None = None,
-        steps: int | None = None,
-        env: str | None = None,
-        env_kwargs: JsonObject | None = None,
-        vecnormalize: str | None = None,
-        num_envs: int = 8,
-        deterministic: bool = True,
-        noise: str = "",
-        seed: int = 0,
-        remeasure: bool = False,
-        resume: bool = False,
-        json: bool = False,
-    ) -> int:
-        """Record an expert's demonstrations.
-
-        Args:
-            expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
-                module:make_expert or random
-            out: the HDF5 file to write
-            episodes: how many episodes to record
-            steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end
-            env: the environment, if the expert names none or you want another
-            env_kwargs: keyword arguments of the environment, as a JSON object
-            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            num_envs: environments side by side
-            deterministic: take the expert's best action; --stochastic samples
-            noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
-            seed: episode n depends on (seed, n) alone
-            remeasure: measure the expert's return again (20 episodes), ignoring the cache
-            resume: continue an interrupted file
-            json: print the description of the file as JSON
-        """
-        _check_amount(episodes, steps)
-        _check_out(out, resume)
-        trust(expert)
-        source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-        source.measure(remeasure=remeasure)
-        source.seed(seed)
-        with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
-            info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
-            try:
-                progress = sys.stderr.isatty()
-                record(
-                    source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
-                ).close()
-            except InputError:
-                raise
-            except KeyboardInterrupt:
-                _say_what_is_kept(out)
-                raise
-            except Exception:  # raised by a foreign environment: the user needs its traceback
-                traceback.print_exc()
-                _say_what_is_kept(out)
-                return 1
-        report(describe(out), as_json=json)
-        return 0
-
     return run(command, argv, "collect")
+
+
+def command(
+    expert: tyro.conf.Positional[str],
+    /,
+    out: Path,
+    episodes: int | None = None,
+    steps: int | None = None,
+    env: str | None = None,
+    env_kwargs: JsonObject | None = None,
+    vecnormalize: str | None = None,
+    num_envs: int = 8,
+    deterministic: bool = True,
+    noise: str = "",
+    seed: int = 0,
+    remeasure: bool = False,
+    resume: bool = False,
+    json: bool = False,
+) -> int:
+    """Record an expert's demonstrations.
+
+    Args:
+        expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+            module:make_expert or random
+        out: the HDF5 file to write
+        episodes: how many episodes to record
+        steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end
+        env: the environment, if the expert names none or you want another
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+        num_envs: environments side by side
+        deterministic: take the expert's best action; --stochastic samples
+        noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
+        seed: episode n depends on (seed, n) alone
+        remeasure: measure the expert's return again (20 episodes), ignoring the cache
+        resume: continue an interrupted file
+        json: print the description of the file as JSON
+    """
+    _check_amount(episodes, steps)
+    _check_out(out, resume)
+    trust(expert)
+    source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    source.measure(remeasure=remeasure)
+    source.seed(seed)
+    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
+        info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
+        try:
+            progress = sys.stderr.isatty()
+            record(
+                source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
+            ).close()
+        except InputError:
+            raise
+        except KeyboardInterrupt:
+            _say_what_is_kept(out)
+            raise
+        except Exception:  # raised by a foreign environment: the user needs its traceback
+            traceback.print_exc()
+            _say_what_is_kept(out)
+            return 1
+    report(describe(out), as_json=json)
+    return 0
 
 
 def _check_amount(episodes: int | None, steps: int | None) -> None:

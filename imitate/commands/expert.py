@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,111 +21,122 @@ __all__ = ["expert"]
 
 
 def expert(argv: list[str]) -> int:
-    def list_experts(
-        measure: bool = False, episodes: int = 20, remeasure: bool = False, json: bool = False
-    ) -> int:
-        """List the experts available offline: bundled ones and those of the local zoo.
+    return subcommand(
+        {"list": list_experts, "show": show, "check": check, "train": _trainer(argv)}, argv, "expert"
+    )
 
-        Args:
-            measure: play each, if that was not done before, and print what it gets beside what was published
-            episodes: how many each plays
-            remeasure: play again
-            json: print JSON
-        """
-        names = known_experts()
-        if not measure:
-            print_json(names) if json else print("\n".join(names))
-            return 0
-        width = max(map(len, names), default=0)
+
+def list_experts(
+    measure: bool = False, episodes: int = 20, remeasure: bool = False, json: bool = False
+) -> int:
+    """List the experts available offline: bundled ones and those of the local zoo.
+
+    Args:
+        measure: play each, if that was not done before, and print what it gets beside what was published
+        episodes: how many each plays
+        remeasure: play again
+        json: print JSON
+    """
+    names = known_experts()
+    if not measure:
+        print_json(names) if json else print("\n".join(names))
+        return 0
+    width = max(map(len, names), default=0)
+    if not json:
+        print(f"{'expert':<{width}}  {'measured':>9}    {'std':<7}  {'published':>9}  environment")
+    rows = []
+    for name in names:
+        rows.append(_measured(name, episodes, remeasure))
         if not json:
-            print(f"{'expert':<{width}}  {'measured':>9}    {'std':<7}  {'published':>9}  environment")
-        rows = []
-        for name in names:
-            rows.append(_measured(name, episodes, remeasure))
-            if not json:
-                print(_line(rows[-1], width), flush=True)
-        if json:
-            print_json(rows)
+            print(_line(rows[-1], width), flush=True)
+    if json:
+        print_json(rows)
+    return 0
+
+
+def show(
+    spec: tyro.conf.Positional[str],
+    /,
+    env: str | None = None,
+    env_kwargs: JsonObject | None = None,
+    vecnormalize: str | None = None,
+    measure: bool = True,
+    remeasure: bool = False,
+    json: bool = False,
+) -> int:
+    """Show what is known about an expert, with its measured return.
+
+    Args:
+        spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+            module:make_expert or random
+        env: the environment, if the expert names none or you want another
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+        measure: measure its return over 20 episodes, unless cached
+        remeasure: measure it again
+        json: print JSON
+    """
+    trust(spec)
+    source = load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    if source.runnable and measure:
+        source.measure(remeasure=remeasure)
+    report(_expert_facts(source), as_json=json)
+    return 0
+
+
+def check(
+    spec: tyro.conf.Positional[str],
+    /,
+    env: str | None = None,
+    env_kwargs: JsonObject | None = None,
+    vecnormalize: str | None = None,
+    episodes: int = 8,
+    probes: int = 0,
+    seed: int = 0,
+    remeasure: bool = False,
+    json: bool = False,
+) -> int:
+    """Check whether an expert's own critic, from which AggreVaTeD learns, knows the task.
+
+    Args:
+        spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
+            module:make_expert or random
+        env: the environment, if the expert names none or you want another
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+        episodes: expert episodes to play; their discounted returns are compared with the critic's values
+        probes: states in which to also play both a random action and the expert's on to the episode's end
+        seed: seed of the episodes
+        remeasure: measure the expert's return again (20 episodes), ignoring the cache
+        json: print JSON
+    """
+    from imitate.aggrevated.critic_check import check_oracle
+
+    trust(spec)
+    source = announced(
+        spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize, remeasure=remeasure
+    )
+    if source.oracle is None or not source.runnable:
+        verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
+        report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
         return 0
+    found = check_oracle(
+        source.oracle,
+        source,
+        source.env_id,
+        env_kwargs=source.env_kwargs,
+        episodes=episodes,
+        probes=probes,
+        seed=seed,
+        source=source.source,
+    )
+    facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
+    report(facts | found.to_json(), as_json=json)
+    return 0
 
-    def show(
-        spec: tyro.conf.Positional[str],
-        /,
-        env: str | None = None,
-        env_kwargs: JsonObject | None = None,
-        vecnormalize: str | None = None,
-        measure: bool = True,
-        remeasure: bool = False,
-        json: bool = False,
-    ) -> int:
-        """Show what is known about an expert, with its measured return.
 
-        Args:
-            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
-                module:make_expert or random
-            env: the environment, if the expert names none or you want another
-            env_kwargs: keyword arguments of the environment, as a JSON object
-            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            measure: measure its return over 20 episodes, unless cached
-            remeasure: measure it again
-            json: print JSON
-        """
-        trust(spec)
-        source = load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-        if source.runnable and measure:
-            source.measure(remeasure=remeasure)
-        report(_expert_facts(source), as_json=json)
-        return 0
-
-    def check(
-        spec: tyro.conf.Positional[str],
-        /,
-        env: str | None = None,
-        env_kwargs: JsonObject | None = None,
-        vecnormalize: str | None = None,
-        episodes: int = 8,
-        probes: int = 0,
-        seed: int = 0,
-        remeasure: bool = False,
-        json: bool = False,
-    ) -> int:
-        """Check whether an expert's own critic, from which AggreVaTeD learns, knows the task.
-
-        Args:
-            spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
-                module:make_expert or random
-            env: the environment, if the expert names none or you want another
-            env_kwargs: keyword arguments of the environment, as a JSON object
-            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            episodes: expert episodes to play; their discounted returns are compared with the critic's values
-            probes: states in which to also play both a random action and the expert's on to the episode's end
-            seed: seed of the episodes
-            remeasure: measure the expert's return again (20 episodes), ignoring the cache
-            json: print JSON
-        """
-        from imitate.aggrevated.critic_check import check_oracle
-
-        trust(spec)
-        source = announced(
-            spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize, remeasure=remeasure
-        )
-        if source.oracle is None or not source.runnable:
-            verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
-            report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
-            return 0
-        found = check_oracle(
-            source.oracle,
-            source,
-            source.env_id,
-            env_kwargs=source.env_kwargs,
-            episodes=episodes,
-            probes=probes,
-            seed=seed,
-            source=source.source,
-        )
-        facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
-        report(facts | found.to_json(), as_json=json)
-        return 0
+def _trainer(argv: list[str]) -> Callable[..., int]:
+    """`expert train`, which records its command line in the expert's folder."""
 
     def train_expert(
         algo: str,
@@ -174,9 +186,7 @@ def expert(argv: list[str]) -> int:
         print(f"imitate: wrote {written}", file=sys.stderr)
         return 0
 
-    return subcommand(
-        {"list": list_experts, "show": show, "check": check, "train": train_expert}, argv, "expert"
-    )
+    return train_expert
 
 
 def _expert_facts(source: Expert) -> dict[str, Any]:

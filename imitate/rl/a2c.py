@@ -25,8 +25,9 @@ from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
+from imitate.rl.budget import progress_of, rounds
 from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
+from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["A2C", "A2CConfig", "a2c_loss"]
 

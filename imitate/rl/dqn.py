@@ -30,8 +30,10 @@ from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.actor import Actor, encode
-from imitate.rl.replay import PrioritizedReplay, Replay, Samples
-from imitate.rl.rollout import Rollout, Sampler, progress_of, rounds
+from imitate.rl.budget import progress_of, rounds
+from imitate.rl.prioritized import PrioritizedReplay
+from imitate.rl.replay import Replay, Samples
+from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["DQN", "DQNConfig", "QNet", "dqn_loss", "dqn_targets"]
 

@@ -29,8 +29,9 @@ from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
+from imitate.rl.budget import progress_of
 from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler, progress_of
+from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["PPO", "PPOConfig", "ppo_loss"]
 

@@ -26,8 +26,9 @@ from imitate.nn.normalize import RunningMoments
 from imitate.nn.policy import Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, make_actor_critic
+from imitate.rl.budget import progress_of
 from imitate.rl.returns import discounted_returns
-from imitate.rl.rollout import Rollout, progress_of, whole_episodes
+from imitate.rl.rollout import Rollout, whole_episodes
 
 __all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
 

@@ -1,4 +1,4 @@
-"""Replay: a ring buffer of past steps per environment, sampled uniformly or by priority (arXiv:1511.05952).
+"""Replay: a ring buffer of past steps per environment, sampled uniformly; `prioritized` has the other kind.
 
 A row holds one frame. A vector observation is one frame. A pixel observation that stacks S frames is rebuilt from S
 consecutive rows, so each frame is stored once (1 M rows of 84 x 84 take 7.1 GB). An episode of T steps is stored as
@@ -22,10 +22,10 @@ from imitate.errors import InputError
 from imitate.nn.networks import channels_last
 from imitate.rl.rollout import Rollout
 
-__all__ = ["PrioritizedReplay", "Replay", "Samples", "SumTree"]
+__all__ = ["Replay", "Samples"]
 
 
-def stacked_frames(space: spaces.Space[Any]) -> int:
+def _frames_stacked(space: spaces.Space[Any]) -> int:
     """How many frames (H, W) an observation stacks; 1 for colour images and anything but pixels."""
     shape = space.shape or ()
     stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
@@ -59,7 +59,7 @@ class Replay:
         gamma: float,
         n_step: int = 1,
     ) -> None:
-        shape, self.stack = space.shape or (), stacked_frames(space)
+        shape, self.stack = space.shape or (), _frames_stacked(space)
         self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
         self.rows = capacity // num_envs
         if self.rows < 2 * self.stack + n_step:
@@ -88,7 +88,7 @@ class Replay:
         n_step: int = 1,
     ) -> Self:
         """A replay of these episodes, each from one environment, with room for no more."""
-        stack = stacked_frames(space)
+        stack = _frames_stacked(space)
         rows = sum(len(episode.obs) + stack for episode in episodes) + 2 * stack + n_step
         replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step)
         for episode in episodes:
@@ -225,85 +225,3 @@ class Replay:
         self.acted[:] = False
         self.written[:] = 0
         self.begin()
-
-
-class PrioritizedReplay(Replay):
-    """A replay sampled in proportion to priority (arXiv:1511.05952); new steps get the highest priority so far."""
-
-    def __init__(
-        self,
-        capacity: int,
-        num_envs: int,
-        space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        *,
-        gamma: float,
-        n_step: int = 1,
-    ) -> None:
-        super().__init__(capacity, num_envs, space, action_space, gamma=gamma, n_step=n_step)
-        self.tree = SumTree(len(self.acted))
-
-    def prioritize(self, slots: Array, priorities: Array) -> None:
-        """Set the priorities (B,) of the samples from `slots`."""
-        self.tree.set(slots, priorities)
-
-    def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        return self.tree.draw(size, rng)
-
-    def _mark(self, slots: Array, *, acted: bool) -> None:
-        super()._mark(slots, acted=acted)
-        self.tree.set(slots.ravel(), np.full(slots.size, self.tree.highest if acted else 0.0))
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | self.tree.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.tree.load_state_dict(state)
-
-    def clear(self) -> None:
-        super().clear()
-        self.tree.clear()
-
-
-class SumTree:
-    """Samples indices in proportion to their values: a binary tree in which each node is the sum of its children."""
-
-    def __init__(self, size: int) -> None:
-        self.levels = max(size - 1, 1).bit_length()
-        self.leaves = 1 << self.levels  # leaf i is at leaves + i, the children of i at 2 i and 2 i + 1
-        self.sums = np.zeros(2 * self.leaves)
-        self.highest = 1.0
-
-    def set(self, indices: Array, values: Array) -> None:
-        """Set the values at these indices; if one appears twice, the last value counts."""
-        nodes = indices + self.leaves
-        self.sums[nodes] = values
-        self.highest = max(self.highest, float(values.max(initial=0.0)))
-        for _ in range(self.levels):
-            nodes = nodes >> 1
-            self.sums[nodes] = self.sums[2 * nodes] + self.sums[2 * nodes + 1]
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Stratified sample: indices, one from each of `size` equal parts of the total, and their probabilities."""
-        total = self.sums[1]
-        mass = (np.arange(size) + rng.random(size)) * (total / size)
-        nodes = np.ones(size, np.int64)
-        for _ in range(self.levels):
-            left = self.sums[2 * nodes]
-            # Never enter a branch of sum 0, even if rounding errors leave some mass for it.
-            right = (mass >= left) & (self.sums[2 * nodes + 1] > 0)
-            mass = np.where(right, mass - left, mass)
-            nodes = 2 * nodes + right
-        return nodes - self.leaves, (self.sums[nodes] / total).astype(np.float32)
-
-    def clear(self) -> None:
-        self.sums[:] = 0.0
-        self.highest = 1.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": torch.from_numpy(self.sums), "highest": self.highest}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums[:] = state["sums"].numpy()
-        self.highest = state["highest"]

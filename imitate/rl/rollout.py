@@ -15,7 +15,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "progress_of", "rounds", "whole_episodes"]
+__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]
 
 Chooser = Callable[[Array, Array], tuple[Array, Array]]
 """(obs (N, ...), begun (N,) bool: an episode starts here) -> (actions for the environment, actions to record)."""
@@ -205,47 +205,6 @@ class Sampler:
         self._ended += zip(self._return[ended].tolist(), self._length[ended].tolist(), strict=True)
         self._return[ended] = 0.0
         self._length[ended] = 0
-
-
-class Budget(Protocol):
-    @property
-    def total_steps(self) -> int: ...
-
-
-class Stepping(Protocol):
-    """What `progress_of` and `rounds` need from a learner."""
-
-    @property
-    def config(self) -> Budget: ...
-    @property
-    def env_steps(self) -> int: ...
-    @property
-    def least_steps(self) -> int: ...
-
-
-def progress_of(learner: Stepping, limit: int | None) -> float:
-    """How far a learner's schedules are, in [0, 1], when at most `limit` more steps can follow.
-
-    Schedules reach 1 when the budget is spent, even if validations took part of it, or at `total_steps` if that is
-    sooner. Raises InputError if the limit is less than the learner's `least_steps`.
-    """
-    if limit is not None and limit < learner.least_steps:
-        raise InputError(
-            f"an iteration takes at least {learner.least_steps} steps, but only {limit} are left"
-        )
-    total, taken = learner.config.total_steps, learner.env_steps
-    end = total if limit is None else min(total, taken + limit)
-    return min(taken / end, 1.0)
-
-
-def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | None]:
-    """The remaining `limit` at each of `count` rounds of an iteration; ends early once too little is left."""
-    end = None if limit is None else learner.env_steps + limit
-    for number in range(count):
-        left = None if end is None else end - learner.env_steps
-        if number and left is not None and left < learner.least_steps:
-            return
-        yield left
 
 
 def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int], limit: int | None = None) -> Rollout:

@@ -24,7 +24,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.pickles import Global, read_pickle, to_array
+from imitate.experts.pickled_values import to_array
+from imitate.experts.pickles import Global, read_pickle
 from imitate.experts.vecnormalize import read_vecnormalize
 
 ENV = "Pendulum-v1"

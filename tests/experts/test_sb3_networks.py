@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from imitate.errors import InputError
-from imitate.experts.acting import Actor
+from imitate.experts.acting import AgentPolicy
 from imitate.experts.layers import compiled
 from imitate.experts.sb3_networks import PolicySpec, build_networks
 
@@ -53,7 +53,7 @@ def test_shared_layers_of_old_archives() -> None:
     )
     value = torch.tanh(shared @ t["mlp_extractor.value_net.0.weight"].T + t["mlp_extractor.value_net.0.bias"])
     actions = (policy @ t["action_net.weight"].T + t["action_net.bias"]).clamp(-2, 2)
-    assert_allclose(Actor(SPEC, networks).act(obs.numpy()), actions.numpy(), atol=1e-5)
+    assert_allclose(AgentPolicy(SPEC, networks).act(obs.numpy()), actions.numpy(), atol=1e-5)
     assert networks.value is not None
     torch.testing.assert_close(networks.value(obs), value @ t["value_net.weight"].T + t["value_net.bias"])
 
@@ -61,7 +61,7 @@ def test_shared_layers_of_old_archives() -> None:
 def test_gsde_on_the_observation_itself() -> None:
     """`sde_net_arch=[]` of SB3 1.x: the noise is observation @ weights, weights ~ N(0, exp(log_std))."""
     t = _random(SHARED) | {"log_std": torch.full((3, 2), np.log(0.1))}
-    actor = Actor(SPEC, build_networks(SPEC, t, None))
+    actor = AgentPolicy(SPEC, build_networks(SPEC, t, None))
     obs = np.zeros((20_000, 3), np.float32)
     obs[:, 0] = 0.3
     spread = actor.act(obs, deterministic=False).std(0)

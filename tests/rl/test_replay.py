@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.rl.replay import PrioritizedReplay, Replay, SumTree
+from imitate.rl.prioritized import PrioritizedReplay, SumTree
+from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
 GAMMA = 0.5
