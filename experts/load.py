@@ -17,17 +17,25 @@ from imitate.envs.trust import import_typed
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
-from imitate.experts.sources import Found, companions, from_hub, from_zoo, zoo_entries
+from imitate.experts.sources import Found, companions, files_beside, from_hub, from_zoo, zoo_entries
 from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy
 
-__all__ = ["known_experts", "load_expert"]
+__all__ = ["carry", "expert_files", "known_experts", "load_expert"]
 
 logger = logging.getLogger(__name__)
 
 _BUNDLED = Path(__file__).parent / "bundled"
+_IN_FOLDERS = (
+    "expert.json",
+    "policy.safetensors",
+    "config.json",
+    "policy/policy.json",
+    "policy/policy.safetensors",
+)
+"""Of an expert's folder or a run, what an expert is loaded from."""
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -58,19 +66,20 @@ def load_expert(
     Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
     code, or if its spaces differ from the environment's.
     """
-    asked = Asked(str(spec), env_id, env_kwargs, None if vecnormalize is None else str(vecnormalize))
+    statistics = None if vecnormalize is None else str(_carried.get(str(vecnormalize), vecnormalize))
+    asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)
     if found is not None:
         return from_zip(found, asked)
     if asked.vecnormalize is not None:
         raise InputError(f"--vecnormalize is for SB3's zips: {asked.spec} has its statistics in itself")
-    bundled = _BUNDLED / asked.spec.replace(":", "-").replace("/", "-")
-    if (bundled / "expert.json").is_file():
+    bundled, folder = _bundled(asked.spec), _carried.get(asked.spec, Path(asked.spec))
+    if bundled is not None:
         return _from_folder(bundled, asked)
-    if (Path(asked.spec) / "config.json").is_file():
-        return _from_run(Path(asked.spec), asked)
-    if Path(asked.spec).is_dir():
-        return _from_folder(Path(asked.spec), asked)
+    if (folder / "config.json").is_file():
+        return _from_run(folder, asked)
+    if folder.is_dir():
+        return _from_folder(folder, asked)
     if asked.spec == "random":
         return _random(asked)
     if _CALLABLE.fullmatch(asked.spec):
@@ -81,8 +90,35 @@ def load_expert(
     )
 
 
+_carried: dict[str, Path] = {}
+"""See `carry`."""
+
+
+def expert_files(spec: str) -> dict[str, Path]:
+    """The files that `load_expert(spec)` reads, by names relative to one folder; none of bundled experts, callables and
+    `random`, which need none. Raises InputError as `load_expert` does where a zip can't be found.
+    """
+    if (found := _found(spec)) is not None:
+        return files_beside(found.path)
+    if _bundled(spec) is not None:
+        return {}
+    return {name: Path(spec) / name for name in _IN_FOLDERS if (Path(spec) / name).is_file()}
+
+
+def carry(name: str, place: Path) -> None:
+    """From now on `load_expert` finds at `place` what another machine has at `name`: a zip, a folder, statistics."""
+    _carried[name] = place
+
+
+def _bundled(spec: str) -> Path | None:
+    folder = _BUNDLED / spec.replace(":", "-").replace("/", "-")
+    return folder if (folder / "expert.json").is_file() else None
+
+
 def _found(spec: str) -> Found | None:
     """The zip that a spec names, or None."""
+    if spec in _carried:
+        return companions(_carried[spec]) if _carried[spec].suffix == ".zip" else None
     if spec.startswith("zoo:"):
         return from_zoo(spec.removeprefix("zoo:"))
     if spec.startswith("hub:"):

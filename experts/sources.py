@@ -15,7 +15,7 @@ from imitate.errors import InputError, did_you_mean, one_line
 from imitate.experts.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
-__all__ = ["Found", "companions", "from_hub", "from_zoo", "zoo_entries"]
+__all__ = ["Found", "companions", "files_beside", "from_hub", "from_zoo", "zoo_entries"]
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def companions(path: Path) -> Found:
     """
     if not path.is_file():
         raise InputError(f"no file {path}")
-    folders = (path.parent / path.stem, path.parent)
+    folders = _beside(path)
 
     def beside(*names: str) -> Path | None:
         candidates = [folder / name for folder in folders for name in names]
@@ -208,6 +208,16 @@ def companions(path: Path) -> Found:
         config=read_yaml(beside("config.yml")),
         results=_read_results(results) if results else {},
     )
+
+
+def files_beside(path: Path) -> dict[str, Path]:
+    """The zip and what `companions` would look at, by names relative to the zip's folder."""
+    files = [path, *(folder / name for folder in _beside(path) for name in _COMPANIONS)]
+    return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    return path.parent / path.stem, path.parent
 
 
 @dataclass(frozen=True)

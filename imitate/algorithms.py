@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from imitate.nn.policy import ActorPolicy
 
-__all__ = ["ALGORITHMS", "Algorithm", "Learner", "find"]
+__all__ = ["ALGORITHMS", "Algorithm", "Learner", "find", "is_own"]
 
 Need = Literal["envs", "demos", "expert", "store"]
 
@@ -164,10 +164,13 @@ ALGORITHMS = {
 
 
 def find(name: str) -> Algorithm:
-    """The entry of an algorithm, or of a variant `name:variant`, which its presets define.
+    """The entry of an algorithm, or of a variant `name:variant`, which its presets define; `module:Learner` is the
+    user's own.
 
-    Raises InputError for an unknown name.
+    Raises InputError for an unknown name, and where the user's own can't be used.
     """
+    if is_own(name):
+        return _own(name)
     base, _, variant = name.partition(":")
     if base not in ALGORITHMS:
         raise InputError(
@@ -183,3 +186,29 @@ def find(name: str) -> Algorithm:
         summary=f"{algorithm.title} with {algorithm.controls.get(variant, 'other settings')}",
         class_name=class_name,
     )
+
+
+def is_own(name: str) -> bool:
+    """Whether it names a class of the user's, `module:Learner`, and no algorithm of the table."""
+    base, colon, _ = name.rpartition(":")
+    return bool(colon) and base not in ALGORITHMS
+
+
+def _own(name: str) -> Algorithm:
+    """A learner follows the protocol above and has its settings beside it, `LearnerConfig`. It needs what its
+    constructor takes."""
+    import inspect
+
+    from imitate.envs.trust import import_typed
+
+    module, class_name = import_typed(name, "--algorithms"), name.rpartition(":")[2]
+    learner = getattr(module, class_name, None)
+    if not inspect.isclass(learner) or not inspect.isclass(getattr(module, f"{class_name}Config", None)):
+        raise InputError(
+            f"{name}: {module.__name__} must have a class {class_name} and its settings {class_name}Config, "
+            "as CONTRIBUTING.md describes"
+        )
+    takes = inspect.signature(learner).parameters
+    summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
+    needs = tuple(need for need in get_args(Need) if need in takes)
+    return Algorithm(class_name, summary, module.__name__, needs)

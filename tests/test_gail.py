@@ -376,7 +376,7 @@ def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     ]
     assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
     for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
-        work.run(comparison, planned[name], progress=lambda _steps: None)
+        work.run(tmp_path, comparison, planned[name], progress=lambda _steps: None)
         assert work.is_done(comparison, planned[name])
     with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
         assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from imitate.commands.options import JsonObject, print_json, run
-from imitate.compare import Comparison
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
+from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
+from imitate.compare.learners import trust_learner
+from imitate.compare.suite import BUNDLED, is_suite, read_toml
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError
 from imitate.experts import known_experts
-from imitate.files import read_bytes, read_json
+from imitate.files import read_json
 
 __all__ = ["compare", "quickstart"]
 
 
 def compare(argv: list[str]) -> int:
     def command(
-        file: Annotated[Path | None, tyro.conf.Positional] = None,
+        file: Annotated[str | None, tyro.conf.Positional] = None,
         *,
         out: Path,
         env: str | None = None,
@@ -40,13 +41,18 @@ def compare(argv: list[str]) -> int:
         hyperparameters: JsonObject | None = None,
         device: Literal["cpu", "cuda"] | None = None,
         workers: int | None = None,
+        backend: BackendName = "processes",
+        address: str | None = None,
+        cpus_per_run: float | None = None,
+        gpus_per_run: float | None = None,
         json: bool = False,
     ) -> int:
         """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
         imitation was worth it.
 
         Args:
-            file: a comparison as TOML, such as the comparison.toml of a report; options take the place of what it says
+            file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
+                imitate: classic, box2d, pixels, bullet. Options take the place of what it says
             out: the folder of the report. The same again goes on where it was interrupted; without --env a finished
                 one grows: --add, --seeds and --episodes run only what is missing
             env: a Gymnasium id
@@ -61,9 +67,18 @@ def compare(argv: list[str]) -> int:
             env_kwargs: keywords of the environment, as a JSON object
             hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
             device: where the networks are; by default cpu
-            workers: processes; by default one a core
+            workers: runs at a time; by default one a core, here or in the cluster
+            backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
+            address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
+            cpus_per_run: cores that Ray reserves for each run; by default 1
+            gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
             json: print the summary as JSON
         """
+        where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
+        if device == "cuda" and backend == "ray" and not gpus_per_run:
+            raise InputError(
+                "--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25"
+            )
         given: dict[str, Any] = {
             "env_id": env and resolve_env_id(env),
             "expert": expert,
@@ -78,9 +93,13 @@ def compare(argv: list[str]) -> int:
             "device": device,
         }
         given = {name: value for name, value in given.items() if value is not None}
-        comparison = _comparison(file, out, given, add)
+        for name in (*algorithms, *add):
+            trust_learner(name)
+        wanted = _wanted(file, out, given, add)
         try:
-            report = run_comparison(comparison, out, workers=workers)
+            report = run_comparison(
+                wanted, out, backend=None if backend == "processes" else where, workers=workers
+            )
         except KeyboardInterrupt:
             print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
@@ -95,20 +114,24 @@ def compare(argv: list[str]) -> int:
     return run(command, argv, "compare")
 
 
-def _comparison(file: Path | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison:
+def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison | Suite:
     """What the options say, over the file, or over what the folder holds where no environment is named."""
     base: dict[str, Any] = {}
-    if file is not None:
-        try:
-            base = tomllib.loads(read_bytes(file, 1 << 20).decode())
-        except ValueError as error:
-            raise InputError(f"{file} is no TOML: {one_line(error)}; correct it") from error
+    suite = None
+    if file in BUNDLED and not Path(file).exists():
+        suite = Suite.bundled(file)
+    elif file is not None:
+        base = read_toml(Path(file))
+        suite = Suite.from_toml(Path(file).stem, base) if "environments" in base else None
     elif "env_id" not in given:
-        if not (out / "comparison.json").is_file():
-            raise InputError(
-                f"no environment to compare on: name one with --env, or a folder that has a comparison, unlike {out}"
-            )
-        base = read_json(out / "comparison.json", dict[str, Any])
+        suite = Suite.read(out) if is_suite(out) else None
+        base = {} if suite else _stored(out)
+    if suite is not None:
+        for name in ("env_id", "expert", "env_kwargs"):
+            if name in given:
+                option = {"env_id": "env"}.get(name, name).replace("_", "-")
+                raise InputError(f"a suite has its own environments and experts: leave out --{option}")
+        return suite.changed(add, **given)
     fields = base | given
     if "env_id" not in fields:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')
@@ -118,6 +141,14 @@ def _comparison(file: Path | None, out: Path, given: dict[str, Any], add: tuple[
         fields.setdefault("expert", bundled)
     comparison = Comparison.from_json(fields)
     return replace(comparison, algorithms=tuple(dict.fromkeys((*comparison.algorithms, *add))))
+
+
+def _stored(out: Path) -> dict[str, Any]:
+    if not (out / "comparison.json").is_file():
+        raise InputError(
+            f"no environment to compare on: name one with --env, or a folder that has a comparison, unlike {out}"
+        )
+    return read_json(out / "comparison.json", dict[str, Any])
 
 
 def quickstart(argv: list[str]) -> int:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from imitate.compare.backends import Backend
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Comparison
 from imitate.compare.report import write_report
+from imitate.compare.suite import Suite
+from imitate.compare.suite_report import write_suite_report
 
-__all__ = ["Comparison", "carry_out", "compare", "write_report"]
+__all__ = ["Comparison", "Suite", "carry_out", "compare", "write_report", "write_suite_report"]
 
 
-def compare(comparison: Comparison, out: Path | str, *, workers: int | None = None) -> Path:
-    """Carry out a comparison in the folder `out`, or what is missing in it, and report it.
+def compare(
+    wanted: Comparison | Suite,
+    out: Path | str,
+    *,
+    workers: int | None = None,
+    backend: Backend | None = None,
+) -> Path:
+    """Carry out a comparison or a suite in the folder `out`, or what is missing in it, and report it.
 
     Returns the path of report.html. `workers` processes run at a time, as many as there are processors by
-    default; their number does not change the results. Call it under `if __name__ == "__main__":`, since
+    default, or `backend` carries out the runs, such as `imitate.compare.backends.ray.Ray()`; neither changes the
+    results. Call it under `if __name__ == "__main__":`, since
     worker processes import the calling script.
 
     Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
     """
-    carry_out(comparison, Path(out), workers=workers)
-    return write_report(Path(out))
+    carry_out(wanted, Path(out), workers=workers, backend=backend)
+    return write_suite_report(Path(out)) if isinstance(wanted, Suite) else write_report(Path(out))

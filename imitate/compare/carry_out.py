@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,15 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.compare import work
+from imitate.compare.backends import Backend, Failure, Task
+from imitate.compare.backends.luggage import Luggage
+from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.machine import processors
-from imitate.compare.plan import Comparison, Job, digest, jobs
+from imitate.compare.plan import Comparison, Job, digest, file_name, jobs
 from imitate.compare.results import Entry, ExpertFacts, Measured, References, Result
+from imitate.compare.suite import Suite, is_suite
+from imitate.compare.training import training
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
@@ -27,6 +32,7 @@ from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import lock, read_json, versions, write_json
+from imitate.training.checkpoint import CHECKPOINT
 from imitate.training.experiment import check_expert
 
 __all__ = ["carry_out"]
@@ -34,70 +40,127 @@ __all__ = ["carry_out"]
 logger = logging.getLogger(__name__)
 
 
-def carry_out(comparison: Comparison, out: Path, *, workers: int | None = None) -> None:
+@dataclass(frozen=True)
+class _Part:
+    """A comparison that was found fit to run: its folder, what was measured first, and its jobs.
+
+    label  the name of its folder where it is one of several, empty where it is the only one
+    """
+
+    label: str
+    comparison: Comparison
+    out: Path
+    references: References
+    jobs: Sequence[Job]
+
+    def name(self, job: str) -> str:
+        """Of a job among those of all parts."""
+        return f"{self.label}/{job}" if self.label else job
+
+
+def carry_out(
+    wanted: Comparison | Suite, out: Path, *, workers: int | None = None, backend: Backend | None = None
+) -> None:
     """Fill the folder `out`, or what is missing in it: runs of another call that are the same are not done again.
 
-    A job that fails leaves its error in `errors/` and the others go on; calling again tries it again.
-    Ctrl-C lets the runs save their state and then raises KeyboardInterrupt. `workers` defaults to the
-    number of processors that this process may use.
+    The comparisons of a suite are carried out together, each in a folder of its own in `out`. A job that fails leaves
+    its error in `errors/` and the others go on; calling again tries it again. Ctrl-C lets the runs save their state and
+    then raises KeyboardInterrupt. `backend` carries out the jobs: by default `workers` processes, as many as this
+    process may use processors.
 
     Raises InputError where `out` holds something else or another process is at work in it, where an expert, an
     algorithm or a hyperparameter does not suit, or the budget is too small; nothing has been written then.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    _check_folder(comparison, out)
-    for job in jobs(replace(comparison, seeds=1), out, episode_steps=1):
-        if not job.records:
-            # No demonstrations have been recorded yet: any path does here.
-            work.check(work.experiment(comparison, job)[0])
+    if isinstance(wanted, Suite) and _is_used(out) and not is_suite(out):
+        raise InputError(f"{out} exists and is no suite; choose another --out")
+    comparisons = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
+    for label, comparison in comparisons.items():
+        _check_folder(comparison, out / label)
+        # GPUs of a cluster need not be here.
+        _check_learners(comparison if backend is None else replace(comparison, device="cpu"), out / label)
+    parts = [_part(label, comparison, out / label) for label, comparison in comparisons.items()]
+    with ExitStack() as stack:
+        for folder in (out, *(part.out for part in parts if part.label)):
+            stack.enter_context(lock(folder, "another comparison"))
+        if isinstance(wanted, Suite):
+            wanted.save(out)
+        for part in parts:
+            _describe(part)
+        _fill(parts, out, backend or Processes(workers or processors()))
+
+
+def _part(label: str, comparison: Comparison, out: Path) -> _Part:
     references = _references(comparison, out)
     longest = references.episode_steps
-    if any(not job.records for job in jobs(comparison, out, 1)) and comparison.budget < longest:
+    if comparison.budget < longest:
         raise InputError(
             f"a budget of {comparison.budget} steps is too small, where an episode takes {longest:.0f} steps; "
             f"give at least {int(longest) + 1}"
         )
-    with lock(out, "another comparison"):
-        _fill(comparison, out, references, workers or processors())
+    sha256 = references.expert.sha256 if references.expert else ""
+    return _Part(label, comparison, out, references, jobs(comparison, out, longest, sha256))
 
 
-def _fill(comparison: Comparison, out: Path, references: References, workers: int) -> None:
-    expert = references.expert
-    planned = jobs(comparison, out, references.episode_steps, expert.sha256 if expert else "")
-    write_json(out / "comparison.json", comparison.to_json())
-    write_json(out / "references.json", asdict(references))
-    index = {job.name: job.folder.relative_to(out).as_posix() for job in planned if not job.records}
-    write_json(out / "runs.json", index)
-    shutil.rmtree(out / "errors", ignore_errors=True)  # of earlier tries
-    steps = {job.name: job.steps for job in planned if not job.records}
+def _check_learners(comparison: Comparison, out: Path) -> None:
+    """Raise InputError where one can't act here, or does not take its hyperparameters."""
+    for job in jobs(replace(comparison, seeds=1), out, episode_steps=1):
+        if not job.records:
+            # No demonstrations have been recorded yet: any path does here.
+            training(comparison, job).check()
+
+
+def _describe(part: _Part) -> None:
+    """Write what the folder is about to hold."""
+    write_json(part.out / "comparison.json", part.comparison.to_json())
+    write_json(part.out / "references.json", asdict(part.references))
+    learners = [job for job in part.jobs if not job.records]
+    index = {job.name: job.folder.relative_to(part.out).as_posix() for job in learners}
+    write_json(part.out / "runs.json", index)
+    shutil.rmtree(part.out / "errors", ignore_errors=True)  # of earlier tries
+
+
+def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
+    steps = {part.name(job.name): job.steps for part in parts for job in part.jobs if not job.records}
     with (
         logging_redirect_tqdm(),
         tqdm(
             total=sum(steps.values()), unit=" steps", unit_scale=True, dynamic_ncols=True, disable=None
         ) as bar,
         _one_thread_each(),
-        Processes(workers, out / "errors") as pool,
+        backend,
     ):
-        if references.filmed and expert is not None:
-            _film(pool, comparison, out, "expert", None)
-        _run(pool, comparison, planned, steps, bar)
-        if references.filmed:
-            for name in comparison.algorithms:
-                runs = [job.folder for job in planned if job.algorithm == name]
-                results = {folder: result for folder in runs if (result := Result.load(folder))}
-                if results:
-                    typical = Entry(name, list(results.values())).typical
-                    _film(pool, comparison, out, name, next(f for f, r in results.items() if r is typical))
+        pool = Pool(backend, out)
+        for part in parts:
+            if part.references.filmed and part.references.expert is not None:
+                _film(pool, part, "expert", None)
+        _run(pool, parts, steps, bar)
+        for part in parts:
+            _film_learners(pool, part)
         while pool.running:
             for name in pool.ended():
                 _say_failure(pool, name)
 
 
+def _film_learners(pool: Pool, part: _Part) -> None:
+    for name in part.comparison.algorithms if part.references.filmed else ():
+        runs = [job.folder for job in part.jobs if job.algorithm == name]
+        results = {folder: result for folder in runs if (result := Result.load(folder))}
+        if results:
+            typical = Entry(name, list(results.values())).typical
+            _film(pool, part, name, next(f for f, r in results.items() if r is typical))
+
+
+def _is_used(out: Path) -> bool:
+    """Whether there is something at `out`."""
+    return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
+
+
 def _check_folder(comparison: Comparison, out: Path) -> None:
     """Raise InputError unless `out` is new, empty, or holds a comparison on the same environment, expert and budget:
     learners, seeds and episodes may be added to that, and settings changed."""
-    if not out.exists() or (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"}):
+    if not _is_used(out):
         return
     try:
         found = read_json(out / "comparison.json", dict[str, Any])
@@ -157,26 +220,23 @@ def _measured(comparison: Comparison, policy: Policy) -> Measured:
     return Measured(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)
 
 
-def _run(
-    pool: Processes, comparison: Comparison, planned: list[Job], steps: dict[str, int], bar: tqdm[Any]
-) -> None:
+def _run(pool: Pool, parts: Sequence[_Part], steps: dict[str, int], bar: tqdm[Any]) -> None:
     """All jobs that are not done; a learner begins when its demonstrations are there."""
-    todo = [job for job in planned if not work.is_done(comparison, job)]
-    recording = {job.demos: job.name for job in todo if job.records}
-    position = dict.fromkeys(steps, 0) | {
-        job.name: job.steps for job in planned if job.name in steps and job not in todo
-    }
+    todo = [(part, job) for part in parts for job in part.jobs if not work.is_done(part.comparison, job)]
+    recording = {job.demos: part.name(job.name) for part, job in todo if job.records}
+    left = {part.name(job.name) for part, job in todo}
+    position = {name: 0 if name in left else most for name, most in steps.items()}
     while todo or pool.running:
-        for job in list(todo):
-            source = recording.get(job.demos)
-            if job.name == source or source is None:
-                pool.submit(job.name, work.run, comparison, job)
+        for part, job in list(todo):
+            name, source = part.name(job.name), recording.get(job.demos)
+            if name == source or source is None:
+                pool.submit(_task(part, job))
             elif pool.failed(source):
-                pool.fail(job.name, "its demonstrations could not be recorded")
-                _say_failure(pool, job.name)
+                pool.fail(name, Failure("its demonstrations could not be recorded"))
+                _say_failure(pool, name)
             else:
                 continue
-            todo.remove(job)
+            todo.remove((part, job))
         for name in pool.ended():
             recording = {demos: job for demos, job in recording.items() if job != name or pool.failed(name)}
             if name in steps and not pool.failed(name):
@@ -189,17 +249,46 @@ def _run(
         bar.update(sum(position.values()) - bar.n)
 
 
-def _film(pool: Processes, comparison: Comparison, out: Path, name: str, run: Path | None) -> None:
+def _task(part: _Part, job: Job) -> Task:
+    there = job.moved(lambda path: path.relative_to(part.out))
+    demos = () if there.demos is None else (there.demos, there.demos.with_suffix(".json"))
+    return Task(
+        part.name(job.name),
+        work.run,
+        (part.comparison, there),
+        root=part.out,
+        reads=() if job.records else demos,
+        writes=demos if job.records else (there.folder,),
+        luggage=Luggage(part.comparison.expert, (part.comparison.env_id, job.algorithm)),
+        checkpoint=None if job.records else there.folder / CHECKPOINT,
+        learns=not job.records,
+    )
+
+
+def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     """Unless there is a film of this very run."""
-    path = out / "videos" / f"{name.replace(':', '-')}.mp4"
+    path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
-    if not note.exists() or read_json(note, dict[str, Any]).get("run") != (run.name if run else ""):
-        pool.submit(f"video of {name}", work.film, comparison, path, run)
+    of = run.name if run else ""
+    if (part.out / note).exists() and read_json(part.out / note, dict[str, Any]).get("run") == of:
+        return
+    there = run and run.relative_to(part.out)
+    task = Task(
+        part.name(f"video of {name}"),
+        work.film,
+        (part.comparison, path, there),
+        root=part.out,
+        reads=(there / "policy",) if there else (),
+        writes=(path, note, path.with_suffix(".jpg")),
+        luggage=Luggage(part.comparison.expert, (part.comparison.env_id,)),
+    )
+    pool.submit(task)
 
 
-def _say_failure(pool: Processes, name: str) -> None:
+def _say_failure(pool: Pool, name: str) -> None:
     if error := pool.failed(name):
-        logger.error("%s", error)
+        folder, slash, _ = name.rpartition("/")
+        logger.error("%s%s%s", folder, slash, error)
 
 
 @contextmanager

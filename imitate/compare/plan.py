@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS
+from imitate.compare.learners import base, find, is_own, source
 from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
+from imitate.training.settings import over, variant_settings
 
-__all__ = ["POINTS", "Comparison", "Job", "digest", "jobs"]
+__all__ = ["POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
 
 POINTS = 16
 """Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
@@ -36,7 +38,8 @@ class Comparison:
     curve_episodes   of each point of a learning curve: others than the test's, the same for everybody too, and outside
                      the budget
     num_envs         environments that a learner steps side by side; None: as its preset says
-    hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}
+    hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" are the learner
+                     "ppo@wide"'s
 
     An algorithm's controls (of GAIL, see `imitate.compare.audit`) run beside it, with the first seed only. They are an
     audit and take no part in the comparison.
@@ -63,8 +66,8 @@ class Comparison:
         if not self.algorithms:
             raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
         for name in self.algorithms:
-            needs_expert = {"demos", "expert"} & set(find(name).needs)
-            if needs_expert and self.expert is None:
+            needs = set() if is_own(name) else set(find(name).needs)  # own ones are imported when they run
+            if self.expert is None and needs & {"demos", "expert"}:
                 raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
@@ -85,8 +88,8 @@ class Comparison:
         return {
             f"{name}:{control}": what
             for name in self.algorithms
-            if ":" not in name
-            for control, what in find(name).controls.items()
+            if name in ALGORITHMS
+            for control, what in ALGORITHMS[name].controls.items()
             if f"{name}:{control}" not in self.algorithms
         }
 
@@ -153,6 +156,10 @@ class Job:
     def name(self) -> str:
         return f"{self.algorithm}-seed{self.seed}"
 
+    def moved(self, move: Callable[[Path], Path]) -> Job:
+        """With `move` applied to its paths."""
+        return replace(self, folder=move(self.folder), demos=None if self.demos is None else move(self.demos))
+
     @property
     def records(self) -> bool:
         return self.algorithm.partition(":")[0] == "demos"
@@ -160,7 +167,7 @@ class Job:
 
 def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256: str = "") -> list[Job]:
     """The recordings, then the learners, seed by seed. `episode_steps` is what an episode takes."""
-    base = {
+    common = {
         "env": [comparison.env_id, comparison.env_kwargs],
         "expert": [comparison.expert, expert_sha256],
         "budget": comparison.budget,
@@ -170,7 +177,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
     offline = any(algorithm.offline for algorithm in algorithms.values())
     recordings, learners = [], []
     for seed in range(comparison.seeds):
-        demos = out / "demos" / f"seed{seed}-{digest(base, offline)}.h5"
+        demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
             # Offline learners use all of the budget; others need a few episodes, the first of the same.
             episodes = None if offline else DEMO_EPISODES
@@ -181,17 +188,31 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
                 continue
             use = demos if "demos" in algorithm.needs else None
             if control in DEMONSTRATING:
-                use = out / "demos" / f"seed{seed}-{control}-{digest(base)}.h5"
+                use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
                 steps = min(int(DEMO_EPISODES * episode_steps), comparison.budget)  # about the expert's
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
-            settings = [comparison.hyperparameters.get(each) for each in (name, name.partition(":")[0])]
             key = digest(
-                base, name, settings, comparison.num_envs, comparison.device, comparison.curve_episodes
-            )
-            folder = out / "runs" / f"{name.replace(':', '-')}-seed{seed}-{key}"
+                common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
+                comparison.curve_episodes, source(name),
+            )  # fmt: skip
+            folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
             episodes = DEMO_EPISODES if use == demos and not algorithm.offline else None
             learners.append(Job(name, seed, folder, comparison.budget, use, episodes))
     return recordings + learners
+
+
+def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
+    """Settings that were given for a learner: its algorithm's, over them what makes it a variant, over them its own."""
+    plain, given = base(name), comparison.hyperparameters
+    found = over(given.get(plain.partition(":")[0], {}), variant_settings(plain))
+    for each in dict.fromkeys((plain, name)):
+        found = over(found, given.get(each, {}))
+    return found
+
+
+def file_name(name: str) -> str:
+    """Of a learner: `gail-random`."""
+    return name.replace(":", "-")
 
 
 def digest(*parts: Any) -> str:

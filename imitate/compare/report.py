@@ -12,8 +12,8 @@ from typing import Any
 
 import jinja2
 
-from imitate.algorithms import find
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES, band, draw_curves, draw_final, save_figure
+from imitate.compare.learners import summary, title
 from imitate.compare.machine import machine
 from imitate.compare.results import COSTS, Entry, Outcome, read_outcome
 from imitate.compare.statistics import ENOUGH_SEEDS, difference
@@ -130,7 +130,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
     machines = sorted({" · ".join(r.machine.values()) for entry in outcome.learners for r in entry.results})
     return template.render(
         comparison=comparison,
-        titles=listed([find(name).title for name in comparison.algorithms]),
+        titles=listed([title(name) for name in comparison.algorithms]),
         answer=said,
         tiles=_tiles(outcome),
         warnings=warnings(outcome),
@@ -283,13 +283,13 @@ def _films(outcome: Outcome) -> list[dict[str, Any]]:
             entry.mean,
             outcome.place(entry) % len(COLORS),
         )
-    for name, (title, mean, color) in about.items():
+    for name, (shown_as, mean, color) in about.items():
         path, shown = outcome.videos.get(name, (None, 0.0))
         if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:
             poster = path.with_suffix(".jpg")
             films.append(
                 {
-                    "title": title,
+                    "title": shown_as,
                     "shown": shown,
                     "mean": mean,
                     "color": color,
@@ -322,7 +322,7 @@ def _settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
     return {
         "title": entry.title,
         "color": outcome.place(entry) % len(COLORS),
-        "summary": find(entry.algorithm).summary,
+        "summary": summary(entry.algorithm),
         "notes": first.notes,
         "text": json.dumps({**first.stepped, **first.hyperparameters}, indent=2),
     }

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from imitate.algorithms import find
+from imitate.compare.learners import title
 from imitate.compare.plan import Comparison
 from imitate.compare.statistics import area, interval, reached, worst
 from imitate.envs.spaces import Array
@@ -147,12 +147,12 @@ class Entry:
 
     @property
     def title(self) -> str:
-        return find(self.algorithm).title
+        return title(self.algorithm)
 
     @property
     def imitates(self) -> bool:
         """Whether it learns from an expert, and is not pure RL."""
-        return bool({"demos", "expert"} & set(find(self.algorithm).needs))
+        return any(result.expert_queries for result in self.results)
 
     @property
     def x(self) -> Array:

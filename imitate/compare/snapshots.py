@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from imitate.compare.plan import POINTS
 from imitate.files import read_json, write_json
-from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
 
 __all__ = ["Mark", "Snapshots"]
@@ -28,26 +28,38 @@ class Snapshots:
     of the fractions 0, 1/16, 2/16 ... of `budget` has been passed.
 
     A run that was killed and resumed goes through the same policies again: what is kept already stays.
-    `clock` gives processor seconds; those of an earlier part of the run count from the last mark that it left.
+    `clock` gives processor seconds; those of an earlier part of the run count from the last mark that it left. `save`
+    writes a policy to a folder.
     """
 
-    def __init__(self, folder: Path, budget: int, clock: Callable[[], float]) -> None:
-        self.folder, self.budget, self.clock = folder, budget, clock
+    def __init__(
+        self,
+        folder: Path,
+        budget: int,
+        clock: Callable[[], float],
+        save: Callable[[Path, Any], None] = save_policy,
+    ) -> None:
+        self.folder, self.budget, self.clock, self.save = folder, budget, clock, save
         self.marks: dict[int, Mark] = {
             int(path.stem): read_json(path, Mark) for path in sorted(folder.glob("*.json"))
         }
         self._began = clock() - max((mark.cpu_seconds for mark in self.marks.values()), default=0.0)
 
-    def __call__(self, spent: int, policy: ActorPolicy) -> None:
+    def restart(self) -> None:
+        """The run begins anew: nothing is kept yet."""
+        self.marks.clear()
+        self._began = self.clock()
+
+    def __call__(self, spent: int, policy: Any) -> None:
         if 0 not in self.marks:  # nothing was learned yet, whatever demonstrations were paid for
-            save_policy(self.folder / "00", policy)
+            self.save(self.folder / "00", policy)
             self._keep(0, Mark("00", 0, 0.0))
         passed = [
             n for n in range(1, POINTS + 1) if n not in self.marks and spent * POINTS >= n * self.budget
         ]
         if passed:
             name = f"{passed[0]:02}"
-            save_policy(self.folder / name, policy)
+            self.save(self.folder / name, policy)
             for n in passed:
                 self._keep(n, Mark(name, spent, self.clock() - self._began))
 

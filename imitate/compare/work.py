@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -17,12 +18,13 @@ from typing import Any
 import imageio_ffmpeg
 import numpy as np
 
-from imitate.algorithms import find
 from imitate.compare.audit import demonstrator
+from imitate.compare.learners import find, trust_learner
 from imitate.compare.machine import machine
 from imitate.compare.plan import POINTS, Comparison, Job
 from imitate.compare.results import Point, Result
 from imitate.compare.snapshots import Mark, Snapshots
+from imitate.compare.training import stored_policy, training
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.play import episodes
 from imitate.datasets.reader import DemoReader
@@ -36,20 +38,12 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import atomic, read_json, versions, write_json
-from imitate.nn.state import as_tuples
-from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, execute, variant_settings
 from imitate.training.process import cpu_seconds
 from imitate.video import record_video
 
-__all__ = ["check", "curve_returns", "experiment", "film", "is_done", "record", "run", "test", "train"]
+__all__ = ["curve_returns", "film", "is_done", "record", "run", "test", "train"]
 
 NUM_ENVS = 8  # of recording and testing, whose results do not depend on it
-CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
-LEAST_ITERATIONS = 20
-"""A preset whose iterations are longer than this share of the budget has them shortened: made for more steps, it would
-learn a few times only."""
-LEAST_STEPS = 32  # of an environment in an iteration that is shortened so
 
 Progress = Callable[[int], None]
 
@@ -70,10 +64,18 @@ def is_done(comparison: Comparison, job: Job) -> bool:
     return result is not None and len(result.returns) >= comparison.episodes
 
 
-def run(comparison: Comparison, job: Job, *, progress: Progress) -> None:
-    """Do a job; where it was interrupted before, the rest of it."""
-    trust(comparison.env_id)  # the process that planned this was told so
+def run(root: Path, comparison: Comparison, job: Job, *, progress: Progress) -> None:
+    """Do a job, whose paths are below `root`; where it was interrupted before, the rest of it."""
+    _trust(comparison)
+    trust_learner(job.algorithm)
+    job = job.moved(lambda path: root / path)
     (record if job.records else train)(comparison, job, progress)
+
+
+def _trust(comparison: Comparison) -> None:
+    """The process that planned this was told so."""
+    trust(comparison.env_id)
+    trust(comparison.expert or "")
 
 
 def record(comparison: Comparison, job: Job, progress: Progress) -> None:
@@ -123,16 +125,17 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
     """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
     before = Result.load(job.folder)
     if before is not None:  # all that was asked for since are more test episodes
-        final = test(comparison, load_policy(job.folder))
+        final = test(comparison, stored_policy(comparison, job.folder))
         dataclasses.replace(before, returns=final.returns.tolist(), lengths=final.lengths.tolist()).save(
             job.folder
         )
         return True
-    chosen, notes = experiment(comparison, job)
+    chosen = training(comparison, job)
     online = not find(job.algorithm).offline
-    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds)
-    if not _executed(chosen, job.folder, progress, snapshots):
+    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
+    if not chosen.execute(job.folder, progress, snapshots):
         return False
+    _make_portable(job.folder)
     totals = read_json(job.folder / "finished.json", dict[str, int])
     demo_steps = totals["demo_steps"]
     spent = demo_steps + totals["env_steps"]
@@ -147,7 +150,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         if parts is None:
             return False
         marks = {0: marks[0]} | parts | {POINTS: marks[POINTS]}
-    final = test(comparison, load_policy(job.folder))
+    final = test(comparison, stored_policy(comparison, job.folder))
     Result(
         env_id=comparison.env_id,
         algorithm=job.algorithm,
@@ -162,8 +165,8 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         demo_steps=demo_steps,
         cpu_seconds=seconds + recording,
         hyperparameters=chosen.hyperparameters,
-        stepped={"num_envs": chosen.num_envs, "backend": chosen.backend} if online else {},
-        notes=notes,
+        stepped=chosen.stepped,
+        notes=chosen.notes,
         versions=versions(),
         machine=machine(),
     ).save(job.folder)
@@ -171,65 +174,12 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
     return True
 
 
-def experiment(
-    comparison: Comparison, job: Job, demo_episodes: int | None = None
-) -> tuple[Experiment, list[str]]:
-    """The run that a job comes to, and what should be known of its settings. The last policy counts: nothing of the
-    budget goes into validation. Raises InputError for hyperparameters that the algorithm does not take."""
-    given = _overrides(comparison, job.algorithm)
-    run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
-    chosen = Experiment.create(
-        job.algorithm,
-        comparison.env_id,
-        hyperparameters=given,
-        env_kwargs=dict(comparison.env_kwargs),
-        expert=comparison.expert if "expert" in find(job.algorithm).needs else None,
-        demos=None if job.demos is None else str(job.demos),
-        demo_episodes=demo_episodes or job.demo_episodes,
-        seed=job.seed,
-        budget=job.steps,
-        eval_every=0,
-        checkpoint_every=CHECKPOINT_EVERY,
-        device=comparison.device,
-        **run_fields,
-    )
-    settings, num_envs = _shortened(chosen, job.steps, fixed={*given, *run_fields})
-    scaled = (
-        chosen.changed(settings, num_envs=num_envs) if settings or num_envs != chosen.num_envs else chosen
-    )
-    notes = [f"{name} {chosen.hyperparameters[name]} -> {value}" for name, value in settings.items()]
-    if num_envs != chosen.num_envs:
-        notes.append(f"num_envs {chosen.num_envs} -> {num_envs}")
-    made_for = Experiment.preset(job.algorithm, comparison.env_id).budget
-    if not find(job.algorithm).offline and not 1 / 3 <= made_for / job.steps <= 3:
-        notes.insert(0, f"preset made for another budget: {made_for:,} steps")
-    return scaled, notes
-
-
-def _shortened(chosen: Experiment, budget: int, fixed: set[str]) -> tuple[dict[str, Any], int]:
-    """Hyperparameters with which an iteration takes no more than 1/20 of the budget, and the number of environments;
-    what the user gave (`fixed`) stays."""
-    has, most, num_envs = chosen.hyperparameters, budget // LEAST_ITERATIONS, chosen.num_envs
-    new: dict[str, Any] = {}
-    for name in ("steps_per_iteration", "learning_starts"):
-        if name in has and name not in fixed and has[name] > most:
-            new[name] = max(most, 1)
-    long = has.get("num_steps", 0) > LEAST_STEPS  # DQN's rounds are short, and not what is shortened
-    if long and not fixed & {"num_steps", "batch_size"} and num_envs * has["num_steps"] > most:
-        if "num_envs" not in fixed:
-            num_envs = max(1, min(num_envs, most // LEAST_STEPS))
-        new["num_steps"] = max(LEAST_STEPS, min(has["num_steps"], most // num_envs))
-        if has.get("batch_size", 0) > num_envs * new["num_steps"]:
-            new["batch_size"] = num_envs * new["num_steps"]
-    return {name: value for name, value in new.items() if value != has[name]}, num_envs
-
-
-def _overrides(comparison: Comparison, algorithm: str) -> Mapping[str, Any]:
-    """Those named for it; a variant without its own takes its algorithm's, but for what makes it that variant."""
-    given = comparison.hyperparameters
-    if algorithm in given:
-        return given[algorithm]
-    return dict(given.get(algorithm.partition(":")[0], {})) | variant_settings(algorithm)
+def _make_portable(folder: Path) -> None:
+    """Name the demonstrations from the run's folder: both move together, to the machine of the report or elsewhere."""
+    path = folder / "config.json"
+    config = read_json(path, dict[str, Any]) if path.is_file() else {}
+    if config.get("demos"):
+        write_json(path, config | {"demos": os.path.relpath(folder / config["demos"], folder)})
 
 
 def test(comparison: Comparison, policy: Policy) -> Evaluation:
@@ -257,31 +207,22 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
     return [float(value) for value in evaluation.returns]
 
 
-def check(chosen: Experiment) -> None:
-    """Raise InputError where a learner that needs no more than environments can't act in this one: a learner is made,
-    and thrown away."""
-    algorithm = find(chosen.algorithm)
-    if set(algorithm.needs) == {"envs"}:
-        config = algorithm.config(**as_tuples(chosen.hyperparameters))
-        with closing(SyncVecEnv([partial(make_env, chosen.env_id, chosen.env_kwargs)])) as envs:
-            algorithm.learner(config, envs=envs, seed=chosen.seed, device=chosen.device)
-
-
-def film(comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
+def film(root: Path, comparison: Comparison, out: Path, run: Path | None, *, progress: Progress) -> None:  # noqa: ARG001
     """A video of the first test episode, of the run's policy or of the expert; a picture of it, and its return in a
-    .json, beside.
+    .json, beside. Both paths are below `root`.
 
     That return may differ from the one in the test: alone an observation can be rounded otherwise than among
     eight, and in some environments the last bit decides.
     """
-    trust(comparison.env_id)
+    _trust(comparison)
+    out, run = root / out, run and root / run
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = (
         load_expert(
             str(comparison.expert), env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
         )
         if run is None
-        else load_policy(run)
+        else stored_policy(comparison, run)
     )
     returns = record_video(
         policy,
@@ -321,8 +262,7 @@ def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
             marks[n] = marks[n - 1]
         else:
             folder = job.folder / "snapshots" / f"{n:02}-run"
-            chosen, _ = experiment(comparison, job, count)
-            if not _executed(chosen, folder, lambda _steps: None):
+            if not training(comparison, job, count).execute(folder, lambda _steps: None):
                 return None
             seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
             own = int(steps[count - 1])
@@ -339,7 +279,7 @@ def _curve(
     for n in sorted(marks):
         mark = marks[n]
         if mark.policy not in measured:
-            policy = load_policy(job.folder / "snapshots" / mark.policy)
+            policy = stored_policy(comparison, job.folder / "snapshots" / mark.policy)
             measured[mark.policy] = curve_returns(comparison, policy)
         paid = 0.0 if n == 0 or "-run" in mark.policy else recording
         queries = 0 if n == 0 else answers.get(mark.steps, mark.steps if not answers else 0)
@@ -357,14 +297,6 @@ def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
     return {int(row["budget_steps"]): int(row["expert_queries"]) + demo_steps for row in rows} | {
         demo_steps: demo_steps
     }
-
-
-def _executed(run: Experiment, folder: Path, progress: Progress, snapshot: Snapshots | None = None) -> bool:
-    if (folder / "finished.json").is_file():
-        return True
-    return execute(
-        run, folder, resume=True, progress=lambda steps, _metrics: progress(steps), snapshot=snapshot
-    )
 
 
 def _note(job: Job) -> Path:

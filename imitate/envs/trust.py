@@ -28,8 +28,8 @@ def trust(name: str) -> None:
         _trusted.add(module)
 
 
-def import_typed(name: str) -> ModuleType:
-    """Import the module of `module:name`, which may be in the current folder.
+def import_typed(name: str, option: str = "") -> ModuleType:
+    """Import the module of `module:name`, which may be in the current folder. `option` is the one that names it.
 
     Raises InputError if the import fails, and for a module that is neither imported already nor trusted.
     """
@@ -37,7 +37,7 @@ def import_typed(name: str) -> ModuleType:
     if module in sys.modules:
         return sys.modules[module]
     if module not in _trusted:
-        option = "--env" if re.search(r"-v\d+$", name) else "--expert"
+        option = option or ("--env" if re.search(r"-v\d+$", name) else "--expert")
         raise InputError(
             f"{name!r} would import {module!r}, and a file may not choose what is imported: "
             f"if you trust it, say {option} {name} (in Python: import {module})"

@@ -181,13 +181,15 @@ class Run:
         if self.validate is not None and self.position >= account.next_validation:
             account.next_validation = self.position + self.eval_every
             self._run_validation(self.validate)
+        if (
+            self.snapshot is not None
+        ):  # before the checkpoint: a run that goes on from it does not come here again
+            self.snapshot(self.spent, self.learner.policy)
         if self._checkpoint_is_due():
             account.last_checkpoint = self.position
             self._save_checkpoint()
         if self.progress is not None:
             self.progress(self.spent, metrics)
-        if self.snapshot is not None:
-            self.snapshot(self.spent, self.learner.policy)
 
     def _run_validation(self, validate: Validate) -> None:
         account, left = self.account, self.budget - self.spent

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from imitate.algorithms import find
+from imitate.algorithms import find, is_own
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean
 from imitate.nn.state import as_tuples
@@ -41,6 +41,8 @@ def variant_settings(algorithm: str) -> dict[str, Any]:
     """
     name, _, variant = algorithm.partition(":")
     variants = _presets(algorithm).get("variants", {})
+    if is_own(algorithm):
+        return {}
     if variant and variant not in variants:
         known = ", ".join(variants) or "none"
         raise InputError(
@@ -68,6 +70,8 @@ def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
 
 
 def _presets(algorithm: str) -> dict[str, Any]:
+    if is_own(algorithm):
+        return {}
     find(algorithm)
     path = resources.files("imitate.training") / "presets" / f"{algorithm.partition(':')[0]}.toml"
     return tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}

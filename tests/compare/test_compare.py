@@ -17,12 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tasks import die, double
 
 from imitate.compare import Comparison, compare, work
+from imitate.compare.backends import Task
+from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
 from imitate.compare.toml import as_toml
+from imitate.compare.training import Trained, training
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
@@ -48,6 +52,12 @@ def comparison(*algorithms: str, **fields: Any) -> Comparison:
     )
 
 
+def run(wanted: Comparison, job: Job) -> Trained:
+    found = training(wanted, job)
+    assert isinstance(found, Trained)
+    return found
+
+
 # --- plan
 
 
@@ -63,7 +73,7 @@ def test_everybody_gets_the_budget() -> None:
     assert bc.demos == planned[0].demos
     assert str(bc.demos).startswith("out/demos/seed0-")
     assert dagger.demos is None
-    assert {work.experiment(wanted, job)[0].eval_every for job in planned[2:]} == {0}  # one rule for all
+    assert {run(wanted, job).run.eval_every for job in planned[2:]} == {0}  # one rule for all
 
 
 def test_no_demonstrations_are_recorded_for_who_needs_none() -> None:
@@ -88,14 +98,14 @@ def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
     """LunarLander's preset has rollouts of 32 x 128 = 4,096 steps, for a budget of 1.5 M."""
     wanted = Comparison("LunarLander-v3", ("ppo",), seeds=1, budget=20_000)
     (job,) = jobs(wanted, Path("out"), 100)
-    chosen, notes = work.experiment(wanted, job)
+    chosen, notes = run(wanted, job).run, run(wanted, job).notes
     rollout = chosen.num_envs * chosen.hyperparameters["num_steps"]
     assert 500 <= rollout <= 1_000  # a twentieth of the budget
     assert chosen.hyperparameters["batch_size"] <= rollout
     assert chosen.hyperparameters["total_steps"] == 20_000
     assert notes[0] == "preset made for another budget: 1,500,000 steps"
     given = replace(wanted, hyperparameters={"ppo": {"num_steps": 512}}, num_envs=4)
-    kept, _ = work.experiment(given, job)
+    kept = run(given, job).run
     assert (kept.num_envs, kept.hyperparameters["num_steps"]) == (4, 512)  # what the user says stays
 
 
@@ -210,23 +220,11 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
 # --- pool
 
 
-def double(folder: Path, value: int, *, progress: Any) -> None:
-    if value < 0:
-        raise InputError("a negative value")
-    if value == 99:
-        raise RuntimeError("two\nlines")
-    progress(value)
-    (folder / str(value)).write_text(str(2 * value))
-
-
-def die(*, progress: Any) -> None:  # noqa: ARG001
-    signal.raise_signal(signal.SIGKILL)
-
-
 def test_jobs_fail_alone(tmp_path: Path) -> None:
-    with Processes(1, tmp_path / "errors") as pool:
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
         for value in (1, -1, 99, 3):
-            pool.submit(f"job {value}", double, tmp_path, value)
+            pool.submit(Task(f"job {value}", double, (value,), root=tmp_path))
         ended: list[str] = []
         while pool.running:
             ended += pool.ended()
@@ -248,8 +246,9 @@ def test_jobs_fail_alone(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
-    with Processes(1, tmp_path) as pool:
-        pool.submit("job", die)
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
+        pool.submit(Task("job", die))
         while pool.running:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.train import ALGORITHMS, preset, train_expert
+from imitate.experts.models import SB3_CLASSES, make_model, zoo_settings
+from imitate.experts.train import train_expert
 
 SMALL: dict[str, Any] = {"eval_every": 200, "eval_episodes": 2, "test_episodes": 2}
 
@@ -38,16 +40,16 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
 def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imitate.experts.train import _KeepBest
+    from imitate.experts.keeping import KeepBest
 
-    validate = _KeepBest.validate
+    validate = KeepBest.validate
 
     def interrupted(keeper: Any) -> None:
         validate(keeper)
         if keeper.num_timesteps >= 400:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_KeepBest, "validate", interrupted)
+    monkeypatch.setattr(KeepBest, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, **SMALL)
     monkeypatch.undo()
@@ -81,16 +83,16 @@ def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> Non
 def test_a_resumed_training_leaves_its_graded_experts_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imitate.experts.train import _KeepBest
+    from imitate.experts.keeping import KeepBest
 
-    save = _KeepBest.save
+    save = KeepBest.save
 
     def interrupted(keeper: Any) -> None:
         save(keeper)
         raise KeyboardInterrupt
 
     options: dict[str, Any] = {"steps": 400, "keep": [0.25, 0.75], **SMALL}
-    monkeypatch.setattr(_KeepBest, "save", interrupted)
+    monkeypatch.setattr(KeepBest, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", **options)
     monkeypatch.undo()
@@ -109,9 +111,9 @@ def test_normalisation_is_part_of_the_expert(tmp_path: Path) -> None:
     assert expert.value(torch.zeros(3, 6)).shape == (3,)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SB3_CLASSES)
 def test_every_algorithm_has_a_preset(algorithm: str) -> None:
-    assert preset(algorithm, "Nowhere-v0")["n_timesteps"] > 0
+    assert zoo_settings(algorithm, "Nowhere-v0")["n_timesteps"] > 0
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
@@ -120,3 +122,31 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lerning_rate"):
         train_expert("sac", "Pendulum-v1", tmp_path / "x", lerning_rate=1)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "dqn", "qrdqn"])
+def test_atari_has_the_settings_of_stable_baselines3(algorithm: str) -> None:
+    ids = [resolve_env_id(name) for name in ("ALE/Breakout-v5", "BreakoutNoFrameskip-v4")]
+    ours, older = (zoo_settings(algorithm, env_id) for env_id in ids)
+    assert ours["n_timesteps"] == 10_000_000
+    assert older == ours
+
+
+def test_a_game_is_learned_life_by_life_from_pictures(tmp_path: Path) -> None:
+    """`expert train --algo dqn --env ALE/Breakout-v5` once asked for 26 GiB, and for a flat network."""
+    settings = zoo_settings("dqn", resolve_env_id("ALE/Breakout-v5"))
+    model = make_model("dqn", "ALE/Breakout-v5", settings, steps=10_000_000, seed=0)
+    buffer = model.replay_buffer
+    assert (buffer.buffer_size, buffer.optimize_memory_usage) == (100_000, True)
+    assert buffer.observations.nbytes == 100_000 * 4 * 84 * 84  # 2.6 GiB, filled as it goes
+    assert type(model.policy).__name__ == "CnnPolicy"
+    venv = model.get_env()
+    venv.reset()
+    steps = 0
+    while not (ended := venv.step(np.array([0]))[2][0]):  # nobody moves the paddle: a life is lost
+        steps += 1
+    assert ended
+    assert venv.envs[0].unwrapped.ale.lives() == 4
+    small = {"learning_starts": 50, "eval_every": 100, "eval_episodes": 1, "test_episodes": 1}
+    folder = train_expert("dqn", "ALE/Breakout-v5", tmp_path / "dqn", steps=100, **small)
+    assert load_expert(folder).observation_space.shape == (4, 84, 84)

@@ -1,4 +1,4 @@
-"""Named jobs in a pool of processes: they report progress, fail one by one, and save and stop together."""
+"""Tasks in processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import os
 import queue
 import signal
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -20,8 +18,7 @@ from typing import Any, Self
 
 import torch
 
-from imitate.errors import InputError
-from imitate.files import read_json, write_json
+from imitate.compare.backends import Failure, Task, now_and_then, perform
 
 __all__ = ["Processes"]
 
@@ -29,67 +26,41 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 
-Report = Callable[[int], None]
-
 
 class Processes:
-    """Worker processes. A job is a function and its arguments, called with `progress=`; it raises, or
-    returns.
+    """A `Backend` of `workers` processes. They end with this one, however that ends."""
 
-    On leaving the context by Ctrl-C, jobs under way are interrupted once, so that they save what they have,
-    and are waited for; a second Ctrl-C kills them. Workers end with this process, however that ends.
-    """
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._running: dict[Future[Failure | None], str] = {}
 
-    def __init__(self, workers: int, errors: Path) -> None:
-        # Spawned, not forked: torch's and HDF5's threads and locks do not survive a fork.
-        context = mp.get_context("spawn")
-        self._errors = errors
-        self._messages: mp.Queue[tuple[str, int]] = context.Queue()
-        self._stop = context.Event()
-        self._executor = ProcessPoolExecutor(workers, context, _begin, (self._messages, self._stop))
-        self.running: dict[Future[None], str] = {}
-        self.alive: dict[str, None] = {}
-        """Names of the jobs that have begun, in that order."""
+    def submit(self, task: Task) -> None:
+        future = self._executor.submit(_perform, task.name, task.function, task.root, task.args)
+        self._running[future] = task.name
 
-    def submit(self, name: str, job: Callable[..., Any], *args: Any) -> None:
-        self._error_file(name).unlink(missing_ok=True)  # of an earlier try
-        self.running[self._executor.submit(_perform, name, self._error_file(name), job, args)] = name
-
-    def ended(self) -> Iterator[str]:
-        """Wait a moment; the names of jobs that have ended, well or not (`failed`)."""
-        done, _ = wait(self.running, POLL_SECONDS, FIRST_COMPLETED)
+    def ended(self) -> Iterator[tuple[str, Failure | None]]:
+        done, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
         for future in done:
-            name = self.running.pop(future)
-            self.alive.pop(name, None)
-            if error := future.exception():  # of the process: a job's own are recorded where it runs
-                self.fail(
-                    name, f"its process died ({error}); was it killed, or the memory full? Run it again"
-                )
-            yield name
+            name = self._running.pop(future)
+            if error := future.exception():  # of the process; a task's own come as a Failure
+                died = f"its process died ({error}); was it killed, or the memory full? Run it again"
+                yield name, Failure(died)
+            else:
+                yield name, future.result()
 
     def news(self) -> Iterator[tuple[str, int]]:
-        """Reported since the last call: (name, progress)."""
         while True:
             try:
-                name, position = self._messages.get_nowait()
+                yield self._messages.get_nowait()
             except queue.Empty:
                 return
-            if name in self.running.values():
-                self.alive[name] = None
-            yield name, position
-
-    def failed(self, name: str) -> str | None:
-        """What went wrong with a job, in one line."""
-        path = self._error_file(name)
-        return read_json(path, dict[str, str])["error"] if path.is_file() else None
-
-    def fail(self, name: str, reason: str) -> None:
-        write_json(self._error_file(name), {"error": f"{name}: {reason}", "traceback": ""})
-
-    def _error_file(self, name: str) -> Path:
-        return self._errors / f"{name.replace(' ', '-').replace(':', '-')}.json"
 
     def __enter__(self) -> Self:
+        # Spawned, not forked: torch's and HDF5's threads and locks do not survive a fork.
+        context = mp.get_context("spawn")
+        self._messages: mp.Queue[tuple[str, int]] = context.Queue()
+        self._stop = context.Event()
+        self._executor = ProcessPoolExecutor(self._workers, context, _begin, (self._messages, self._stop))
         return self
 
     def __exit__(
@@ -97,13 +68,15 @@ class Processes:
     ) -> None:
         if kind is not None:
             self._stop.set()
-            logger.info("stopping: jobs under way save what they have")
+            logger.info("stopping: tasks under way save what they have")
         try:
             self._executor.shutdown(cancel_futures=True)
         except KeyboardInterrupt:
             for process in mp.active_children():
                 process.kill()
             raise
+        finally:
+            self._running.clear()
 
 
 _messages: mp.Queue[tuple[str, int]]
@@ -125,7 +98,7 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Any) -> None:
 
 
 def _watch(stop: Any) -> None:
-    """Interrupt this worker's job when all are to stop; leave when the main process is gone."""
+    """Interrupt this worker's task when all are to stop; leave when the main process is gone."""
     parent = mp.parent_process()
     while parent is not None and parent.is_alive():
         if stop.wait(POLL_SECONDS):
@@ -137,31 +110,11 @@ def _watch(stop: Any) -> None:
     os._exit(1)
 
 
-def _perform(name: str, error_file: Path, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """In a worker: one job. An error is left in `error_file`; Ctrl-C is not an error."""
+def _perform(name: str, function: Callable[..., Any], root: Path, args: tuple[Any, ...]) -> Failure | None:
+    """In a worker: one task."""
     if _stop.is_set():
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        job(*args, progress=_reporter(name))
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:
-        line = " ".join(str(error).split())
-        line = line if isinstance(error, InputError) else f"{type(error).__name__}: {line}"
-        write_json(error_file, {"error": f"{name}: {line}", "traceback": traceback.format_exc()})
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _reporter(name: str) -> Report:
-    due = 0.0
-
-    def report(position: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:  # not every iteration: the bar is for people
-            due = time.monotonic() + POLL_SECONDS
-            _messages.put((name, position))
-
+        return None
+    # Not at every iteration: the bar is for people.
+    report = now_and_then(lambda position: _messages.put((name, position)), POLL_SECONDS)
     report(0)
-    return report
+    return perform(function, root, args, report)

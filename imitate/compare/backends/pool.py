@@ -1,0 +1,59 @@
+"""The tasks of one command on a backend: which are under way, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from imitate.compare.backends import Backend, Failure, Task
+from imitate.files import read_json, write_json
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """Tasks by name; what went wrong with `part/job` is left in `out`/part/errors, with `job` in `out`/errors.
+
+    running   submitted, not ended
+    alive     of these, those that have begun, in that order
+    """
+
+    def __init__(self, backend: Backend, out: Path) -> None:
+        self._backend = backend
+        self._out = out
+        self.running: set[str] = set()
+        self.alive: dict[str, None] = {}
+
+    def submit(self, task: Task) -> None:
+        self._file(task.name).unlink(missing_ok=True)  # of an earlier try
+        self._backend.submit(task)
+        self.running.add(task.name)
+
+    def ended(self) -> Iterator[str]:
+        """Wait a moment; the names of tasks that have ended, well or not (`failed`)."""
+        for name, failure in self._backend.ended():
+            self.running.discard(name)
+            self.alive.pop(name, None)
+            if failure is not None:
+                self.fail(name, failure)
+            yield name
+
+    def news(self) -> Iterator[tuple[str, int]]:
+        """The progress (name, position) reported since the last call."""
+        for name, position in self._backend.news():
+            if name in self.running:
+                self.alive[name] = None
+            yield name, position
+
+    def failed(self, name: str) -> str | None:
+        """What went wrong with a task, in one line."""
+        path = self._file(name)
+        return read_json(path, dict[str, str])["error"] if path.is_file() else None
+
+    def fail(self, name: str, failure: Failure) -> None:
+        error = f"{name.rpartition('/')[2]}: {failure.error}"
+        write_json(self._file(name), {"error": error, "traceback": failure.traceback})
+
+    def _file(self, name: str) -> Path:
+        folder, _, job = name.rpartition("/")
+        return self._out / folder / "errors" / f"{job.replace(' ', '-').replace(':', '-')}.json"

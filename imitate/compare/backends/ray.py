@@ -1,0 +1,271 @@
+"""Tasks on a Ray cluster. No storage is shared: what a task reads travels to its worker, and what it has written comes
+back with its progress and at its end, so a task whose worker or node is lost goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from imitate.compare.backends import Failure, Task
+from imitate.compare.backends.transport import files_at, read, receive
+from imitate.errors import InputError, one_line
+from imitate.files import versions
+
+try:
+    import ray
+    from ray import exceptions
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ModuleNotFoundError as error:
+    raise InputError("--backend ray needs Ray: pip install 'imitate-rl[ray]'") from error
+
+from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox
+
+__all__ = ["Ray"]
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.2
+MOST_LOSSES = 5
+"""A task that loses its worker so often, without new files in between, has failed."""
+
+_HOW = "start one with `ray start --head` and give --address HOST:PORT"
+_LOST = (
+    exceptions.WorkerCrashedError,
+    exceptions.NodeDiedError,
+    exceptions.LocalRayletDiedError,
+    exceptions.OutOfMemoryError,
+    exceptions.ObjectLostError,  # with its subclasses: the node died after the task had ended
+)
+
+
+@dataclass
+class _Attempt:
+    """A task under way."""
+
+    task: Task
+    number: int = 0
+    losses: int = 0
+    begun: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.task.name} #{self.number}"
+
+
+class Ray:
+    """A `Backend` on a Ray cluster.
+
+    address   of an existing cluster, as `ray.init` takes it; None: what RAY_ADDRESS names or runs on this machine, else
+              a cluster of this machine alone, which ends with the block
+    cpus      processors that each task reserves
+    gpus      GPUs that each run reserves, such as 0.25; recordings and videos take none
+    most      tasks at a time; None: as many as fit the cluster
+
+    Entering raises InputError where the cluster can't be reached, or is of this machine alone and has too little.
+    """
+
+    def __init__(
+        self, address: str | None = None, *, cpus: float = 1, gpus: float = 0, most: int | None = None
+    ) -> None:
+        if cpus <= 0 or gpus < 0 or (most is not None and most < 1):
+            raise InputError(
+                f"wanted more than 0 CPUs, at least 0 GPUs and at least 1 task at a time, got {cpus, gpus, most}"
+            )
+        self._address, self._cpus, self._gpus, self._most = address, cpus, gpus, most
+
+    def __enter__(self) -> Self:
+        self._waiting: deque[_Attempt] = deque()
+        self._running: dict[Any, _Attempt] = {}  # by the reference to its result
+        self._news: list[tuple[str, int]] = []
+        self._stored: dict[tuple[Path, int], Any] = {}
+        self._stopping = False
+        self._versions = versions()
+        self._mailbox: Any = None
+        self._session = uuid.uuid4().hex
+        self._connected = not ray.is_initialized()
+        self._alone = False
+        if self._connected:
+            self._connect()
+        try:
+            self._check_resources()
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+            self._mailbox = (
+                ray.remote(mailbox())
+                .options(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)
+                .remote()
+            )
+        except BaseException:
+            self._disconnect()
+            raise
+        return self
+
+    def submit(self, task: Task) -> None:
+        self._waiting.append(_Attempt(task))
+        self._fill()
+
+    def ended(self) -> Iterator[tuple[str, Failure | None]]:
+        done, _ = ray.wait(list(self._running), timeout=POLL_SECONDS) if self._running else ([], [])
+        self._collect()
+        for reference in done:
+            attempt = self._running.pop(reference)
+            try:
+                failure, files = ray.get(reference)
+                if files is not None:
+                    receive(attempt.task, files)
+            except _LOST as error:
+                if self._again(attempt, error):
+                    continue
+                failure = Failure(f"lost its worker {MOST_LOSSES} times; the last time: {_said(error)}")
+            except exceptions.TaskCancelledError:
+                failure = None
+            except (exceptions.RayError, InputError) as error:
+                failure = Failure(_said(error))
+            yield attempt.task.name, failure
+        self._fill()
+
+    def news(self) -> Iterator[tuple[str, int]]:
+        self._collect()
+        news, self._news = self._news, []
+        yield from news
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is not None:
+                self._stop()
+        finally:
+            self._disconnect()
+
+    def _connect(self) -> None:
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a later default
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        address = self._address or os.environ.get("RAY_ADDRESS")
+        if address not in (None, "auto"):
+            _check_address(address)
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(address or "auto", **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if address is not None:
+                raise InputError(f"no Ray cluster at {address}: {one_line(error)}; {_HOW}") from error
+            logger.info("no Ray cluster runs here: starting one on this machine")
+            ray.init(include_dashboard=False, **quiet)
+            self._alone = True
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, before)  # Ray sets one of its own
+
+    def _check_resources(self) -> None:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        wanted = f"{self._cpus:g} CPUs" + (f" and {self._gpus:g} GPUs" if self._gpus else "")
+        total = ray.cluster_resources()
+        has = (
+            f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs together"
+        )
+        logger.info("Ray: %s; a run takes %s", has, wanted)
+        if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= self._gpus for node in nodes):
+            if self._alone:
+                raise InputError(
+                    f"this machine has less than {wanted}; reserve less, or name a cluster: {_HOW}"
+                )
+            logger.warning("no node has %s yet: runs wait until one joins", wanted)
+
+    def _fill(self) -> None:
+        """Hand waiting tasks to Ray, which keeps those that don't fit the cluster in a queue."""
+        while self._waiting and (self._most is None or len(self._running) < self._most):
+            attempt = self._waiting.popleft()
+            task = attempt.task
+            luggage = {} if task.luggage is None else task.luggage.pack()
+            # Files that a task itself has written change between attempts, others never.
+            files = {name: self._store(path) for name, path in files_at(task.root, task.reads)}
+            files |= {name: ray.put(read(path)) for name, path in files_at(task.root, task.writes)}
+            packed = {name: self._store(path) for name, path in luggage.items()}
+            parcel = Parcel(attempt.key, self._session, task, files, packed, self._versions)
+            gpus = self._gpus if task.learns else 0
+            function = ray.remote(num_cpus=self._cpus, num_gpus=gpus, max_retries=0)(carry_out)
+            self._running[function.remote(parcel, self._mailbox)] = attempt
+
+    def _store(self, path: Path) -> Any:
+        """A file in the object store, once for all tasks."""
+        key = path, path.stat().st_mtime_ns
+        if key not in self._stored:
+            self._stored[key] = ray.put(read(path))
+        return self._stored[key]
+
+    def _collect(self) -> None:
+        """Fetch what workers have sent."""
+        try:
+            positions, sent = ray.get(self._mailbox.take.remote())
+        except exceptions.RayError as error:
+            raise InputError(
+                f"the Ray cluster is gone ({_said(error)}); the same command goes on from here, on another one"
+            ) from error
+        attempts = {attempt.key: attempt for attempt in self._running.values()}
+        for key, files in sent.items():
+            if key in attempts:  # else of a worker that was given up
+                receive(attempts[key].task, files)
+                attempts[key].losses = 0
+        for key, position in positions.items():
+            if key in attempts:
+                attempts[key].begun = True
+                self._news.append((attempts[key].task.name, position))
+
+    def _again(self, attempt: _Attempt, error: Exception) -> bool:
+        """Submit a task again that lost its worker, unless that happened too often."""
+        if self._stopping or attempt.losses + 1 >= MOST_LOSSES:
+            return self._stopping
+        logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _said(error))
+        self._waiting.append(
+            replace(attempt, number=attempt.number + 1, losses=attempt.losses + 1, begun=False)
+        )
+        return True
+
+    def _stop(self) -> None:
+        """Tasks that have begun save what they have, and their files come back."""
+        logger.info("stopping: tasks under way save what they have")
+        self._stopping = True
+        self._waiting.clear()
+        self._collect()
+        for reference, attempt in self._running.items():
+            if not attempt.begun:
+                ray.cancel(reference)
+        self._mailbox.stop.remote()
+        while self._running:
+            list(self.ended())
+
+    def _disconnect(self) -> None:
+        self._running.clear()
+        self._stored.clear()
+        if self._connected:
+            ray.shutdown()
+        elif self._mailbox is not None:
+            ray.kill(self._mailbox)
+
+
+def _check_address(address: str) -> None:
+    """Raise InputError unless somebody listens at HOST:PORT: Ray itself would try for five minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        if not host or "/" in host:
+            raise ValueError("it is not HOST:PORT")
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise InputError(f"no Ray cluster at {address}: {one_line(error)}; {_HOW}") from error
+
+
+def _said(error: Exception) -> str:
+    """The last line of what Ray says, which for an error in a worker is that error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"

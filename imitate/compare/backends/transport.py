@@ -1,0 +1,70 @@
+"""A task's files on their way between machines: contents by name below the task's root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from imitate.compare.backends import Task
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.files import atomic
+
+__all__ = ["Files", "files_at", "read", "receive", "write", "written"]
+
+Files = Mapping[str, Array]
+"""(bytes,) uint8 by name: arrays go through Ray's object store without being copied."""
+
+
+def files_at(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    """The files at and below `paths`, by name. Hidden ones are locks and unfinished files."""
+    for path in paths:
+        for file in [root / path, *(root / path).rglob("*")]:
+            if file.is_file() and not file.name.startswith("."):
+                yield file.relative_to(root).as_posix(), file
+
+
+def read(path: Path) -> Array:
+    return np.fromfile(path, np.uint8)
+
+
+def written(task: Task, root: Path) -> Files:
+    """What the task has written below `root` so far, in the order in which it was written, but the checkpoint last: so
+    whoever writes it elsewhere and is killed over it leaves what a killed task would leave."""
+    found = sorted(
+        files_at(root, task.writes),
+        key=lambda file: (Path(file[0]) == task.checkpoint, file[1].stat().st_mtime_ns),
+    )
+    return {name: read(path) for name, path in found}
+
+
+def receive(task: Task, files: Files) -> None:
+    """Make what the task writes on this machine equal to `files`.
+
+    Raises InputError, and writes nothing, if a file is none of those that the task writes.
+    """
+    for name in files:
+        if not any(_place(name).is_relative_to(path.as_posix()) for path in task.writes):
+            raise InputError(f"{task.name} sent a file {name!r}, which is none of those it writes: not kept")
+    for name, content in files.items():
+        write(task.root, name, content)
+    for name, path in files_at(task.root, task.writes):
+        if name not in files:
+            path.unlink()
+
+
+def write(root: Path, name: str, content: Array) -> None:
+    """Raises InputError if the name leads out of `root`."""
+    path = root / _place(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(path) as temporary:
+        content.tofile(temporary)
+
+
+def _place(name: str) -> PurePosixPath:
+    place = PurePosixPath(name)
+    if place.is_absolute() or ".." in place.parts or not place.parts:
+        raise InputError(f"a file {name!r} was sent, which is not below a task's folder: not kept")
+    return place

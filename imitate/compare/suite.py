@@ -1,0 +1,138 @@
+"""Several comparisons of the same learners, environment by environment: a suite, from a file or one of ours."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+from imitate.compare.plan import Comparison
+from imitate.compare.toml import as_toml
+from imitate.envs.trust import bare_id
+from imitate.errors import InputError, did_you_mean, one_line
+from imitate.files import read_bytes, read_json, write_json
+
+__all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
+
+BUNDLED = ("classic", "box2d", "pixels", "bullet")
+"""Suites that come with the package; they are files as everybody's are."""
+_OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Comparisons by the name of their folder: the environment's, with its expert's where it has several."""
+
+    name: str
+    parts: Mapping[str, Comparison]
+
+    @classmethod
+    def from_toml(cls, name: str, data: Mapping[str, Any]) -> Self:
+        """`data` holds what a comparison does, for all, and a list `environments` with what is each one's own: env_id,
+        expert (or a list `experts`, one comparison each), budget and so on.
+
+        Raises InputError for names and values that no comparison has, and an environment that is there twice.
+        """
+        common = {key: value for key, value in data.items() if key != "environments"}
+        for key in _OF_ENVIRONMENTS:
+            if key in common:
+                raise InputError(
+                    f"{key} of a suite stands in its environments, not above them: move it there"
+                )
+        given = common.pop("hyperparameters", {})
+        parts: dict[str, Comparison] = {}
+        for own, label in _environments(data["environments"]):
+            settings = given | own.pop("hyperparameters", {})
+            base = Comparison.from_json(common | own)
+            known = {*base.algorithms, *base.controls}
+            comparison = Comparison.from_json(
+                common | own | {"hyperparameters": {key: settings[key] for key in settings if key in known}}
+            )
+            if label in parts:
+                raise InputError(f"{label} is in the suite twice: name it once, or give each its own expert")
+            parts[label] = comparison
+        everybody = {each for part in parts.values() for each in (*part.algorithms, *part.controls)}
+        for key in given:
+            if key not in everybody:
+                raise InputError(
+                    f"hyperparameters of {key!r}, which is not in this suite{did_you_mean(key, everybody)}"
+                )
+        return cls(name, parts)
+
+    @classmethod
+    def bundled(cls, name: str) -> Self:
+        text = (resources.files("imitate.compare") / "suites" / f"{name}.toml").read_text("utf-8")
+        return cls.from_toml(name, tomllib.loads(text))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """What `save` wrote. Raises InputError where it is damaged."""
+        stored = read_json(folder / "suite.json", dict[str, Any])
+        parts = {}
+        for label, comparison in dict(stored.get("parts", {})).items():
+            if _slug(label) != label or not label:
+                raise InputError(f"{folder / 'suite.json'} names a folder {label!r}: restore the file")
+            parts[label] = Comparison.from_json(comparison)
+        return cls(str(stored.get("name", "")), parts)
+
+    def save(self, folder: Path) -> None:
+        parts = {label: comparison.to_json() for label, comparison in self.parts.items()}
+        write_json(folder / "suite.json", {"name": self.name, "parts": parts})
+
+    def changed(self, add: Sequence[str] = (), **given: Any) -> Suite:
+        """With other settings in every part, and more learners."""
+        parts = {}
+        for label, part in self.parts.items():
+            new = Comparison.from_json(part.to_json() | given)
+            parts[label] = replace(new, algorithms=tuple(dict.fromkeys((*new.algorithms, *add))))
+        return replace(self, parts=parts)
+
+    @property
+    def toml(self) -> str:
+        """The whole suite as a file that `imitate compare` takes."""
+        every = [part.to_json() for part in self.parts.values()]
+        names = [field.name for field in fields(Comparison)]
+        shared = {
+            name: every[0][name]
+            for name in names
+            if name not in _OF_ENVIRONMENTS and all(each[name] == every[0][name] for each in every)
+        }
+        own = [{name: each[name] for name in names if name not in shared} for each in every]
+        return as_toml(shared) + "".join(f"\n[[environments]]\n{as_toml(each)}" for each in own)
+
+
+def is_suite(folder: Path) -> bool:
+    return (folder / "suite.json").is_file()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A comparison or a suite as its file says. Raises InputError where that is no TOML."""
+    try:
+        return tomllib.loads(read_bytes(path, 1 << 20).decode())
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
+
+
+def _environments(listed: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """What each comparison of a suite says for itself, and its name: `ALE-Pong-v5`, or `ALE-Pong-v5-from-random`."""
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in listed):
+        raise InputError("environments of a suite must be tables: begin each with [[environments]]")
+    for each in listed:
+        own = dict(each)
+        if "env_id" not in own:
+            raise InputError(f"an environment of the suite has no env_id: add a line to {own!r}")
+        label, experts = _slug(bare_id(str(own["env_id"]))), own.pop("experts", None)
+        if experts is None:
+            yield own, label
+        for expert in experts or ():
+            yield {**own, "expert": expert}, f"{label}-from-{_slug(expert)}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip(".-")

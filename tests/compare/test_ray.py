@@ -1,0 +1,112 @@
+"""Tasks on a real Ray cluster: on one node, and on several of which one is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tasks import count, die, double, total
+
+from imitate.compare.backends import Failure, Task
+
+ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+
+from imitate.compare.backends.ray import Ray  # noqa: E402
+
+HERE = str(Path(__file__).parent)
+STORE = 200 << 20
+
+
+def drain(backend: Any, tasks: int) -> dict[str, Failure | None]:
+    ended: dict[str, Failure | None] = {}
+    deadline = time.monotonic() + 120
+    while len(ended) < tasks:
+        assert time.monotonic() < deadline, ended
+        ended |= dict(backend.ended())
+    return ended
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[None]:
+    """A Ray of two processors; its workers find the module `tasks`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", HERE)
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=STORE,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+pytestmark = pytest.mark.usefixtures("node")
+
+
+def test_tasks_travel_with_their_files(tmp_path: Path) -> None:
+    with Ray() as backend:
+        for value in (1, 3, -1, 99):
+            task = Task(f"job {value}", double, (value,), root=tmp_path, writes=(Path(str(value)),))
+            backend.submit(task)
+        ended = drain(backend, 4)
+        task = Task(
+            "sum", total, ("1", "3"), root=tmp_path, reads=(Path("1"), Path("3")), writes=(Path("total"),)
+        )
+        backend.submit(task)
+        assert drain(backend, 1) == {"sum": None}
+    assert (ended["job 1"], ended["job 3"]) == (None, None)
+    assert ended["job -1"] == Failure("a negative value")
+    assert ended["job 99"] is not None
+    assert ended["job 99"].error == "RuntimeError: two lines"
+    assert "Traceback" in ended["job 99"].traceback
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"1": "2", "3": "6", "total": "8"}
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_its_workers_fails_in_the_end(tmp_path: Path) -> None:
+    with Ray() as backend:
+        backend.submit(Task("job", die, root=tmp_path))
+        failure = drain(backend, 1)["job"]
+    assert failure is not None
+    assert failure.error.startswith("lost its worker 5 times")
+    assert "\n" not in failure.error
+
+
+def interrupted(backend: Any, tasks: list[Task], position: int) -> None:
+    """Leaves the block as by Ctrl-C once a task has reported `position`."""
+    deadline = time.monotonic() + 120
+    with backend:
+        for task in tasks:
+            backend.submit(task)
+        while max([reported for _, reported in backend.news()], default=0) < position:
+            assert time.monotonic() < deadline
+            assert not list(backend.ended())
+        raise KeyboardInterrupt
+
+
+def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"root": tmp_path, "writes": (Path("out"),), "checkpoint": Path("out/count")}
+    backend = Ray(most=1)
+    tasks = [
+        Task("long", count, (10_000, 0.05), **fields),
+        Task("waiting", double, (1,), root=tmp_path, writes=(Path("1"),)),
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(backend, tasks, 10)
+    reached = int((tmp_path / "out" / "count").read_text())
+    assert reached >= 10
+    assert not (tmp_path / "1").exists()
+    with backend:  # and on from there
+        backend.submit(Task("long", count, (reached + 2, 0.0), **fields))
+        assert drain(backend, 1) == {"long": None}
+    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
+    assert numbers == list(range(1, reached + 3))
