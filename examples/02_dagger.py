@@ -32,13 +32,13 @@ def main() -> float:
 
     # The aggregated data are on disk: every visited state with the action of the expert there.
     with DemoWriter(folder / "aggregated.h5", info, expert_actions=True) as store:
-        config = DAggerConfig(total_steps=4_000, beta_schedule="exponential", beta_rate=0.5)
+        config = DAggerConfig(total_steps=4_000, alpha_rate=0.5)
         learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
-        while learner.env_steps < config.total_steps:
+        while not learner.done:
             metrics = learner.step()
             print(
                 f"{learner.env_steps:5d} steps, {learner.expert_queries:5d} queries: expert acts "
-                f"{metrics['beta']:.0%}, learner agrees {metrics['agreement']:.0%}"
+                f"{metrics['alpha']:.0%}, learner agrees {metrics['agreement']:.0%}"
             )
 
     result = evaluate(learner.policy, ENV, episodes=20)

@@ -37,9 +37,9 @@ def main() -> float:
     path = Path(tempfile.mkdtemp(prefix="imitate-")) / "aggregated.h5"
 
     with DemoWriter(path, info, expert_actions=True) as store:
-        config = DAggerConfig(total_steps=10_000, steps_per_iteration=1_000, beta_schedule="exponential")
+        config = DAggerConfig(total_steps=10_000, iterations=10)
         learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
-        while learner.env_steps < config.total_steps:
+        while not learner.done:
             metrics = learner.step()
             print(f"{learner.env_steps:6d} steps, the learner agrees to {metrics['agreement']:.0%}")
 

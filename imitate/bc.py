@@ -1,11 +1,14 @@
 """Behavioural cloning (Pomerleau 1991): supervised learning of the expert's actions.
 
-An iteration is one pass over the demonstrations. A tenth of the episodes is held out; training stops when the held-out
-loss has not improved for some passes, and the policy with the best held-out loss is the result.
+An iteration is one pass over the demonstrations. The learning rate decays to 0 over a fixed number of updates, and the
+moving average of the weights is the result. A tenth of the episodes is held out; the loss on them is reported and
+chooses nothing, since one or two episodes say little about the return.
 """
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -20,9 +23,11 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
+from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
 
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
 
@@ -33,18 +38,18 @@ _EVALUATION_BATCH = 4_096
 class BCConfig:
     """Hyperparameters of behavioural cloning."""
 
-    max_epochs: int = 200
-    """Maximum number of passes over the demonstrations."""
     max_updates: int = 20_000
-    """Begin no further pass after this many gradient steps; ends training on large data."""
-    patience: int = 15
-    """Passes without a better held-out loss before training stops."""
+    """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""
+    max_epochs: int = 500
+    """Maximum number of passes over the demonstrations."""
     holdout: float = 0.1
-    """Share of the episodes held out; a single episode is not split, and training then makes all passes."""
-    batch_size: int = 64
+    """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
+    batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
-    """Adam's step size."""
+    """Adam's step size at the start; it decays linearly to 0."""
+    ema: float = 0.995
+    """Decay of the moving average of weights that is the policy; 0: no averaging."""
     weight_decay: float = 0.0
     """Decoupled weight decay (arXiv:1711.05101)."""
     normalize_obs: bool = True
@@ -59,8 +64,9 @@ class BCConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        check_range(self, 1, math.inf, "max_epochs", "max_updates", "patience", "batch_size")
+        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
+        check_ema(self.ema)
 
 
 class _Network(Protocol):
@@ -144,86 +150,69 @@ class BC:
         """Learn from the demonstrations' `episodes` (indices, by default all)."""
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
-        self.policy = new_policy(
+        self.actor = new_policy(
             config, info.observation_space, info.action_space, seed=seed, normalize_obs=normalize
         ).to(self.device)
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
-        # A single episode is not split; all of it is used for training.
-        holdout = config.holdout if len(episodes) > 1 else 0.0
+        holdout = config.holdout if len(episodes) * config.holdout >= 1 else 0.0
         self._train, self._heldout = demos.split(holdout, rng, episodes)
         # Without the log standard deviation, which cloning does not change.
-        parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
+        parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
-        if self.policy.encoder.moments is not None:
+        if self.actor.encoder.moments is not None:
             for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
-                self.policy.encoder.observe(obs.to(self.device))
+                self.actor.encoder.observe(obs.to(self.device))
+        self.policy = copy.deepcopy(self.actor)
+        self.average = Average(self.policy, self.actor, config.ema)
+        batches = math.ceil(int(demos.lengths[self._train].sum()) / config.batch_size)
+        self._budget = min(config.max_updates, config.max_epochs * batches)
         self.epoch = self.updates = 0
-        self._best_loss, self._best_epoch = float("inf"), 0
-        self._best_policy = self._snapshot()
 
     @property
     def done(self) -> bool:
-        stalled = len(self._heldout) > 0 and self.epoch - self._best_epoch >= self.config.patience
-        return stalled or self.epoch >= self.config.max_epochs or self.updates >= self.config.max_updates
+        return self.updates >= self._budget
 
     def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
-        """One epoch, then the held-out loss; `limit` is ignored, since no environment steps are taken.
-
-        When training is done, the best policy is restored.
-        """
+        """One epoch, then the held-out loss; `limit` is ignored, since no environment steps are taken."""
         # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
-        total, count = torch.zeros((), device=self.device), 0
-        for obs, labels in self.demos.batches(self.config.batch_size, rng, episodes=self._train):
-            loss = self._loss(*self._inputs(obs, labels)).mean()
+        total, before = torch.zeros((), device=self.device), self.updates
+        batches = self.demos.batches(self.config.batch_size, rng, episodes=self._train)
+        for obs, labels in itertools.islice(batches, self._budget - before):
+            self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
+            loss = self._loss(self.actor, *self._inputs(obs, labels)).mean()
             self.optimizer.step(loss)
+            self.average.update()
             total += loss.detach()
-            count += 1
+            self.updates += 1
         self.epoch += 1
-        self.updates += count
-        metrics = {"epoch": float(self.epoch), "loss": float(total) / count}
-        if len(self._heldout):
-            metrics |= self._validate(rng)
-        if self.done and len(self._heldout):
-            self.policy.load_state_dict(self._best_policy)
-        return metrics
+        metrics = {"epoch": float(self.epoch), "loss": float(total) / (self.updates - before)}
+        return metrics | (self._validate(rng) if len(self._heldout) else {})
 
     @torch.inference_mode()
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
             inputs = self._inputs(*batch)
-            losses.append(self._loss(*inputs))
+            losses.append(self._loss(self.policy, *inputs))
             agreements.append(agreement(self.policy, *inputs))
-        loss = float(torch.cat(losses).mean())
-        if loss < self._best_loss:
-            self._best_loss, self._best_epoch, self._best_policy = loss, self.epoch, self._snapshot()
-        return {"heldout_loss": loss, "heldout_agreement": float(torch.cat(agreements).mean())}
+        return {
+            "heldout_loss": float(torch.cat(losses).mean()),
+            "heldout_agreement": float(torch.cat(agreements).mean()),
+        }
 
-    def _loss(self, prepared: Tensor, labels: Tensor) -> Tensor:
-        return bc_loss(self.policy, self.policy(prepared), self.policy.to_unit(labels))
+    def _loss(self, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
+        return bc_loss(policy, policy(prepared), policy.to_unit(labels))
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.policy.encoder.prepare(obs.to(self.device)), labels.to(self.device)
+        return self.actor.encoder.prepare(obs.to(self.device)), labels.to(self.device)
 
-    def _snapshot(self) -> dict[str, Tensor]:
-        return {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}
+    _PARTS = ("policy", "actor", "optimizer", "average")
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "epoch": self.epoch,
-            "updates": self.updates,
-            "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "best_loss": self._best_loss,
-            "best_epoch": self._best_epoch,
-            "best_policy": self._best_policy,
-        }
+        return {"epoch": self.epoch, "updates": self.updates} | parts_state(self, *self._PARTS)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epoch, self.updates = state["epoch"], state["updates"]
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self._best_loss, self._best_epoch = state["best_loss"], state["best_epoch"]
-        self._best_policy = state["best_policy"]
+        load_parts(self, state, *self._PARTS)

@@ -1,22 +1,26 @@
 """DAgger (arXiv:1011.0686): clone the expert on the states that the learner itself visits.
 
-An iteration rolls in with the mixture beta * expert + (1 - beta) * learner, asks the expert to label every state, adds
-the labelled states to the store, and trains on everything in it.
+An iteration rolls in with the mixture alpha * expert + (1 - alpha) * learner (the paper's beta is alpha here), asks the
+expert to label every state, adds the labelled states to the store, and trains on everything in it. In each iteration
+the learning rate decays to 0, and the last one trains for longer, since only the final policy needs a long fit. The
+policy is the moving average of the weights. AggreVaTeD is this learner with a critic (`imitate.aggrevated.learner`).
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from torch import Tensor
 
-from imitate.aggrevated.mixture import Mixture, Schedule, mixing_coefficient
 from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
@@ -25,52 +29,89 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
+from imitate.nn.average import Average, check_ema
+from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.following import first_layer, follow
-from imitate.rl.rollout import Sampler
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
+from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["DAgger", "DAggerConfig"]
+__all__ = ["DAgger", "DAggerConfig", "Loss"]
+
+Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
+"""(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
+parts of it (B,) to log by name."""
 
 
 @dataclass(frozen=True)
 class DAggerConfig:
     """Hyperparameters of DAgger."""
 
-    total_steps: int = 20_000
-    """Environment steps over which the learning rate decays; by default the run's budget."""
-    steps_per_iteration: int = 500
-    """Environment steps of a roll-in, over all environments."""
-    updates_per_iteration: int = 200
+    total_steps: int = 50_000
+    """Environment steps of all roll-ins together; by default the run's budget."""
+    iterations: int = 25
+    """Number of roll-ins that total_steps are divided into."""
+    updates_per_iteration: int = 300
     """Gradient steps after each roll-in."""
-    beta_schedule: Schedule = "inverse"
+    final_updates: int = 5_000
+    """Gradient steps after the last roll-in; only the final policy needs a long fit."""
+    alpha_schedule: Schedule = "exponential"
     """Expert's share in iteration n = 0, 1, ...: `linear` 1 - rate n, `exponential` rate^n, `inverse` 1 / (n + 1),
     `constant` rate."""
-    beta_rate: float = 0.9
+    alpha_rate: float = 0.9
     """Rate of the schedule; ignored by `inverse`."""
-    beta_per: Literal["step", "episode"] = "step"
-    """`step`: draw at every step whether expert or learner acts; `episode`: draw once per episode."""
+    alpha_floor: float | None = None
+    """Smallest share of the expert; by default 0.3 for continuous and 0 for discrete actions."""
+    alpha_per: Per = "segment"
+    """When to draw whether expert or learner acts: at every `step`, with `switch_probability` at a step (`segment`), or
+    once per `episode`."""
+    switch_probability: float = 0.05
+    """Probability of drawing again at a step; for `segment`."""
+    ema: float = 0.995
+    """Decay of the moving average of weights that is the policy; 0: no averaging."""
     batch_size: int = 256
     """Samples in a minibatch."""
-    learning_rate: float = 3e-3
-    """Adam's step size at the start; it decays linearly to a tenth at total_steps."""
-    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    """Adam's step size; within each iteration it decays to 0, so that every iteration ends with a settled policy."""
+    hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
     log_std_init: float = -1.0
-    """Log standard deviation of a Gaussian policy. DAgger leaves it unchanged; an RL run with `--init` uses it."""
+    """Log standard deviation of a Gaussian policy at the start; DAgger rolls in with it and leaves it unchanged."""
 
     def __post_init__(self) -> None:
-        check_range(
-            self, 1, math.inf, "total_steps", "steps_per_iteration", "updates_per_iteration", "batch_size"
-        )
+        counts = ("total_steps", "iterations", "updates_per_iteration", "final_updates", "batch_size")
+        check_range(self, 1, math.inf, *counts)
         check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 0, 1, "beta_rate")
+        check_range(self, 0, 1, "alpha_rate", "switch_probability")
+        if self.alpha_floor is not None:
+            check_range(self, 0, 1, "alpha_floor")
+        check_ema(self.ema)
+
+    def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
+        """Steps that remain after `env_steps`, at most `limit`, and the number of iterations to divide them into.
+
+        These are the iterations from `iteration` on, or fewer if each would get less than `least` steps. 1 means that
+        the next iteration is the last.
+        """
+        room = self.total_steps - env_steps
+        room = room if limit is None else min(room, limit)
+        return room, max(min(self.iterations - iteration, room // least), 1)
+
+    def completed(self, discrete: bool) -> Self:
+        """This config with the defaults that depend on the kind of actions filled in."""
+        floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
+        return replace(self, alpha_floor=floor)
 
 
 class DAgger:
     """DAgger on vector environments; the aggregated data stay on disk, in `store`.
 
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape).
+
+    actor    the network that learns and rolls in
+    policy   the moving average of its weights
     """
 
     def __init__(
@@ -83,16 +124,17 @@ class DAgger:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config, self.store = config, store
-        self.seed, self.device = seed, torch.device(device)
         observations, actions = envs.single_observation_space, envs.single_action_space
-        self.policy = new_policy(config, observations, actions, seed=seed).to(self.device)
-        parameters = [*self.policy.encoder.parameters(), *self.policy.output.parameters()]
-        self.optimizer = Adam(parameters, config.learning_rate)
+        self.config = config = config.completed(isinstance(actions, spaces.Discrete))
+        self.store, self.seed, self.device = store, seed, torch.device(device)
+        self.actor = new_policy(config, observations, actions, seed=seed).to(self.device)
+        self.policy = copy.deepcopy(self.actor)
+        self.average = Average(self.policy, self.actor, config.ema)
+        self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
         self.iteration = 0
         self.sampler = Sampler(envs)
-        learner = partial(self.policy.act, deterministic=True)
-        self.mixture = Mixture(expert, learner, envs.num_envs, config.beta_per)
+        act = partial(self.actor.act, deterministic=False)
+        self.mixture = Mixture(expert, act, envs.num_envs, config.alpha_per, config.switch_probability)
         self._reseed()
 
     @property
@@ -109,70 +151,110 @@ class DAgger:
 
     @property
     def done(self) -> bool:
-        return self.env_steps + self.least_steps > self.config.total_steps
+        spent = self.env_steps + self.least_steps > self.config.total_steps
+        return spent or self.iteration >= self.config.iterations
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: roll in, label, aggregate, train."""
-        config, num_envs = self.config, self.sampler.envs.num_envs
-        room = config.total_steps - self.env_steps
-        room = room if limit is None else min(room, limit)
-        progress = self.env_steps / max(self.env_steps + room, 1)
-        self.mixture.begin(mixing_coefficient(config.beta_schedule, config.beta_rate, self.iteration))
-        rollout = self.sampler.collect(
-            self.mixture, max(min(config.steps_per_iteration, room) // num_envs, 1)
-        )
+        """One iteration of at most `limit` environment steps.
+
+        The remaining steps are divided over the remaining iterations, so that the last one, with its long fit, always
+        takes place.
+        """
+        room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
+        self.begin()
+        rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
         labels = self.mixture.labels(rollout)  # (T, N, ...)
-        flat = labels.reshape(-1, *labels.shape[2:])
-        on_new_states = mean_agreement(self.policy, rollout.flat_obs, flat)
         for segment in rollout.segments(labels):
             self.store.append(segment)
-        if self.policy.encoder.moments is not None:
-            new = torch.from_numpy(rollout.flat_obs).to(self.device)
-            follow(self.policy.encoder.moments, new, *first_layer(self.policy.encoder))
-        loss = self._train(progress)
-        self.iteration += 1
-        metrics = {
-            "beta": self.mixture.alpha,
-            "loss": loss,
-            "agreement": on_new_states,
-            "states": float(self.store.num_steps),
-        }
-        return metrics | self.sampler.pop_episodes()
+        flat = labels.reshape(-1, *labels.shape[2:])
+        return self.learn(rollout.flat_obs, flat, rollout, last=iterations == 1) | self.sampler.pop_episodes()
 
-    def _train(self, progress: float) -> float:
-        self.optimizer.learning_rate = self.config.learning_rate * max(1.0 - progress, 0.1)
-        total = torch.zeros((), device=self.device)
-        epochs = (self.store.reader().batches(self.config.batch_size, self.rng) for _ in itertools.count())
-        batches = itertools.islice(itertools.chain.from_iterable(epochs), self.config.updates_per_iteration)
-        for obs, labels in batches:
-            prepared = self.policy.encoder.prepare(obs.to(self.device))
-            loss = bc_loss(
-                self.policy, self.policy(prepared), self.policy.to_unit(labels.to(self.device))
-            ).mean()
-            self.optimizer.step(loss)
-            total += loss.detach()
-        return float(total) / self.config.updates_per_iteration
+    def begin(self) -> None:
+        """Begin a new roll-in with this iteration's share of the expert."""
+        config = self.config
+        alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
+        self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
+
+    def learn(
+        self,
+        obs: Array,
+        labels: Array,
+        rollout: Rollout | None = None,  # noqa: ARG002
+        *,
+        last: bool,
+    ) -> dict[str, float]:
+        """Learn from everything in the store and end the iteration.
+
+        `obs` (B, ...) and the expert's actions there are new, from the roll-in.
+        """
+        metrics = self.take_in(obs, labels)
+        count = self.config.final_updates if last else self.config.updates_per_iteration
+        metrics |= self.train(self.cloning, self.batches(count, self.config.batch_size), count)
+        self.iteration += 1
+        return metrics
+
+    def take_in(self, obs: Array, labels: Array) -> dict[str, float]:
+        """Let the input statistics follow new states (B, ...); metrics of the roll-in."""
+        for policy in (self.actor, self.policy):
+            if policy.encoder.moments is not None:
+                new = torch.from_numpy(obs).to(self.device)
+                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
+        return {
+            "alpha": self.mixture.alpha,
+            "states": float(self.store.num_steps),
+            "agreement": mean_agreement(self.policy, obs, labels),
+        }
+
+    def cloning(
+        self,
+        distribution: Categorical | Gaussian,
+        obs: Tensor,  # noqa: ARG002
+        expert: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """DAgger's loss."""
+        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
+        return loss, {"loss": loss}
+
+    def train(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
+        """Take `count` gradient steps; returns the means of the loss's parts."""
+        sums: dict[str, Tensor] = {}
+        for update, (obs, expert, *columns) in enumerate(batches):
+            prepared = self.actor.encoder.prepare(obs)
+            total, parts = loss(self.actor(prepared), obs, expert, *columns)
+            self.descend(total.mean(), prepared, update / count)
+            self.average.update()
+            for name, part in parts.items():
+                sums[name] = sums.get(name, 0.0) + part.detach().mean()
+        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
+
+    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
+        """One gradient step; `progress` is the share of the iteration's updates already done."""
+        self.optimizer.learning_rate = self.config.learning_rate * (1.0 - progress)
+        self.optimizer.step(loss)
+
+    def batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
+        """Shuffled minibatches of observations and labels, from all states so far."""
+        reader = self.store.reader()
+        epochs = (reader.batches(size, self.rng) for _ in itertools.count())
+        for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
+            yield tuple(tensor.to(self.device) for tensor in batch)
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
+        self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
         self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
+    _PARTS: tuple[str, ...] = ("policy", "actor", "optimizer", "average")
+
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "iteration": self.iteration,
-            "env_steps": self.env_steps,
-            "expert_queries": self.expert_queries,
-            "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
+        counts = {name: getattr(self, name) for name in ("iteration", "env_steps", "expert_queries")}
+        return counts | parts_state(self, *self._PARTS)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        self.iteration = state["iteration"]
-        self.mixture.queries = state["expert_queries"]
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_parts(self, state, *self._PARTS)
+        self.iteration, self.mixture.queries = state["iteration"], state["expert_queries"]
         self.sampler.env_steps = state["env_steps"]
         self._reseed()

@@ -20,7 +20,7 @@ from imitate.experts import load_expert
 
 TINY: dict[str, dict[str, Any]] = {
     "bc": {"max_epochs": 3},
-    "dagger": {"steps_per_iteration": 32, "updates_per_iteration": 3},
+    "dagger": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3},
     "aggrevated": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
     "gail": {"ppo": {"num_steps": 16, "num_epochs": 1}, "updates_per_round": 2},
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},

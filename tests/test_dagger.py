@@ -12,7 +12,6 @@ import pytest
 from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 
-from imitate.aggrevated.mixture import mixing_coefficient
 from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
@@ -21,6 +20,7 @@ from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.rl.mixture import mixing_coefficient
 
 
 @contextmanager
@@ -41,13 +41,22 @@ def learned(folder: Path, env_id: str, expert: Any, **options: Any) -> Iterator[
 
 @pytest.mark.parametrize(("per", "expert"), [("step", Balancer().act), ("episode", Balancer())])
 def test_dagger_balances_with_any_expert(tmp_path: Path, per: str, expert: Any) -> None:
-    with learned(tmp_path, "CartPole-v1", expert, total_steps=3_000, beta_per=per) as learner:
+    shape: dict[str, Any] = {
+        "total_steps": 3_000,
+        "iterations": 10,
+        "updates_per_iteration": 80,
+        "hidden": (32,),
+    }
+    with learned(tmp_path, "CartPole-v1", expert, alpha_per=per, final_updates=500, **shape) as learner:
         assert evaluate(learner.policy, "CartPole-v1").mean == 500
         assert learner.store.num_steps == learner.env_steps == learner.expert_queries == 3_000
 
 
 def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"total_steps": 2_000, "beta_schedule": "constant", "beta_rate": 0.0}
+    options: dict[str, Any] = {
+        **{"total_steps": 800, "iterations": 4, "updates_per_iteration": 5, "final_updates": 5},
+        **{"alpha_schedule": "constant", "alpha_rate": 0.0},
+    }
     with learned(tmp_path, "CartPole-v1", Balancer(), **options) as learner:
         pieces = list(learner.store.reader())
     for piece in pieces:
@@ -72,43 +81,50 @@ def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
 
     with learned(
         tmp_path, "ContinuousIdentity-v0", Marker(), total_steps=400,
-        steps_per_iteration=400, beta_schedule="constant", beta_rate=0.5, beta_per="episode",
+        iterations=1, final_updates=1, alpha_schedule="constant", alpha_rate=0.5, alpha_per="episode",
     ) as learner:  # fmt: skip
         by_expert = [(piece.actions == 2.0).mean() for piece in learner.store.reader()]
     assert set(by_expert) == {0.0, 1.0}
 
 
-def test_a_limit_shortens_the_roll_in_and_the_budget_ends_the_learning(tmp_path: Path) -> None:
-    """Budget 1,000, 4 environments: 500, then 299 rounded down to 296, then the 204 that remain."""
-    with learning(tmp_path, "CartPole-v1", Balancer(), total_steps=1_000, updates_per_iteration=2) as learner:
-        spent = []
+def test_a_limit_shortens_the_roll_in_and_the_last_one_spends_what_is_left(tmp_path: Path) -> None:
+    """Budget 1,000, 4 environments, 3 roll-ins: a third of 1,000 is 333, rounded down to 332; with a limit of 299, half
+    of it, 148; then everything that remains."""
+    updates = {"updates_per_iteration": 2, "final_updates": 7}
+    with learning(tmp_path, "CartPole-v1", Balancer(), total_steps=1_000, iterations=3, **updates) as learner:
+        spent, trained = [], []
         for limit in (None, 299, None):
             assert not learner.done
             before = learner.env_steps
-            learner.step(limit)
+            trained.append(learner.step(limit)["updates"])
             spent.append(learner.env_steps - before)
-        assert (spent, learner.done, learner.least_steps) == ([500, 296, 204], True, 4)
+        assert (spent, learner.done, learner.least_steps) == ([332, 148, 520], True, 4)
+        assert trained == [2, 2, 7]
 
 
-def test_the_learning_rate_reaches_its_end_where_validations_take_a_part_of_the_budget(
-    tmp_path: Path,
-) -> None:
-    with learning(
-        tmp_path,
-        "CartPole-v1",
-        Balancer(),
-        total_steps=1_000,
-        steps_per_iteration=100,
-        updates_per_iteration=1,
-    ) as learner:
-        room = 900
-        while room >= 100:
-            learner.step(room)
-            room -= 200  # another 100 are spent by somebody else
-        # The last step began at 400 of the 500 steps of its own.
-        assert learner.optimizer.learning_rate == pytest.approx(3e-3 * 0.2)
+def test_the_learning_rate_goes_to_0_in_every_iteration_and_the_policy_is_an_average(tmp_path: Path) -> None:
+    """Of 4 updates the last has a quarter of the learning rate. Decays of the average: 1/10, 2/11, 3/12, 4/13."""
+    options: dict[str, Any] = {"total_steps": 40, "iterations": 2, "final_updates": 4, "hidden": ()}
+    with learning(tmp_path, "ContinuousIdentity-v0", Namer(), updates_per_iteration=4, **options) as learner:
+        bias, expected = [], learner.policy.output.bias.item()
+        original = learner.descend
+
+        def descend(*arguments: Any) -> None:
+            original(*arguments)
+            bias.append(learner.actor.output.bias.item())
+
+        learner.descend = descend  # type: ignore[method-assign]
+        learner.step()
+        assert learner.optimizer.learning_rate == pytest.approx(1e-3 / 4)
+        for decay, value in zip((1 / 10, 2 / 11, 3 / 12, 4 / 13), bias, strict=True):
+            expected = decay * expected + (1 - decay) * value
+        assert learner.policy.output.bias.item() == pytest.approx(expected, abs=1e-6)
+        learner.step()
+        assert learner.optimizer.learning_rate == pytest.approx(1e-3 / 4)
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InputError, match=r"beta_rate must be in \[0, 1\], got 2"):
-        DAggerConfig(beta_rate=2.0)
+    with pytest.raises(InputError, match=r"alpha_rate must be in \[0, 1\], got 2"):
+        DAggerConfig(alpha_rate=2.0)
+    with pytest.raises(InputError, match=r"ema must be in \[0, 1\), got 1"):
+        DAggerConfig(ema=1.0)

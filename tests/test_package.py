@@ -35,7 +35,8 @@ def test_the_wheel_installs_nothing_outside_imitate(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"imitate"}
     for needed in (
         "imitate/py.typed",
-        "imitate/compare/report.html",
+        "imitate/compare/page/report.html",
+        "imitate/compare/suites/classic.toml",
         "imitate/training/presets/ppo.toml",
         "imitate/envs/tasks/cart_pole.urdf",
         "imitate/experts/presets/tqc.toml",

@@ -15,7 +15,9 @@ def bc_imitate(data: Path, *, batch_size: int) -> float:
     from imitate.bc import BC, BCConfig
     from imitate.datasets.reader import DemoReader
 
-    config = BCConfig(batch_size=batch_size, hidden=(32, 32), holdout=0.0, normalize_obs=False)
+    endless = {"max_updates": 10**9, "max_epochs": 10**9}
+    shape = {"batch_size": batch_size, "hidden": (32, 32), "activation": "tanh"}
+    config = BCConfig(**shape, **endless, holdout=0.0, normalize_obs=False)
     with DemoReader(data / "demos.h5") as demos:
         learner = BC(config, demos=demos, seed=0)
 
@@ -154,8 +156,10 @@ def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: i
 
     expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
-    settings = {"steps_per_iteration": round_steps, "updates_per_iteration": round_updates, "batch_size": 32}
-    config = DAggerConfig(total_steps=steps, hidden=(32, 32), **settings)
+    updates = {"updates_per_iteration": round_updates, "final_updates": round_updates, "batch_size": 32}
+    config = DAggerConfig(
+        total_steps=steps, iterations=steps // round_steps, hidden=(32, 32), activation="tanh", **updates
+    )
     info = DemoInfo(CARTPOLE, envs.single_observation_space, envs.single_action_space)
 
     def learn(steps: int) -> int:

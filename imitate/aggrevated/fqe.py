@@ -39,17 +39,20 @@ class FQEConfig:
     """Widths of each critic's hidden layers (ReLU)."""
     learning_rate: float = 1e-3
     """Adam's step size."""
-    tau: float = 0.01
+    tau: float = 0.05
     """Share of the critics in each update of the target critics."""
     gamma: float = 0.99
     """Discount."""
+    n_step: int = 16
+    """Most rewards that a target sums up before it bootstraps. It goes on only while the expert acts, so no action of
+    another policy biases it."""
     batch_size: int = 256
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
     """How the two target critics are combined; `min` helps little here, as evaluation takes no maximum over actions."""
 
     def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "batch_size")
+        check_range(self, 1, math.inf, "n_step", "batch_size")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "tau", "gamma")
         if any(width < 1 for width in self.hidden):
@@ -98,7 +101,7 @@ class FittedQ(nn.Module):
         self.register_buffer("observed", torch.zeros((), dtype=torch.int64))  # pieces in the statistics
         self._asked: list[Tensor] = []
         self.to(device)
-        self.memory = Memory(torch.device(device))
+        self.memory = Memory(torch.device(device), gamma=config.gamma, n_step=config.n_step)
         self._target_net = copy.deepcopy(self.encoder.net)
         self._target_twins = copy.deepcopy(self.twins)
         for target in (self._target_net, self._target_twins):
@@ -180,8 +183,8 @@ class FittedQ(nn.Module):
         """One gradient step; returns the loss () as a tensor, so that a GPU is not waited for.
 
         batch holds `obs`, `actions`, `rewards`, `next_obs`, `next_actions` (the expert's there) and `terminated`, with
-        rows (B, ...) in the environment's units. Truncation does not end the task: the target then includes the
-        successor's value.
+        rows (B, ...) in the environment's units, and `discounts` (B,) of the successor's value if they are not gamma.
+        Truncation does not end the task: the target then includes the successor's value.
         """
         targets = self.targets(batch)
         values = self.heads(batch["obs"], batch["actions"])  # (2, B)
@@ -199,7 +202,8 @@ class FittedQ(nn.Module):
         prepared = self.encoder.prepare(batch["next_obs"])
         twins = self._values(self._target_net, self._target_twins, prepared, batch["next_actions"])
         following = twins.mean(0) if self.config.target == "mean" else twins.min(0).values
-        return batch["rewards"] / self.reward_scale + self.gamma * following * ~batch["terminated"]
+        discounts = batch.get("discounts", self.gamma)
+        return batch["rewards"] / self.reward_scale + discounts * following * ~batch["terminated"]
 
     def get_extra_state(self) -> dict[str, Any]:
         asked = torch.cat(self._asked) if self._asked else torch.zeros(0)

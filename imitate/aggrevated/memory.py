@@ -7,20 +7,26 @@ import torch
 from torch import Tensor
 
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "experts_steps"]
 
 
 class Memory:
     """Steps of trajectories on a device, in order.
 
+    gamma    discount
+    n_step  most rewards that a sample sums up before it bootstraps
+
     Each piece stores its observations (T + 1, ...) once, each with the expert's action there, so that a step's label
     also serves as the label of the previous step's successor.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, gamma: float, n_step: int) -> None:
         self.pieces = 0
         self._device = device
+        self._ahead = torch.arange(n_step, device=device)
+        self._discounts = gamma ** torch.arange(n_step + 1, device=device)
         self._new: list[dict[str, Tensor]] = []
         self._columns: dict[str, Tensor] = {}
         self._rows = self._count = 0
@@ -39,6 +45,7 @@ class Memory:
             "actions": piece.actions,
             "rewards": piece.rewards,
             "terminated": terminated,
+            "experts": experts_steps(piece),
         }
         new = {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in arrays.items()}
         new["labels"] = torch.cat([torch.from_numpy(np.array(piece.labels)), last_label.cpu()]).to(
@@ -50,15 +57,26 @@ class Memory:
         self.pieces += 1
 
     def batch(self, steps: Tensor) -> dict[str, Tensor]:
-        """The batch of these steps (B,), for `FittedQ.update`."""
+        """The batch of these steps (B,), for `FittedQ.update`.
+
+        A sample goes on from its own action for as long as the expert acts, at most `n_step` in all: `rewards` are the
+        discounted sum of what it meets, and `next_obs` is where it stops.
+        """
         self._merge()
         columns, steps = self._columns, steps.to(self._device)
-        row = columns["row"][steps]
-        own = {name: columns[name][steps] for name in ("actions", "rewards", "terminated")}
-        return own | {
+        count = (1 + columns["experts"][steps]).clamp(max=len(self._ahead))  # (B,) steps that it takes
+        last, row = steps + count - 1, columns["row"][steps]
+        ahead = torch.minimum(steps[:, None] + self._ahead, last[:, None])  # (B, n)
+        taken = self._ahead < count[:, None]
+        rewards = (columns["rewards"][ahead] * self._discounts[:-1] * taken).sum(1)
+        return {
             "obs": columns["obs"][row],
-            "next_obs": columns["obs"][row + 1],
-            "next_actions": columns["labels"][row + 1],
+            "actions": columns["actions"][steps],
+            "rewards": rewards,
+            "discounts": self._discounts[count],
+            "terminated": columns["terminated"][last],
+            "next_obs": columns["obs"][row + count],
+            "next_actions": columns["labels"][row + count],
         }
 
     def last(self, count: int) -> tuple[Tensor, Tensor]:
@@ -72,3 +90,12 @@ class Memory:
             pieces = [self._columns, *self._new] if self._columns else self._new
             self._columns = {name: torch.cat([piece[name] for piece in pieces]) for name in self._new[0]}
             self._new = []
+
+
+def experts_steps(piece: Trajectory) -> Array:
+    """(T,) how many steps in a row the expert acts after each step, until another policy acts or the piece ends."""
+    own = (piece.actions == piece.labels).reshape(len(piece), -1).all(1)
+    others = np.append(np.flatnonzero(~own), len(piece))  # steps of others, and the end
+    after = np.arange(1, len(piece) + 1)
+    counts: Array = others[np.searchsorted(others, after)] - after
+    return counts

@@ -8,9 +8,13 @@ from typing import Annotated, Literal
 import tyro
 
 from imitate.commands.options import run
-from imitate.compare import write_report
+from imitate.compare import write_report, write_suite_report
+from imitate.compare.aggregate import read_suite
 from imitate.compare.results import read_outcome
-from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
+from imitate.compare.suite import is_suite
+from imitate.compare.suite_report import suite_rows
+from imitate.compare.tables import COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
+from imitate.errors import InputError
 
 __all__ = ["report"]
 
@@ -21,18 +25,26 @@ def report(argv: list[str]) -> int:
         out: Path | None = None,
         format: Literal["html", "md", "latex", "csv"] = "html",
     ) -> int:
-        """Write the report of a comparison anew, or one of several folders of the same environment, expert and budget.
+        """Write the report of a comparison or a suite anew, or one of several folders of the same.
 
         Args:
-            folders: of `imitate compare`
+            folders: of `imitate compare`; comparisons must be of the same environment, expert and budget
             out: where the report goes; by default to the first folder
             format: html writes the page and all that belongs to it; the others print the table of results
         """
+        if not folders:
+            raise InputError("no folder to report: name one or more that `imitate compare` filled")
+        of_suites = is_suite(folders[0])
         if format == "html":
-            print(write_report(*folders, out=out))
+            print((write_suite_report if of_suites else write_report)(*folders, out=out))
+            return 0
+        if of_suites:
+            columns, table = suite_rows(read_suite(*folders))
         else:
-            writer = {"md": as_markdown, "latex": as_latex, "csv": as_csv}[format]
-            print(writer(rows(read_outcome(*folders))), end="")
+            columns = COLUMNS if format == "csv" else SHOWN
+            table = rows(read_outcome(*folders))
+        writer = {"md": as_markdown, "latex": as_latex, "csv": as_csv}[format]
+        print(writer(table, columns), end="")
         return 0
 
     return run(command, argv, "report")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from imitate.compare.aggregate import THRESHOLDS, SuiteOutcome
 from imitate.compare.results import COSTS, Cost, Entry, Outcome
 from imitate.compare.statistics import interval
 from imitate.compare.words import number
 from imitate.envs.spaces import Array
 
-__all__ = ["COLORS", "DARK_COLORS", "DASHES", "band", "draw_curves", "draw_final", "save_figure"]
+__all__ = [
+    *("COLORS", "DARK_COLORS", "DASHES", "band"),
+    *("draw_curves", "draw_final", "draw_grid", "draw_profiles", "save_drawing", "save_figure"),
+]
 
 COLORS = (
     *("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#5c6876"),
@@ -63,8 +67,9 @@ def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
     return costs, returns.mean((1, 2)), low, high
 
 
-def draw_curves(outcome: Outcome, axes: Axes) -> None:
-    """Mean return over the seeds against environment steps, with 95 % intervals, expert and random."""
+def draw_curves(outcome: Outcome, axes: Axes, order: Sequence[str] = ()) -> None:
+    """Mean return over the seeds against environment steps, with 95 % intervals, expert and random. Colours go by the
+    `order` of all learners, the comparison's by default."""
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     references = outcome.references
@@ -72,7 +77,7 @@ def draw_curves(outcome: Outcome, axes: Axes) -> None:
     if references.expert is not None:
         _level(axes.axhline, "expert", float(np.mean(references.expert.measured.curve)), "--")
     for entry in outcome.learners:
-        place = outcome.place(entry) % len(COLORS)
+        place = (order.index(entry.algorithm) if order else outcome.place(entry)) % len(COLORS)
         costs, mean, low, high = band(entry, "steps")
         if np.isfinite(low).all():
             axes.fill_between(costs, low, high, color=COLORS[place], alpha=0.14, linewidth=0)
@@ -105,12 +110,51 @@ def draw_final(outcome: Outcome, axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
 
 
+def draw_profiles(suite: SuiteOutcome, axes: Axes) -> None:
+    """Share of runs above each score, with 95 % intervals."""
+    axes.grid(axis="y")
+    for each in suite.aggregates:
+        place = suite.order.index(each.algorithm) % len(COLORS)
+        share, low, high = each.profile.T
+        if np.isfinite(low).all():
+            axes.fill_between(THRESHOLDS, low, high, color=COLORS[place], alpha=0.14, linewidth=0)
+        axes.plot(THRESHOLDS, share, label=each.title, color=COLORS[place], lw=2, linestyle=_linestyle(place))
+    axes.set_xlabel("score: 0 is random actions, 1 the expert")
+    axes.set_ylabel("share of runs above it")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def draw_grid(suite: SuiteOutcome, panels: Sequence[Axes]) -> None:
+    """The curves of every environment, a panel each."""
+    for axes, (label, outcome) in zip(panels, suite.outcomes.items(), strict=True):
+        draw_curves(outcome, axes, suite.order)
+        axes.get_legend().remove()  # type: ignore[union-attr]
+        axes.set_title(label, fontsize=10)
+    handles, labels = panels[0].get_legend_handles_labels()
+    panels[0].figure.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
 def save_figure(draw: Draw, outcome: Outcome, path: Path) -> None:
-    """As PNG (200 dots an inch, on white) and as PDF beside it. Not through pyplot: nothing global, no display."""
+    """A figure of one comparison."""
+    height = 4.3 if draw is draw_curves else 1.3 + 0.42 * len(outcome.learners)
+    save_drawing(lambda axes: draw(outcome, axes[0]), path, height=height)
+
+
+def save_drawing(
+    draw: Callable[[Sequence[Axes]], None], path: Path, *, panels: int = 1, height: float = 4.3
+) -> None:
+    """As PNG (200 dots an inch, on white) and as PDF beside it; panels stand in two columns.
+
+    Not through pyplot: nothing global, no display.
+    """
     with mpl.rc_context(STYLE):
-        height = 4.3 if draw is draw_curves else 1.3 + 0.42 * len(outcome.learners)
-        figure = Figure(figsize=(8.6, height), layout="constrained")
-        draw(outcome, figure.subplots())
+        columns = min(panels, 2)
+        lines = -(-panels // columns)
+        figure = Figure(figsize=(8.6, height if panels == 1 else 2.8 * lines + 0.8), layout="constrained")
+        every = list(np.ravel(figure.subplots(lines, columns, squeeze=False)))
+        for empty in every[panels:]:
+            empty.remove()
+        draw(every[:panels])
         figure.savefig(path.with_suffix(".png"), dpi=200, facecolor="white", metadata={"Software": None})
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
 

@@ -70,7 +70,9 @@ class Suite:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """What `save` wrote. Raises InputError where it is damaged."""
+        """What `save` wrote. Raises InputError where there is none, or it is damaged."""
+        if not is_suite(folder):
+            raise InputError(f"{folder} holds no suite to report; fill it with `imitate compare`")
         stored = read_json(folder / "suite.json", dict[str, Any])
         parts = {}
         for label, comparison in dict(stored.get("parts", {})).items():
@@ -102,6 +104,9 @@ class Suite:
             if name not in _OF_ENVIRONMENTS and all(each[name] == every[0][name] for each in every)
         }
         own = [{name: each[name] for name in names if name not in shared} for each in every]
+        for label, each in zip(self.parts, own, strict=True):
+            if label != _slug(bare_id(each["env_id"])):  # one of several from this environment
+                each["experts"] = [each.pop("expert")]
         return as_toml(shared) + "".join(f"\n[[environments]]\n{as_toml(each)}" for each in own)
 
 

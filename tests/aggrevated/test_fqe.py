@@ -178,12 +178,13 @@ def test_inputs_follow_all_the_data_and_the_critics_say_what_they_said() -> None
 def test_the_expert_is_asked_only_where_a_piece_was_cut() -> None:
     """Of successors within a piece the label is stored; where the task ended nothing follows."""
     asked: list[float] = []
+    one_step = FQEConfig(**{**vars(CONFIG), "n_step": 1})
 
     def expert(obs: Array) -> Array:
         asked.extend(obs.tolist())
         return np.zeros(len(obs), np.int64)
 
-    critic = FittedQ(spaces.Discrete(9), spaces.Discrete(2), CONFIG, seed=0)
+    critic = FittedQ(spaces.Discrete(9), spaces.Discrete(2), one_step, seed=0)
     cut = trajectory([0, 1, 2, 3], [1, 1, 1], [0, 0, 0], terminated=False)
     critic.take_in([cut, trajectory([4, 5, 6], [0, 0], [0, 1], terminated=True, labels=[1, 0])], expert)
     assert asked == [3]
@@ -192,6 +193,21 @@ def test_the_expert_is_asked_only_where_a_piece_was_cut() -> None:
     assert batch["next_obs"].tolist() == [1, 2, 3, 5, 6]
     assert batch["next_actions"].tolist()[:4] == [1, 1, 0, 0]
     assert batch["terminated"].tolist() == [False, False, False, False, True]
+
+
+def test_a_target_sums_rewards_for_as_long_as_the_expert_acts() -> None:
+    """Actions 1 1 0 1 1 | 1, labels all 1, at most 3 rewards, gamma 0.9. From step 0 the expert acts in step 1 and not
+    in 2; from 1 nowhere; from 2 in 3 and 4, where the task ends; from 3 in 4. The cut piece stops at its end."""
+    config = FQEConfig(**{**vars(CONFIG), "n_step": 3})
+    critic = FittedQ(spaces.Discrete(9), spaces.Discrete(2), config, seed=0)
+    ended = trajectory([0, 1, 2, 3, 4, 5], [1, 1, 0, 1, 1], [1, 2, 3, 4, 5], terminated=True, labels=[1] * 5)
+    critic.take_in([ended, trajectory([6, 7], [1], [6], terminated=False)], goes_right)
+    batch = critic.memory.batch(torch.arange(6))
+    expected = [1 + 0.9 * 2, 2, 3 + 0.9 * 4 + 0.81 * 5, 4 + 0.9 * 5, 5, 6]
+    assert_allclose(batch["rewards"], expected, rtol=1e-6)
+    assert_allclose(batch["discounts"], [0.81, 0.9, 0.729, 0.81, 0.9, 0.9], rtol=1e-6)
+    assert batch["next_obs"].tolist() == [2, 2, 5, 5, 5, 7]
+    assert batch["terminated"].tolist() == [False, False, True, True, True, False]
 
 
 def test_what_is_held_out_is_not_fitted_to() -> None:

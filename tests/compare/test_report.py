@@ -36,7 +36,7 @@ BUDGET = 1_600
 def result(algorithm: str, seed: int, returns: list[float], **other: Any) -> Result:
     """Its curve climbs straight from 20, what random actions get, to its mean return, in 16 parts of 100 steps."""
     online, mean = algorithm != "bc", float(np.mean(returns))
-    asks = algorithm not in ("ppo", "dqn", "a2c", "reinforce")
+    asks = algorithm.removeprefix("sb3:") not in ("ppo", "dqn", "a2c", "reinforce")
     curve = [
         Point(100 * n, 50 * n if asks else 0, 2.0 * n, [20 + (mean - 20) * n / POINTS] * 2)
         for n in range(POINTS + 1)
@@ -475,10 +475,10 @@ def test_a_browser_shows_all_of_it(page_url: str, tmp_path: Path, width: int) ->
 @needs_chromium
 def test_curves_switch_their_axis_and_hide(page_url: str, tmp_path: Path) -> None:
     with chromium.Page(page_url, tmp_path / "profile") as page:
-        lines = "document.querySelectorAll('#chart path.line').length"
-        label = "document.querySelector('#chart svg').getAttribute('aria-label')"
+        lines = "document.querySelectorAll('.chart path.line').length"
+        label = "document.querySelector('.chart svg').getAttribute('aria-label')"
         assert page.evaluate(lines) == 3
-        page.evaluate("document.querySelector('[data-learner=\"0\"]').click()")
+        page.evaluate("document.querySelector('[data-learner=BC]').click()")
         assert page.evaluate(lines) == 2
         page.evaluate("document.querySelector('[data-cost=queries]').click()")
         assert page.evaluate(lines) == 1  # PPO asks nobody, and BC is hidden
@@ -535,9 +535,9 @@ def test_ten_learners_stay_readable(tmp_path: Path, width: int) -> None:
     for name, seed in itertools.product(TEN, range(5)):
         result(name, seed, returns[name][seed]).save(out / index[f"{name}-seed{seed}"])
     with chromium.Page(write_report(out).as_uri(), tmp_path / "profile", width=width) as page:
-        assert page.evaluate("document.querySelectorAll('#chart path.line').length") == 10
+        assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 10
         cut = page.evaluate(
-            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, #chart text, .tiles dd')].filter(
+            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, .chart text, .tiles dd')].filter(
                  node => {
                    const box = node.getBoundingClientRect();
                    return box.left < 0 || box.right > innerWidth || node.scrollWidth > node.clientWidth + 1

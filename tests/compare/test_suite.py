@@ -1,0 +1,282 @@
+"""Suites: their files, what holds over environments, and the page."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import chromium
+import numpy as np
+import pytest
+from test_report import BUDGET, five, needs_chromium, result
+
+from imitate.cli import main
+from imitate.compare import Suite, carry_out, write_suite_report
+from imitate.compare.aggregate import leads, read_suite
+from imitate.compare.plan import Comparison
+from imitate.compare.results import ExpertFacts, Measured, References, Result
+from imitate.compare.suite import BUNDLED
+from imitate.compare.suite_verdict import suite_answer, suite_warnings
+from imitate.errors import InputError
+from imitate.files import write_json
+
+TOML = """
+algorithms = ["bc", "ppo"]
+seeds = 2
+[hyperparameters]
+ppo = { gamma = 0.9 }
+[[environments]]
+env_id = "CartPole-v1"
+experts = ["CartPole-v1", "CartPole-v1:ppo"]
+budget = 2_000
+[[environments]]
+env_id = "Pendulum-v1"
+expert = "Pendulum-v1"
+algorithms = ["bc", "ppo", "sb3:sac", "ppo@wide"]
+hyperparameters = { "ppo@wide" = { hidden = [128, 128] } }
+"""
+
+
+def suite(text: str = TOML) -> Suite:
+    return Suite.from_toml("mine", tomllib.loads(text))
+
+
+# --- files
+
+
+def test_a_suite_is_environments_times_experts_with_settings_of_their_own(tmp_path: Path) -> None:
+    parts = suite().parts
+    assert list(parts) == ["CartPole-v1-from-CartPole-v1", "CartPole-v1-from-CartPole-v1-ppo", "Pendulum-v1"]
+    assert [part.budget for part in parts.values()] == [2_000, 2_000, 50_000]
+    assert [part.seeds for part in parts.values()] == [2, 2, 2]
+    assert parts["CartPole-v1-from-CartPole-v1-ppo"].expert == "CartPole-v1:ppo"
+    pendulum = parts["Pendulum-v1"]
+    assert pendulum.algorithms == ("bc", "ppo", "sb3:sac", "ppo@wide")
+    assert pendulum.hyperparameters == {"ppo": {"gamma": 0.9}, "ppo@wide": {"hidden": [128, 128]}}
+    assert suite(suite().toml) == suite()  # the file that a report shows makes the same suite
+    suite().save(tmp_path)
+    assert Suite.read(tmp_path) == suite()
+
+
+def test_options_change_every_part() -> None:
+    parts = suite().changed(["a2c"], seeds=7).parts
+    assert {part.seeds for part in parts.values()} == {7}
+    assert [part.algorithms[-1] for part in parts.values()] == ["a2c"] * 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('algorithms = ["bc"', 'env_id = "CartPole-v1"\nalgorithms = ["bc"', "env_id of a suite stands in its env"),
+        ("seeds = 2", "seedz = 2", "a comparison has no 'seedz'; did you mean 'seeds'"),
+        ("ppo = {", "ppi = {", "hyperparameters of 'ppi', which is not in this suite; did you mean 'ppo'"),
+        ('env_id = "Pendulum-v1"', "", "an environment of the suite has no env_id"),
+        ('"CartPole-v1:ppo"]', '"CartPole-v1"]', "CartPole-v1-from-CartPole-v1 is in the suite twice"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_suite_are_one_line(before: str, after: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as error:
+        suite(TOML.replace(before, after, 1))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_suites_are_comparisons(name: str) -> None:
+    found = Suite.bundled(name)
+    assert found.parts
+    for part in found.parts.values():
+        assert part.seeds >= 5
+        assert part.expert is not None
+
+
+def test_a_stored_suite_leads_to_no_other_folder(tmp_path: Path) -> None:
+    part = next(iter(suite().parts.values())).to_json()
+    write_json(tmp_path / "suite.json", {"name": "x", "parts": {"../elsewhere": part}})
+    with pytest.raises(InputError, match=r"names a folder '\.\./elsewhere': restore the file"):
+        Suite.read(tmp_path)
+
+
+def test_a_suite_is_not_put_into_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="exists and is no suite; choose another --out"):
+        carry_out(suite(), tmp_path)
+
+
+# --- what holds over all
+
+RETURNS: dict[str, dict[str, list[list[float]]]] = {
+    "CartPole-v1": {"bc": five(500, 500), "ppo": five(20, 68), "sb3:ppo": five(20, 20)},
+    "Acrobot-v1": {"bc": five(260, 260), "ppo": five(68, 68), "sb3:ppo": five(20, 20)},
+}
+"""Scores, from 20 to 500: BC 1 and 0.5; PPO 0, 0.025 ... 0.1 and 0.1; SB3's PPO 0."""
+
+
+def fill(out: Path, returns: dict[str, dict[str, list[list[float]]]] = RETURNS) -> Path:
+    """A suite as `carry_out` leaves it."""
+    parts = {}
+    measured = Measured([495.0, 505.0], [10, 10], [500.0, 500.0])
+    facts = ExpertFacts("CartPole-v1", "DQN on CartPole-v1", "0123456789abcdef" * 4, None, measured)
+    references = References("key", 10.0, False, Measured([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
+    for env_id, learners in returns.items():
+        seeds = max(map(len, learners.values()))
+        part = Comparison(
+            env_id, tuple(learners), expert="CartPole-v1", seeds=seeds, budget=BUDGET, episodes=2
+        )
+        parts[env_id] = part
+        folder = out / env_id
+        write_json(folder / "comparison.json", part.to_json())
+        write_json(folder / "references.json", asdict(references))
+        names = {
+            f"{name}-seed{seed}": f"runs/{n}-{seed}"
+            for n, name in enumerate(learners)
+            for seed in range(seeds)
+        }
+        write_json(folder / "runs.json", names)
+        for n, (name, every) in enumerate(learners.items()):
+            for seed, final in enumerate(every):
+                result(name, seed, final).save(folder / f"runs/{n}-{seed}")
+    Suite("mine", parts).save(out)
+    return out
+
+
+def test_scores_are_taken_together_over_environments(tmp_path: Path) -> None:
+    found = read_suite(fill(tmp_path))
+    bc, ppo, _ = found.aggregates
+    assert [each.algorithm for each in found.aggregates] == ["bc", "ppo", "sb3:ppo"]
+    assert bc.scores.tolist() == [[1.0, 0.5]] * 5
+    # Of ten scores, five 1 and five 0.5, the middle six are three of each.
+    assert bc.iqm.value == pytest.approx(0.75)
+    assert bc.gap.value == pytest.approx(0.25)
+    assert ppo.scores[:, 0] == pytest.approx([0.0, 0.025, 0.05, 0.075, 0.1])
+    # Of these and five times 0.1: 0.05, 0.075, 0.1, 0.1, 0.1, 0.1 are the middle.
+    assert ppo.iqm.value == pytest.approx(0.0875)
+    # Nothing differs by seed in BC's environments: its interval is a point, which is the IQM of every draw.
+    assert (bc.iqm.low, bc.iqm.high) == pytest.approx((0.75, 0.75))
+    assert bc.profile[0].tolist() == [1.0, 1.0, 1.0]  # all runs are above 0
+    above_half = bc.profile[np.searchsorted(np.linspace(0, 1.2, 49), 0.6)]
+    assert above_half[0] == 0.5
+    table = {(lead.a, lead.b): lead for lead in leads(found.aggregates)}
+    assert table["bc", "ppo"].improvement.value == 1.0
+    # Ahead of SB3's in Acrobot always; in CartPole four of five are, and one is level.
+    assert table["ppo", "sb3:ppo"].improvement.value == pytest.approx((1.0 + 0.9) / 2)
+    assert table["bc", "ppo"].certain
+
+
+def test_the_answer_counts_environments(tmp_path: Path) -> None:
+    said = suite_answer(read_suite(fill(tmp_path)))
+    assert said.verdict == "yes"
+    assert said.sentence == (
+        "Worth it: yes. Over 2 environments BC reaches 0.75 of the expert (interquartile mean), PPO 0.09; by "
+        "environment it is 2 times yes, 0 times no."
+    )
+
+
+def test_who_is_not_everywhere_is_not_in_the_aggregate(tmp_path: Path) -> None:
+    returns = {
+        "CartPole-v1": RETURNS["CartPole-v1"],
+        "Acrobot-v1": {"bc": five(260, 260)[:2], "ppo": five(9, 9)[:1]},
+    }
+    found = read_suite(fill(tmp_path, returns))
+    assert [each.algorithm for each in found.aggregates] == ["bc", "ppo"]
+    assert found.seeds == 1
+    said = suite_warnings(found)
+    assert said[0] == "1 seed is too few: run 5 or more (add them with --seeds 5)."
+    assert "Acrobot-v1: not run yet: ppo-seed1." in said
+    assert said[-1] == "Not in every environment, so left out of what is over all: SB3 PPO."
+    assert suite_answer(found).verdict == "unclear"  # one seed allows no test
+
+
+def test_suites_in_several_folders_are_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cartpole = {"CartPole-v1": {name: RETURNS["CartPole-v1"][name] for name in ("bc", "ppo")}}
+    a = fill(tmp_path / "a", cartpole)
+    b = fill(tmp_path / "b", {"CartPole-v1": {"sb3:ppo": five(20, 20)}, "Acrobot-v1": RETURNS["Acrobot-v1"]})
+    assert main(["report", str(a), str(b), "--out", str(tmp_path / "both")]) == 0
+    said = json.loads((tmp_path / "both" / "summary.json").read_text())
+    assert said["algorithms"]["bc"]["iqm"]["value"] == pytest.approx(0.75)
+    assert list(said["environments"]) == ["CartPole-v1", "Acrobot-v1"]
+    capsys.readouterr()
+    assert main(["report", str(a), str(b), "--format", "md"]) == 0
+    table = capsys.readouterr().out
+    assert "| BC | 0.75 | 0.75 to 0.75 | 0.25 | 500 | 260 |" in table
+    with pytest.raises(InputError, match="holds no suite to report"):
+        read_suite(a, a / "CartPole-v1")
+
+
+def test_everything_of_a_suite_is_written(tmp_path: Path) -> None:
+    page = write_suite_report(fill(tmp_path))
+    assert {path.name for path in page.parent.iterdir() if path.is_file()} == {
+        "suite.json", "report.html", "summary.json", "results.csv", "table.md", "table.tex", "suite.toml",
+        "profiles.png", "profiles.pdf", "curves.png", "curves.pdf",
+    }  # fmt: skip
+    for part in RETURNS:
+        assert (tmp_path / part / "report.html").is_file()
+    rows = (page.parent / "results.csv").read_text().splitlines()
+    assert rows[0].startswith("environment,algorithm,seed,mean")
+    assert len(rows) == 1 + 2 * 3 * 5
+    assert Suite.from_toml("mine", tomllib.loads((page.parent / "suite.toml").read_text())) == Suite.read(
+        tmp_path
+    )
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_browser_shows_a_suite(tmp_path: Path, width: int) -> None:
+    page_file = write_suite_report(fill(tmp_path / "suite"))
+    with chromium.Page(page_file.as_uri(), tmp_path / "profile", width=width) as page:
+        assert page.requests == [page_file.as_uri()]
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert (
+            page.evaluate("document.querySelectorAll('.chart svg').length") == 3
+        )  # two environments, profiles
+        lines = "document.querySelectorAll('.chart path.line').length"
+        assert page.evaluate(lines) == 9
+        page.evaluate("document.querySelector('[data-learner=PPO]').click()")
+        assert page.evaluate(lines) == 6  # gone from all three
+        page.evaluate("document.querySelector('[data-cost=queries]').click()")
+        assert page.evaluate(lines) == 5 - 1  # BC in two environments, BC and SB3's PPO in the profiles
+        heads = "document.querySelectorAll('#results thead button')"
+        names = "[...document.querySelectorAll('#results tbody th')].map(cell => cell.textContent)"
+        page.evaluate(f"{heads}[1].click(), {heads}[1].click()")
+        assert page.evaluate(names) == ["SB3 PPO", "PPO", "BC", "Expert", "Random actions"]
+        assert page.problems == []
+
+
+# --- commands
+
+
+def test_environments_of_a_suite_are_not_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "classic", "--expert", "random", "--out", str(tmp_path / "out")]) == 2
+    assert "a suite has its own environments and experts: leave out --expert" in capsys.readouterr().err
+
+
+def test_a_suite_of_runs(tmp_path: Path) -> None:
+    """From the file to the report, with a baseline and settings under a name of their own; then one seed more."""
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'algorithms = ["sb3:ppo", "ppo@wide"]\nseeds = 1\nepisodes = 2\ncurve_episodes = 1\nbudget = 600\n'
+        'hyperparameters = { "ppo@wide" = { hidden = [32] } }\n'
+        '[[environments]]\nenv_id = "CartPole-v1"\n[[environments]]\nenv_id = "imitate/Nowhere-v0"\n'
+    )
+    assert main(["compare", str(file), "--out", str(tmp_path / "out")]) == 2
+    file.write_text(file.read_text().replace("imitate/Nowhere-v0", "Acrobot-v1"))
+    out = tmp_path / "out"
+    assert main(["compare", str(file), "--out", str(out), "--workers", "1"]) == 0
+    results = {
+        path.parent.name.rpartition("-")[0]: Result.load(path.parent)
+        for path in out.glob("CartPole-v1/runs/*/result.json")
+    }
+    assert set(results) == {"sb3-ppo-seed0", "ppo@wide-seed0"}
+    baseline = results["sb3-ppo-seed0"]
+    assert baseline is not None
+    assert 500 <= baseline.env_steps <= 600
+    assert len(baseline.curve) == 17
+    assert baseline.hyperparameters["gae_lambda"] == 0.8  # the zoo's
+    wide = results["ppo@wide-seed0"]
+    assert wide is not None
+    assert wide.hyperparameters["hidden"] == [32]
+    times = {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
+    assert main(["compare", "--out", str(out), "--seeds", "2", "--workers", "1"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert len(list(out.rglob("result.json"))) == 8
