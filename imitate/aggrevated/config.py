@@ -43,7 +43,8 @@ class AggreVaTeDConfig(DAggerConfig):
     """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
-    train as DAgger does. 0: always use it."""
+    train as DAgger does. A `target` is also left out of the last iteration if roll-ins showed that the learner earns
+    less with it. 0: always use the critic."""
     ent_coef: float = 0.0
     """Weight of the entropy bonus."""
     update: Literal["adam", "natural"] = "adam"
