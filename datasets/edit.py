@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["concat", "keep", "merge", "save", "split", "subsample"]
+__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "subsample"]
 
 Source = str | Path | Sequence[str | Path]
 
@@ -115,6 +116,30 @@ def subsample(
             steps = np.sort(np.random.default_rng(seed).choice(reader.num_steps, pairs, replace=False))
         info = replace(reader.info, seed=None)
         save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
+
+
+def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = None) -> DemoReader:
+    """So many steps of `episodes` (default: all) at random, as an open file that ends with the reader.
+
+    Raises InputError where there are fewer.
+    """
+    chosen = np.arange(len(reader)) if episodes is None else episodes
+    starts, lengths = reader.table["start"][chosen], reader.lengths[chosen]
+    steps = np.concatenate(
+        [np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+    )
+    if pairs > len(steps):
+        raise InputError(f"{pairs} pairs were asked for, the demonstrations have {len(steps)}: ask for fewer")
+    picked = np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False))
+    with TemporaryDirectory() as folder:  # what is open stays readable
+        path = Path(folder) / "pairs.h5"
+        save(
+            path,
+            replace(reader.info, seed=None),
+            _pieces(reader, picked),
+            expert_actions=reader.has_expert_actions,
+        )
+        return DemoReader(path)
 
 
 def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:

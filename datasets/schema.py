@@ -66,6 +66,8 @@ class DemoInfo:
     seed           episode n of a collection has the seed `episode_seeds(seed)[n]`; None: the episodes were not
                    collected from one seed
     frame_stack    k > 1: observations are stacks (k, *frame) and each frame is stored once
+    protocol       what the environment's id leaves open, such as sticky actions of Atari
+    command        the command line that recorded it, without the name of the file
 
     Raises InputError for spaces that are not supported or do not suit `frame_stack`.
     """
@@ -82,6 +84,8 @@ class DemoInfo:
     noise: str = ""
     seed: int | None = None
     frame_stack: int = 1
+    protocol: str = ""
+    command: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
@@ -121,6 +125,8 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
         "noise": info.noise,
         "seed": -1 if info.seed is None else info.seed,
         "frame_stack": info.frame_stack,
+        "protocol": info.protocol,
+        "command": info.command,
         "versions": json.dumps(dict(info.versions)),
     }
 
@@ -177,6 +183,8 @@ def _info(read: _Read) -> DemoInfo:
         noise=read("noise", str),
         seed=None if seed < 0 else seed,
         frame_stack=read("frame_stack", int),
+        protocol=read("protocol", str, ""),
+        command=read("command", str, ""),
         versions={str(name): str(version) for name, version in plain("versions").items()},
     )
 
@@ -208,6 +216,7 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
         deterministic=all(info.deterministic for info in every),
         noise=_joined(info.noise for info in every),
         seed=_shared([info.seed for info in every], None),
+        command=_joined(info.command for info in every),
     )
 
 

@@ -46,6 +46,8 @@ def describe(path: str | Path) -> dict[str, Any]:
             "deterministic": info.deterministic,
             "noise": info.noise,
             "seed": info.seed,
+            "protocol": info.protocol,
+            "command": info.command,
             "versions": dict(info.versions),
         }
 

@@ -33,7 +33,17 @@ _PIXEL_CHUNK_ROWS = (
 )
 _PENDING_BYTES = 1 << 24
 _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
+_LONGEST_WAIT = 1.0  # seconds, after a flush that took long
 _RESERVE_BYTES = 1 << 20
+
+_DESCRIPTIONS = {
+    "obs": "Observations. An episode of T steps has T + 1 rows, the last being the true final observation; where "
+    "frame_stack k > 1, T + k single frames. Its first row is the obs_start of the table of episodes.",
+    "actions": "Actions that were executed, a row a step. An episode's first row is its start in the table.",
+    "rewards": "Undiscounted rewards of the environment, a row a step.",
+    "expert_actions": "The expert's actions, free of noise: what to imitate. A row a step.",
+    "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
+}
 
 
 class DemoWriter:
@@ -92,6 +102,7 @@ class DemoWriter:
                 for trajectory in itertools.islice(old, episodes):
                     writer.append(trajectory)
                 writer.flush()
+                writer._next_flush = 0.0  # the new episodes need not wait for what copying took
             except BaseException:
                 writer.close()
                 fresh.unlink(missing_ok=True)
@@ -168,7 +179,7 @@ class DemoWriter:
         self._written = {name: len(column) for name, column in self._columns.items()}
         self._pending, self._pending_bytes = [], 0
         end = time.monotonic()
-        self._next_flush = end + (end - begin) / _FLUSH_SHARE
+        self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
 
     def reader(self) -> DemoReader:
         """A reader of everything appended so far, while this writer is open; always the same one, which keeps its
@@ -244,7 +255,7 @@ def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
                 maxshape=(None, *shape),
                 chunks=(256 if name == "episodes" else chunk, *shape),
                 compression=1 if pixels else None,
-            )
+            ).attrs["description"] = _DESCRIPTIONS[name]
         file["episodes"].attrs["reserved"] = np.int64(0)
 
 

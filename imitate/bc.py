@@ -18,6 +18,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.datasets.edit import drawn
 from imitate.datasets.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
@@ -42,6 +43,8 @@ class BCConfig:
     """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""
     max_epochs: int = 500
     """Maximum number of passes over the demonstrations."""
+    demo_pairs: int | None = None
+    """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
     holdout: float = 0.05
     """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
     batch_size: int = 256
@@ -66,6 +69,8 @@ class BCConfig:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
         check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
         check_range(self, *LOG_STD_RANGE, "log_std_init")
+        if self.demo_pairs is not None:
+            check_range(self, 1, math.inf, "demo_pairs")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
         check_ema(self.ema)
 
@@ -154,6 +159,8 @@ class BC:
         device: torch.device | str = "cpu",
     ) -> None:
         """Learn from the demonstrations' `episodes` (indices, by default all)."""
+        if config.demo_pairs is not None:
+            demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
         self.actor = new_policy(

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["record_video", "renderable_env"]
+__all__ = ["filming", "record_video", "renderable_env"]
 
 DEFAULT_FPS = 30  # for environments whose metadata give none
 
@@ -52,6 +52,30 @@ def record_video(
 
     Raises InputError if `out` exists or is not an .mp4, or if the environment can't be rendered to pictures.
     """
+    with filming(
+        env_id, out, env_kwargs, max_steps=max_steps, max_seconds=max_seconds, width=width, crf=crf
+    ) as (filmed, limit):
+        if episodes < 1:
+            raise InputError(f"episodes of a video must be at least 1, got {episodes}")
+        play(policy, SyncVecEnv([lambda: filmed]), episodes=episodes, seed=seed, max_steps=limit)
+    return filmed.returns
+
+
+@contextmanager
+def filming(
+    env_id: str,
+    out: Path | str,
+    env_kwargs: Mapping[str, Any] | None,
+    *,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    width: int | None = None,
+    crf: int = 23,
+) -> Iterator[tuple[_Filmed, int | None]]:
+    """An environment whose every reset and step is a picture of the video `out`, and the most steps to take in it.
+
+    Settings and errors are those of `record_video`.
+    """
     out = Path(out)
     if out.suffix.lower() != ".mp4":
         raise InputError(
@@ -59,18 +83,14 @@ def record_video(
         )
     if out.exists():
         raise InputError(f"{out} exists already; choose another name or remove it")
-    if episodes < 1:
-        raise InputError(f"episodes of a video must be at least 1, got {episodes}")
     with closing(renderable_env(env_id, env_kwargs)) as env:
         fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
         limit = min((limit for limit in limits if limit is not None), default=None)
         out.parent.mkdir(parents=True, exist_ok=True)
         with atomic(out) as temporary, closing(_Encoder(temporary, fps, width, crf)) as encoder:
-            filmed = _Filmed(env, encoder.write)
-            play(policy, SyncVecEnv([lambda: filmed]), episodes=episodes, seed=seed, max_steps=limit)
+            yield _Filmed(env, encoder.write), limit
             encoder.finish()
-    return filmed.returns
 
 
 def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:

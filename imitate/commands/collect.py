@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
 from contextlib import closing
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
 import tyro
 
-from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
 from imitate.commands.shards import Recording, record_shards
 from imitate.compare.backends import Backend
 from imitate.datasets.collect import collect as record
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
+from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
@@ -24,8 +27,13 @@ from imitate.experts import Expert, load_expert
 
 __all__ = ["collect"]
 
+line: ContextVar[str] = ContextVar("line", default="")
+
 
 def collect(argv: list[str]) -> int:
+    """The command line is recorded without what does not change the episodes, so that `--resume` gives equal files."""
+    words = without([word for word in argv if word != "--resume"], "--out")
+    line.set(shlex.join(["imitate", "collect", *words]))
     return run(command, argv, "collect")
 
 
@@ -154,6 +162,8 @@ def _info(source: Expert, envs: SyncVecEnv, *, deterministic: bool, noise: str, 
         noise=noise,
         seed=seed,
         frame_stack=stack,
+        protocol=protocol(source.env_id, source.env_kwargs),
+        command=line.get(),
     )
 
 

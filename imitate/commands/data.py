@@ -1,12 +1,13 @@
-"""`imitate data info|validate|convert|merge|concat|split|filter|subsample`"""
+"""`imitate data info|validate|replay|video|plot|convert|merge|concat|split|filter|subsample`"""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
@@ -15,7 +16,14 @@ from imitate.datasets import convert as converting
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
+from imitate.datasets.plot import bars
+from imitate.datasets.plot import plot as plotting
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.replay import again
+from imitate.datasets.replay import replay as replaying
 from imitate.datasets.validate import describe, validate
+from imitate.errors import InputError
+from imitate.video import filming
 
 __all__ = ["data"]
 
@@ -24,6 +32,9 @@ def data(argv: list[str]) -> int:
     commands: dict[str, Callable[..., int]] = {
         "info": info,
         "validate": check,
+        "replay": replay,
+        "video": video,
+        "plot": plot,
         "convert": convert,
         "merge": merge,
         "concat": concat,
@@ -35,13 +46,102 @@ def data(argv: list[str]) -> int:
 
 
 def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
-    """Describe demonstrations: episodes, steps, returns, spaces, expert, size.
+    """Describe demonstrations: episodes, steps, returns, spaces, expert, size; for people rounded, with a histogram.
 
     Args:
         file: a file of demonstrations, a folder of them or a pattern
         json: print JSON
     """
-    report(describe(file), as_json=json)
+    facts = describe(file)
+    if json:
+        print_json(facts)
+        return 0
+    report(for_people(facts), as_json=False)
+    with DemoReader(file) as reader:
+        block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+        print("\nreturns", *bars(reader.returns, block=block), sep="\n  ")
+    return 0
+
+
+def for_people(facts: dict[str, Any]) -> dict[str, Any]:
+    """The description with few digits, sizes in units, and without what is empty."""
+    shown: dict[str, Any] = {"path": facts["path"], "size": f"{facts['bytes'] / 1e6:.3g} MB"}
+    shown["episodes"] = (
+        f"{facts['episodes']} ({facts['terminated']} terminated, {facts['truncated']} truncated)"
+    )
+    for name, value in facts.items():
+        if name in ("returns", "lengths") and value is not None:
+            value = "{mean:.4g} +- {std:.3g}, {min:.4g} to {max:.4g}".format(**value)
+        elif isinstance(value, float):
+            value = f"{value:.4g}"
+        if name not in ("bytes", "terminated", "truncated", *shown) and value not in ("", None, {}):
+            shown[name] = value
+    return shown
+
+
+def replay(
+    file: tyro.conf.Positional[Path],
+    /,
+    episodes: int | None = None,
+    env: str | None = None,  # noqa: ARG001  # the command line trusts the module that is typed here
+    json: bool = False,
+) -> int:
+    """Take the recorded actions again and compare, to the last bit; status 2 where something differs.
+
+    Args:
+        file: a file of demonstrations, a folder of them or a pattern
+        episodes: only the first so many
+        env: module:Env-v0 of the recording, to allow the import of its module
+        json: print JSON
+    """
+    with DemoReader(file) as reader:
+        chosen = range(min(episodes or len(reader), len(reader)))
+        found = [difference for difference in replaying(reader, chosen) if difference is not None]
+    if json:
+        print_json({"episodes": len(chosen), "differ": [asdict(difference) for difference in found]})
+    else:
+        print("\n".join(map(str, found)) or f"{file}: {len(chosen)} episodes are the same again")
+    return 2 if found else 0
+
+
+def video(
+    file: tyro.conf.Positional[Path],
+    /,
+    out: Path,
+    episodes: tuple[int, ...] = (0,),
+    width: int | None = None,
+    env: str | None = None,  # noqa: ARG001
+) -> int:
+    """Film recorded episodes, by taking their actions again.
+
+    Args:
+        file: a file of demonstrations, a folder of them or a pattern
+        out: the .mp4 to write
+        episodes: the numbers of the episodes, from 0
+        width: the most pixels from left to right
+        env: module:Env-v0 of the recording, to allow the import of its module
+    """
+    with DemoReader(file) as reader:
+        for number in episodes:
+            if not 0 <= number < len(reader):
+                raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
+        with filming(reader.info.env_id, out, reader.info.env_kwargs, width=width) as (env_, _):
+            for number in episodes:
+                for _ in again(env_, reader[number], number):
+                    pass
+    print(f"{out}: {len(episodes)} episodes")
+    return 0
+
+
+def plot(file: tyro.conf.Positional[Path], /, out: Path) -> int:
+    """Plot returns, lengths and actions.
+
+    Args:
+        file: a file of demonstrations, a folder of them or a pattern
+        out: the .png or .html to write
+    """
+    plotting(file, out)
+    print(out)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from counting import Cycling, counting_envs, info_of
 from numpy.testing import assert_array_equal
 
+from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.vec import SyncVecEnv
@@ -191,3 +193,33 @@ def test_observations_that_are_numbers(tmp_path: Path) -> None:
     collect(policy, envs, path, info_of(envs, seed=0), episodes=3)
     with DemoReader(path) as reader:
         assert reader.transitions().obs.shape == (30,)
+
+
+def test_a_file_says_how_it_was_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it is in `data info --json`; the name of the file is not, so that equal recordings are equal files."""
+    for name in ("a.h5", "b.h5"):
+        command = [
+            "collect",
+            "CartPole-v1",
+            "--out",
+            str(tmp_path / name),
+            "--episodes",
+            "2",
+            "--noise",
+            "random:0.1",
+        ]
+        assert main(command) == 0
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+    capsys.readouterr()
+    assert main(["data", "info", str(tmp_path / "a.h5"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["command"] == "imitate collect CartPole-v1 --episodes 2 --noise random:0.1"
+    assert (facts["expert"], facts["env_id"], facts["seed"], facts["protocol"]) == (
+        "CartPole-v1",
+        "CartPole-v1",
+        0,
+        "",
+    )
+    assert len(facts["expert_sha256"]) == 64
+    assert facts["expert_return"] == 500
+    assert facts["versions"]["gymnasium"]

@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 from test_writer import INFO, assert_same, trajectory
 
 from imitate.cli import main
-from imitate.datasets import DemoReader, DemoWriter, InputError, describe, edit, episodes, validate
+from imitate.datasets import DemoReader, DemoWriter, InputError, collect, describe, edit, episodes, validate
+from imitate.datasets.edit import drawn
 
 
 def written(path: Path, seeds: Any, info: Any = INFO, **options: Any) -> Path:
@@ -181,3 +182,23 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "2 episodes in" in capsys.readouterr().out
     assert main(["data", "concat", a, a, "--out", f"{out}6"]) == 0
     assert main(["data", "info", str(folder / "*.h5")]) == 0
+
+
+def test_drawn_pairs_are_steps_of_the_chosen_episodes(tmp_path: Path) -> None:
+    envs = counting_envs(2)
+    collect(Cycling(), envs, tmp_path / "a.h5", info_of(envs, seed=1), episodes=6).close()
+    with DemoReader(tmp_path / "a.h5") as whole:
+        episodes = np.array([1, 4])
+        count = int(whole.lengths[episodes].sum())
+        for pairs in (1, count):
+            with drawn(whole, pairs, 0, episodes) as some:
+                assert some.lengths.tolist() == [1] * pairs
+                seeds = {int(seed) for seed in some.table["seed"]}
+                assert seeds <= set(whole.table["seed"][episodes].tolist())
+                assert {(float(t.obs[0, 0]), float(t.obs[0, 1])) for t in some} <= {
+                    (float(row[0]), float(row[1])) for n in episodes for row in whole[n].obs[:-1]
+                }
+        with pytest.raises(
+            InputError, match=f"{count + 1} pairs were asked for, the demonstrations have {count}"
+        ):
+            drawn(whole, count + 1, 0, episodes)

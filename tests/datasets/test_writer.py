@@ -378,3 +378,13 @@ def test_describe(tmp_path: Path) -> None:
     assert (told["expert"], told["expert_return"], told["env_id"]) == ("mine", 3.5, "Counting-v0")
     assert told["bytes"] == path.stat().st_size
     assert told["action_space"] == {"type": "Discrete", "n": 5, "start": 0}
+
+
+def test_every_dataset_says_what_it_holds(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "a.h5", INFO, expert_actions=True) as writer:
+        writer.append(trajectory(3))
+    with h5py.File(tmp_path / "a.h5") as file:
+        said = {name: dataset.attrs["description"] for name, dataset in file.items()}
+    assert said.keys() == {"obs", "actions", "rewards", "expert_actions", "episodes"}
+    assert "T + 1 rows" in said["obs"]
+    assert "free of noise" in said["expert_actions"]

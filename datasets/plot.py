@@ -1,0 +1,89 @@
+"""Returns, lengths and actions of demonstrations as a picture, or as lines of text."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+from gymnasium import spaces
+
+from imitate.datasets.reader import DemoReader
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.files import atomic
+
+__all__ = ["bars", "plot"]
+
+_MOST_STEPS = 1 << 20  # of which actions are shown
+_MOST_DIMENSIONS = 12
+_BINS = 20
+
+
+def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> list[str]:
+    """A histogram in lines of text: the lower edge of each bin, a bar, and how many values are in it."""
+    if len(values) == 0:
+        return []
+    counts, edges = np.histogram(values, min(bins, len(np.unique(values))))
+    lows = [f"{edge:.4g}" for edge in (edges[:-1] if len(counts) > 1 else values[:1])]
+    room = max(map(len, lows))
+    lines = []
+    for low, count in zip(lows, counts.tolist(), strict=True):
+        lines.append(f"{low:>{room}} {block * -(-width * count // int(counts.max()))} {count}")
+    return lines
+
+
+def plot(source: str | Path, out: str | Path) -> None:
+    """Histograms of returns, lengths and each action in one PNG, or HTML with the PNG in it.
+
+    Raises InputError where `out` exists or has another suffix.
+    """
+    from matplotlib.figure import Figure
+
+    out = Path(out)
+    if out.suffix not in (".png", ".html"):
+        raise InputError(f"a plot is written as .png or .html, got {out}; name the file {out.stem}.png")
+    if out.exists():
+        raise InputError(f"{out} exists already: choose another name")
+    with DemoReader(source) as reader:
+        actions, names = _actions(reader)
+        rows = -(-(2 + len(names)) // 3)
+        figure = Figure(figsize=(10, 3 * rows), layout="constrained")
+        figure.suptitle(f"{reader.info.env_id}: {len(reader)} episodes, {reader.num_steps} steps")
+        panels = figure.subplots(rows, 3, squeeze=False).reshape(-1)
+        for panel, values, name in zip(
+            panels, (reader.returns, reader.lengths), ("return", "length"), strict=False
+        ):
+            panel.hist(values, _BINS)
+            panel.set(xlabel=name, ylabel="episodes")
+        for panel, column, name in zip(panels[2:], actions, names, strict=False):
+            discrete = column.dtype.kind in "iu"
+            panel.hist(column, np.arange(column.min(), column.max() + 2) - 0.5 if discrete else _BINS)
+            panel.set(xlabel=name, ylabel="steps")
+        for panel in panels[2 + len(names) :]:
+            panel.set_axis_off()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=100)
+    with atomic(out, new=True) as temporary:
+        if out.suffix == ".png":
+            temporary.write_bytes(picture.getvalue())
+        else:
+            data = base64.b64encode(picture.getvalue()).decode()
+            page = f'<!doctype html><title>Demonstrations</title><img src="data:image/png;base64,{data}">'
+            temporary.write_text(page, "utf-8")
+
+
+def _actions(reader: DemoReader) -> tuple[list[Array], list[str]]:
+    """Columns (N,) of the actions of the first episodes, and what they are called."""
+    parts, steps = [], 0
+    for episode in reader:
+        parts.append(episode.labels)
+        steps += len(episode)
+        if steps >= _MOST_STEPS:
+            break
+    actions = np.concatenate(parts)
+    if isinstance(reader.info.action_space, spaces.Discrete):
+        return [actions], ["action"]
+    dimensions = range(min(actions.shape[1], _MOST_DIMENSIONS))
+    return [actions[:, n] for n in dimensions], [f"action {n}" for n in dimensions]

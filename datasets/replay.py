@@ -1,0 +1,73 @@
+"""Playing recorded actions again, to see that the environment still does what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import Env, make_env
+from imitate.errors import InputError
+
+__all__ = ["Difference", "again", "first_difference", "replay"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first thing in an episode that is not as it was recorded.
+
+    step   of the action after which it differs; -1: at the reset
+    what   "obs", "reward", "terminated", "truncated"
+    most   the largest difference of a number, NaN where shapes differ
+    """
+
+    episode: int
+    step: int
+    what: str
+    most: float
+
+    def __str__(self) -> str:
+        where = "at its reset" if self.step < 0 else f"after the action of step {self.step}"
+        return f"episode {self.episode}: {self.what} differs {where}, by {self.most:.3g}"
+
+
+def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
+    """Of each episode its first difference, or None. Needs the environment, and the seed of each episode."""
+    with closing(make_env(reader.info.env_id, reader.info.env_kwargs)) as env:
+        for number in range(len(reader)) if episodes is None else episodes:
+            yield first_difference(env, reader[number], number)
+
+
+def first_difference(env: Env, trajectory: Trajectory, number: int) -> Difference | None:
+    """Compares to the last bit. Raises InputError where the seed of the episode is not known."""
+    steps = zip(again(env, trajectory, number), _recorded(trajectory), strict=True)
+    for step, (now, was) in enumerate(steps, start=-1):
+        for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):
+            a, b = np.asarray(one), np.asarray(other)
+            if not np.array_equal(a, b):
+                most = np.abs(a.astype(np.float64) - b).max() if a.shape == b.shape else np.nan
+                return Difference(number, step, what, float(most))
+    return None
+
+
+def again(env: Env, trajectory: Trajectory, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
+    """Observation, reward and flags after the reset and after each recorded action."""
+    seed = int(trajectory.info.get("seed", -1))
+    if seed < 0:
+        raise InputError(f"episode {number} has no seed, so its beginning is not known: it can't be replayed")
+    yield env.reset(seed=seed)[0], np.float32(0), False, False
+    for action in trajectory.actions:
+        obs, reward, terminated, truncated, _ = env.step(action)
+        yield obs, np.float32(reward), bool(terminated), bool(truncated)
+
+
+def _recorded(trajectory: Trajectory) -> Iterator[tuple[Any, np.float32, bool, bool]]:
+    yield trajectory.obs[0], np.float32(0), False, False
+    for step, reward in enumerate(trajectory.rewards):
+        last = step == len(trajectory) - 1
+        yield trajectory.obs[step + 1], reward, last and trajectory.terminated, last and trajectory.truncated

@@ -1,0 +1,120 @@
+"""Recorded actions are taken again, filmed and plotted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from imitate.cli import main
+from imitate.datasets import DemoReader
+from imitate.datasets.plot import bars
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("replay") / "a.h5"
+    command = ["collect", "CartPole-v1", "--episodes", "3", "--noise", "random:0.5", "--out", str(path)]
+    assert main(command) == 0
+    return path
+
+
+def test_a_recording_is_the_same_again(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "replay", str(recorded)]) == 0
+    assert "3 episodes are the same again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "change", "said"),
+    [
+        ("obs", 0, 0.25, "episode 0: obs differs at its reset, by 0.25"),
+        ("obs", 3, 0.5, "episode 0: obs differs after the action of step 2, by 0.5"),
+        ("rewards", 4, 2.0, "episode 0: reward differs after the action of step 4, by 2"),
+    ],
+)
+def test_the_first_step_that_differs_is_named(
+    recorded: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    column: str,
+    row: int,
+    change: float,
+    said: str,
+) -> None:
+    path = tmp_path / "b.h5"
+    path.write_bytes(recorded.read_bytes())
+    with h5py.File(path, "a") as file:
+        rows = file[column][row : row + 1]
+        # Away from the other end of a float's range, so that the difference is exact.
+        rows[..., :1] = rows[..., :1] + change if rows.ndim == 1 else np.round(rows[..., :1]) + change
+        file[column][row : row + 1] = rows
+    with DemoReader(recorded) as reader, DemoReader(path) as changed:
+        was, now = reader[0], changed[0]
+        wanted = np.abs(
+            (was.obs if column == "obs" else was.rewards) - (now.obs if column == "obs" else now.rewards)
+        )
+    assert main(["data", "replay", str(path)]) == 2
+    out = capsys.readouterr().out
+    assert out.startswith(said.rpartition(",")[0])
+    assert f"by {wanted.max():.3g}" in out.splitlines()[0]
+    assert main(["data", "replay", str(path), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["differ"][0]["step"] == (
+        row if column == "rewards" else row - 1
+    )
+
+
+def test_an_episode_without_a_seed_is_refused(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "b.h5"
+    path.write_bytes(recorded.read_bytes())
+    with h5py.File(path, "a") as file:
+        table = file["episodes"][:]
+        table["seed"] = -1
+        file["episodes"][:] = table
+        file.attrs["seed"] = -1
+    assert main(["data", "replay", str(path)]) == 2
+    assert "episode 0 has no seed" in capsys.readouterr().err
+
+
+def test_episodes_are_filmed(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.mp4"
+    assert main(["data", "video", str(recorded), "--out", str(out), "--episodes", "1", "--width", "200"]) == 0
+    assert out.read_bytes()[4:8] == b"ftyp"
+    assert main(["data", "video", str(recorded), "--out", str(tmp_path / "b.mp4"), "--episodes", "3"]) == 2
+    assert "there is no episode 3" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
+
+
+def test_a_plot_is_a_picture_or_a_page(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, start in (("a.png", b"\x89PNG"), ("a.html", b"<!doctype html>")):
+        assert main(["data", "plot", str(recorded), "--out", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert main(["data", "plot", str(recorded), "--out", str(tmp_path / "a.pdf")]) == 2
+    assert "as .png or .html" in capsys.readouterr().err
+
+
+def test_a_histogram_in_text() -> None:
+    values = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0])
+    assert bars(values, bins=2, width=4) == ["0 #### 4", "1 #### 4"]
+    assert bars(values, bins=3, width=4) == ["     0 #### 4", "0.6667 # 1", " 1.333 ### 3"]
+    assert bars(np.full(3, 5.0)) == ["5 ######################################## 3"]
+    assert bars(values[:0]) == []
+
+
+def test_info_is_short_for_people_and_whole_as_json(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "info", str(recorded)]) == 0
+    out = capsys.readouterr().out
+    assert "episodes           3 (" in out
+    assert out.count("#") + out.count("█") >= 40
+    assert main(["data", "info", str(recorded), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["returns"]["mean"] == facts["lengths"]["mean"]
+    assert facts["noise"] == "random:0.5"
