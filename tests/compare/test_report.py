@@ -622,7 +622,7 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
     seen: list[Comparison] = []
 
-    def run(comparison: Comparison, folder: Path, *, workers: int | None) -> Path:  # noqa: ARG001
+    def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
         seen.append(comparison)
         return write_report(folder)
 
