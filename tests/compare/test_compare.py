@@ -196,7 +196,7 @@ def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
     config = {"algorithm": "bc", "env_id": "Pendulum-v1", "env_kwargs": keywords}
     write_json(tmp_path / "run" / "config.json", config)
     wanted = Comparison(
-        "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=1, curve_episodes=1
+        "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=2, curve_episodes=2
     )
     with pytest.raises(
         InputError, match="a budget of 100 steps is too small, where an episode takes 200 steps"
