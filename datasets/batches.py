@@ -1,5 +1,4 @@
-"""Steps of a demonstrations file as tensors: all at once, or as shuffled minibatches within a memory
-limit."""
+"""Steps of a demonstrations file as tensors: all at once, or as shuffled minibatches within a memory limit."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ _BLOCKS = 64  # pieces of the file, far apart, that mix in a window of the strea
 
 
 class Steps:
-    """Ranges of a file's steps in memory, one after another; observations once, with the rows between
-    episodes."""
+    """Ranges of a file's steps in memory, one after another. Each observation is held once, final ones included."""
 
     def __init__(self, columns: Mapping[str, Column], frame_stack: int) -> None:
         self._columns = columns
@@ -45,14 +43,13 @@ class Steps:
         self._rows = self._count = 0
 
     def nbytes(self, steps: int, rows: int) -> int:
-        """Memory that so many steps and rows of observations take."""
+        """Bytes that this many steps and rows of observations take."""
         return sum(
             _row_bytes(array) * (rows if name == "obs" else steps) for name, array in self._data.items()
         )
 
     def reserve(self, steps: int, rows: int) -> None:
-        """Make room for so many steps and rows more; memory beyond what was asked for only where it had to
-        grow."""
+        """Make room for this many more steps and rows; memory that has to grow grows by at least half."""
         for name, old in self._data.items():
             used, more = (self._rows, rows) if name == "obs" else (self._count, steps)
             if used + more > len(old):
@@ -61,7 +58,7 @@ class Steps:
                 self._data[name] = new
 
     def load(self, table: Array, start: int, stop: int) -> None:
-        """Read the file's steps [start, stop), which may span episodes, with one contiguous read a column."""
+        """Read the file's steps [start, stop), which may span episodes, with one contiguous read per column."""
         first, last = (int(n) for n in np.searchsorted(table["start"], [start, stop - 1], side="right") - 1)
         # Every episode of T steps has T + k rows of observations.
         rows = slice(start + self._stack * first, stop + self._stack * (last + 1))
@@ -96,7 +93,7 @@ class Steps:
         return torch.from_numpy(self._data[self._source(field)].take(which, axis=0))
 
     def field_bytes(self, field: Field) -> int:
-        """Of one step, gathered."""
+        """Bytes of one step, once gathered."""
         if field == "obs" or field == "next_obs":
             return self._stack * _row_bytes(self._data["obs"])
         return _row_bytes(self._data[self._source(field)])
@@ -104,7 +101,7 @@ class Steps:
     def minibatches(
         self, order: Array, batch_size: int, fields: Sequence[Field], budget: int
     ) -> Iterator[tuple[Tensor, ...]]:
-        """The steps `order` in minibatches (the last may be short), in `budget` bytes beside the steps."""
+        """The steps `order` in minibatches (the last may be short), with at most `budget` bytes besides the steps."""
         batch_bytes = batch_size * sum(self.field_bytes(field) for field in fields)
         # The next piece is gathered while the minibatches of the last one may still be in use.
         piece = max(1, min(_PIECE_BYTES, budget // 4) // batch_bytes) * batch_size
@@ -113,8 +110,7 @@ class Steps:
             yield from zip(*(torch.split(tensor, batch_size) for tensor in gathered), strict=True)
 
     def transitions(self) -> Transitions:
-        """Everything, with `obs` in the memory that it was read to and `next_obs` too if one
-        episode."""
+        """All steps. One episode is not copied; of several, `next_obs` is, and `obs` too if frames are stacked."""
         rows, row = torch.from_numpy(self._data["obs"][: self._rows]), self._data["row"][: self._count]
         everything = np.arange(self._count)
         if self._rows == self._count + self._stack:  # one episode
@@ -151,16 +147,15 @@ class Steps:
 
 
 class Shuffler:
-    """Epochs over a file's steps. What fits the memory limit is read once and kept, and episodes that were
-    appended since are added to it; what does not fit is streamed at each epoch."""
+    """Epochs over a file's steps. If they fit the memory limit, they are read once and kept, and appended episodes are
+    added. Otherwise every epoch streams them from the file."""
 
     def __init__(self, columns: Mapping[str, Column], frame_stack: int) -> None:
         self._columns = columns
         self._stack = frame_stack
         self._cache = Steps(columns, frame_stack)
-        self._cached_at = np.empty(
-            0, np.int64
-        )  # (E,) where an episode's steps begin in the cache; -1: not there
+        # (E,) where an episode's steps begin in the cache; -1 if they are not in it
+        self._cached_at = np.empty(0, np.int64)
 
     def epoch(
         self,
@@ -174,8 +169,7 @@ class Shuffler:
         """Every step of `episodes` once, shuffled. Memory: at most about `memory_limit` bytes."""
         if len(episodes) == 0:
             return
-        # Half of the limit for the steps; the other half covers growing by a copy and the gathered
-        # minibatches.
+        # Half of the limit is for the steps; the rest covers their copy while they grow, and gathered minibatches.
         budget = memory_limit // 2
         if self._fits(table, episodes, budget):
             order = rng.permutation(self._cached(table, episodes))
@@ -185,7 +179,7 @@ class Shuffler:
         yield from self._stream(table, episodes, batch_size, rng, fields, budget)
 
     def _fits(self, table: Array, episodes: Array, budget: int) -> bool:
-        """Whether `episodes` can be cached; drops what else is in the cache where they fit only alone."""
+        """Whether `episodes` can be cached; empties the cache if they fit only without the others."""
         grown = np.full(len(table), -1)
         grown[: len(self._cached_at)] = self._cached_at
         self._cached_at = grown
@@ -207,7 +201,7 @@ class Shuffler:
         return self._cache.nbytes(int(lengths.sum()), int((lengths + self._stack).sum()))
 
     def _cached(self, table: Array, episodes: Array) -> Array:
-        """Where the steps of `episodes` are in the cache, after reading those that are not."""
+        """Places of the steps of `episodes` in the cache; reads those that are missing."""
         missing = np.unique(episodes[self._cached_at[episodes] < 0])
         lengths = table["length"][missing]
         self._cache.reserve(int(lengths.sum()), int((lengths + self._stack).sum()))
@@ -254,7 +248,7 @@ class Shuffler:
 def load_transitions(
     columns: Mapping[str, Column], frame_stack: int, table: Array, episodes: Array, memory_limit: int
 ) -> Transitions:
-    """The steps of `episodes`, in order. Raises InputError where they take more than `memory_limit` bytes."""
+    """The steps of `episodes`, in order. Raises InputError if they take more than `memory_limit` bytes."""
     steps = Steps(columns, frame_stack)
     lengths = table["length"][episodes]
     count, rows = int(lengths.sum()), int((lengths + frame_stack).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["collect"]
+__all__ = ["collect", "is_complete"]
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -48,8 +48,10 @@ def collect(
     steps: int | None = None,
     seed: int | None = None,
     expert: Policy | None = None,
+    shard: tuple[int, int] = (0, 1),
     resume: bool = False,
     progress: bool = False,
+    report: Callable[[int], None] | None = None,
 ) -> DemoReader:
     """Record episodes of `policy` in the file `out` and open it.
 
@@ -58,8 +60,10 @@ def collect(
     steps      record at least this many, in whole episodes
     seed       by default that of `info`
     expert     labels the actions of another policy
+    shard      (k, K): the k-th of K parts: of the episode numbers only k, k + K, k + 2K ..., and a K-th of `steps`
     resume     if `out` exists, play only the episodes that it lacks
     progress   show a bar on standard error
+    report     called with the number of episodes, or steps, that have been recorded
 
     If interrupted (Ctrl-C, a kill, a full disk), the file keeps every finished episode. A resumed collection with
     `episodes` ends up with the same seeds as an uninterrupted one. The episodes are also equal bit by bit if
@@ -76,16 +80,16 @@ def collect(
         )
     out = Path(out)
     resume = resume and out.exists()
+    if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
+        return DemoReader(out)
+    episodes, steps = _part(episodes, steps, shard)
     recorded: Counter[int] = Counter()
     if resume:
         with DemoReader(out) as reader:
-            _check_same(out, reader.info, info)
             recorded.update(reader.table["seed"].tolist())
-            if len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf):
-                return DemoReader(out)
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
-    seeds = _without(islice(episode_seeds(info.seed), episodes), recorded)
+    seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), recorded)
     bar = tqdm(
         total=episodes or steps,
         unit="episodes" if episodes else "steps",
@@ -109,7 +113,33 @@ def collect(
         for trajectory in played:
             writer.append(trajectory)
             bar.update(1 if episodes else len(trajectory))
+            if report is not None:
+                report(len(writer) if episodes else writer.num_steps)
     return DemoReader(out)
+
+
+def is_complete(
+    path: Path,
+    info: DemoInfo,
+    *,
+    episodes: int | None = None,
+    steps: int | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> bool:
+    """Whether `collect` with these settings would add nothing to a file. Raises InputError if it has other settings."""
+    episodes, steps = _part(episodes, steps, shard)
+    with DemoReader(path) as reader:
+        _check_same(path, reader.info, info)
+        return len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf)
+
+
+def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tuple[int | None, int | None]:
+    """The numbers of a shard, of those of all shards."""
+    number, shards = shard
+    return (
+        None if episodes is None else len(range(number, episodes, shards)),
+        None if steps is None else -(-steps // shards),
+    )
 
 
 class _Watched:

@@ -26,10 +26,10 @@ __all__ = ["DemoReader"]
 
 
 class DemoReader:
-    """Demonstrations, read lazily: a sequence of trajectories, and of minibatches.
+    """Demonstrations, read lazily as trajectories or as minibatches.
 
-    source   a path, several, a folder of .h5 files or a pattern such as "runs/*.h5", which are read as one; or a
-             file that is open (`DemoWriter.reader`)
+    source   a path, several paths, a folder of .h5 files or a pattern such as "runs/*.h5", all read as one; or an
+             open file (`DemoWriter.reader`)
     info     where the demonstrations come from
     table    (E,) records of the episodes, see `schema.EPISODES`
 
@@ -44,7 +44,7 @@ class DemoReader:
             if self._owned:
                 self._files += map(open_demos, paths_of(source))
             self.info = common_info([(file.filename, read_info(file)) for file in self._files])
-            # The columns are opened after the tables are read, so that they have the rows that these list.
+            # Columns are opened after the tables are read, so that they hold every row that the tables list.
             tables = [read_table(file) for file in self._files]
             self._columns = read_columns(self._files, self.info)
             self._shuffler = Shuffler(self._columns, self.info.frame_stack)
@@ -54,7 +54,7 @@ class DemoReader:
             raise
 
     def refresh(self) -> None:
-        """See the episodes that were appended since."""
+        """Include the episodes that were appended since the last call."""
         self._join([read_table(file) for file in self._files])
 
     def _join(self, tables: list[Array]) -> None:
@@ -114,10 +114,12 @@ class DemoReader:
         return (self[index] for index in range(len(self)))
 
     def first(self, count: int | None) -> Array:
-        """The `count` episodes that were begun first (None: all), sorted. Of episodes that are played side by side the
-        short ones are recorded first, so the first ones in a file are not a fair sample.
+        """Indices of the `count` episodes that began first (None: all), sorted.
 
-        Raises InputError where there are fewer.
+        When environments run side by side, short episodes end first and are recorded first, so the first ones in a file
+        are not a fair sample.
+
+        Raises InputError if there are fewer.
         """
         if count is not None and not 1 <= count <= len(self):
             raise InputError(
@@ -132,10 +134,10 @@ class DemoReader:
     def split(
         self, holdout: float, rng: np.random.Generator, episodes: Array | None = None
     ) -> tuple[Array, Array]:
-        """Episodes (by default all) at random into (train, held-out), sorted; at least one is held out where
+        """Split episodes (by default all) at random into (train, held-out), both sorted; at least one is held out if
         holdout > 0.
 
-        Raises InputError where nothing would be left to train on.
+        Raises InputError if nothing would be left to train on.
         """
         episodes = np.arange(len(self)) if episodes is None else episodes
         count = len(episodes)
@@ -158,8 +160,8 @@ class DemoReader:
     ) -> Iterator[tuple[Tensor, ...]]:
         """One epoch: every step once, shuffled, in minibatches of `fields`; the last may be short.
 
-        Steps that fit `memory_limit` bytes (twice) are read once and kept; else they are streamed: random
-        blocks of the file fill a window, which is shuffled.
+        If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
+        random blocks of the file fill a window, which is shuffled.
         """
         selected = self._select(episodes)
         return self._shuffler.epoch(self.table, selected, batch_size, rng, fields, memory_limit)
@@ -169,7 +171,7 @@ class DemoReader:
     ) -> Transitions:
         """All steps of some episodes (default: all) as tensors; `obs` stays in the memory it was read to.
 
-        Raises InputError where they take more than `memory_limit` bytes.
+        Raises InputError if they take more than `memory_limit` bytes.
         """
         selected = self._select(episodes)
         return load_transitions(self._columns, self.info.frame_stack, self.table, selected, memory_limit)

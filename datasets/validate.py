@@ -1,5 +1,4 @@
-"""What a demonstrations file holds, and whether it is sound: `imitate data info` and `imitate data
-validate`."""
+"""What a demonstrations file holds, and whether it is sound: `imitate data info` and `imitate data validate`."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ __all__ = ["describe", "validate"]
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """What a person wants to know of a file, or of several that are read as one, as plain data for JSON.
+    """A summary of a file, or of several that are read as one, as plain data for JSON.
 
-    Raises InputError where it can't be read."""
+    Raises InputError if it can't be read.
+    """
     with DemoReader(path) as reader:
         info = reader.info
         return {
@@ -51,10 +51,9 @@ def describe(path: str | Path) -> dict[str, Any]:
 
 
 def validate(path: str | Path) -> list[str]:
-    """Every invariant that the file breaks, a line each; none: it is sound. Reads all of it, an episode at a
-    time.
+    """The invariants that the file breaks, one line each; empty if it is sound. Reads all of it, episode by episode.
 
-    Raises InputError where it can't be opened: no file of demonstrations, or columns or table are inconsistent.
+    Raises InputError if it can't be opened: it is no file of demonstrations, or its columns and table are inconsistent.
     """
     with DemoReader(path) as reader:
         problems = [f"episode {n}: {problem}" for n in range(len(reader)) for problem in _episode(reader, n)]
@@ -80,7 +79,7 @@ def _seeds(reader: DemoReader) -> list[str]:
     seed = reader.info.seed
     if seed is None:
         return []
-    # Some of the first are still missing where a collection was interrupted.
+    # An interrupted collection may lack some of its first seeds.
     planned = Counter(islice(episode_seeds(seed), len(reader) + 1024))
     surplus = Counter(reader.table["seed"].tolist()) - planned
     return [f"seed {value} is not one of collection {seed}, or recorded twice" for value in surplus]

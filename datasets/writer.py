@@ -1,7 +1,7 @@
 """Demonstrations on disk: `DemoWriter` appends trajectories to an HDF5 file, `DemoReader` reads them lazily.
 
-A writer may be killed at any moment: rows are flushed before the episodes table that makes them exist, in
-HDF5's single-writer-multiple-readers (SWMR) mode, whose metadata on disk are always consistent.
+A writer may be killed at any moment. Rows are flushed before the table of episodes that refers to them, in HDF5's mode
+for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from imitate.files import atomic
 
 __all__ = ["DemoReader", "DemoWriter"]
 
-_CHUNK_BYTES = 1 << 17  # larger chunks read hardly faster, and each column of a file takes one at least
+_CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
 _PIXEL_CHUNK_ROWS = (
     64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
 )
 _PENDING_BYTES = 1 << 24
-_FLUSH_SHARE = 0.02  # of the time goes into flushing at most: an episode waits for some tens of milliseconds
+_FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
 _RESERVE_BYTES = 1 << 20
 
 
 class DemoWriter:
-    """Appends trajectories to a new file. A file that got no episode is removed at `close`.
+    """Appends trajectories to a new file; `close` removes the file if it has no episode.
 
-    expert_actions   the file has labels beside the actions; trajectories without are labelled by their
-    actions
+    expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
 
-    Raises InputError where `path` exists, or can't be written.
+    Raises InputError if `path` exists or can't be written.
     """
 
     def __init__(self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False) -> None:
@@ -66,17 +65,19 @@ class DemoWriter:
             name: self._file[name] for name in _rows(info, expert_actions)
         }
         self._written = dict.fromkeys(self._columns, 0)
-        # A flush writes the rows, and again the chunk of each column that was begun before.
+        # A flush writes the rows, and rewrites the last, incomplete chunk of each column.
         chunks = (int(np.prod(column.chunks)) * column.dtype.itemsize for column in self._columns.values())
         self._slack = 65536 + 2 * sum(chunks)
         self._file.swmr_mode = True
 
     @classmethod
     def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
-        """Go on with a file after its first `episodes` episodes (a checkpoint's number), or after all.
+        """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them.
 
-        The episodes are copied to a fresh file, which then takes the place of the old: HDF5 does not reopen
-        for writing what a killed writer left. Raises InputError where the file has fewer or can't be read.
+        The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen for writing
+        what a killed writer left.
+
+        Raises InputError if the file has fewer episodes or can't be read.
         """
         path = Path(path)
         fresh = path.with_name(path.name + ".resuming")
@@ -107,7 +108,7 @@ class DemoWriter:
         return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
 
     def require(self, episodes: int) -> None:
-        """Raises InputError unless there are so many pieces here: as many as when a checkpoint was made."""
+        """Raise InputError unless the store holds this many pieces, as when the checkpoint was made."""
         if len(self) != episodes:
             raise InputError(
                 f"the store holds {len(self)} pieces, the checkpoint was made at {episodes}; "
@@ -115,10 +116,9 @@ class DemoWriter:
             )
 
     def append(self, trajectory: Trajectory) -> None:
-        """Record one episode, or a piece of one; on disk within moments, see `flush_due`.
+        """Record an episode, or a piece of one; `flush_due` says when it is on disk.
 
-        Raises InputError where it does not fit the file's spaces or the disk is full; what had been flushed
-        is kept.
+        Raises InputError if it does not fit the file's spaces or the disk is full; what had been flushed is kept.
         """
         self._check(trajectory)
         seed = int(trajectory.info.get("seed", -1))
@@ -136,13 +136,12 @@ class DemoWriter:
         self.flush_due()
 
     def flush_due(self) -> None:
-        """Flush where enough is pending or enough time has passed, else cost nothing. Call it also between
-        episodes where these are far apart."""
+        """Flush if enough is pending or enough time has passed. Call it between episodes too if they are far apart."""
         if self._pending and (self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush):
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything appended to the system, safe from a kill. Raises InputError: the disk is full."""
+        """Write everything appended, so that a kill can't lose it. Raises InputError if the disk is full."""
         if not self._pending:
             return
         begin = time.monotonic()
@@ -152,8 +151,8 @@ class DemoWriter:
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
         more = sum(rows.nbytes for rows in pending.values()) + self._slack
-        # The table comes last: an episode exists once its row is on disk. An interrupt in here leaves rows
-        # that nothing refers to, which the next flush writes again.
+        # The table comes last: an episode exists once its row is on disk. An interrupt before that leaves rows that
+        # nothing refers to; the next flush overwrites them.
         try:
             self._reserve(self._file.id.get_filesize() + more)
             for name, column in self._columns.items():
@@ -172,8 +171,8 @@ class DemoWriter:
         self._next_flush = end + (end - begin) / _FLUSH_SHARE
 
     def reader(self) -> DemoReader:
-        """Everything appended so far, readable while this writer is open. Always the same reader, brought up
-        to date, so that it need not read again what it has cached."""
+        """A reader of everything appended so far, while this writer is open; always the same one, which keeps its
+        cache."""
         self.flush()
         if self._reader is None:
             self._reader = DemoReader(self._file)
@@ -181,7 +180,7 @@ class DemoWriter:
         return self._reader
 
     def close(self) -> None:
-        """Flush and close; a file without an episode is removed."""
+        """Flush and close; remove the file if it has no episode."""
         if not self._file:
             return
         try:
@@ -204,15 +203,15 @@ class DemoWriter:
         self.close()
 
     def _reserve(self, end: int) -> None:
-        """Claim disk space up to byte `end`. HDF5 must not run out of it: it could not even close the file any more,
-        and would end the process with a segmentation fault."""
+        """Claim disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would end
+        the process with a segmentation fault."""
         if end > self._reserved:
             _claim(self.path, end + _RESERVE_BYTES)
             self._reserved = end + _RESERVE_BYTES
             self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
 
     def _check(self, trajectory: Trajectory) -> None:
-        """Raise InputError where something does not fit the spaces."""
+        """Raise InputError if something does not fit the spaces."""
         spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
         if trajectory.expert_actions is not None:
             if "expert_actions" not in self._columns:
@@ -231,7 +230,7 @@ class DemoWriter:
 def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
     """A file without episodes."""
     path.touch()
-    _claim(path, 1 << 16)  # to see that there is room
+    _claim(path, 1 << 16)  # fails now if there is no room
     with h5py.File(path, "w", libver="latest") as file:
         write_info(file, info)
         for name, (shape, dtype) in _rows(info, expert_actions).items():
@@ -250,7 +249,7 @@ def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
 
 
 def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and type of a row of each column. The table is the last."""
+    """Shape and type of a row of each column; the table of episodes is last."""
     action = (info.action_space.shape or (), info.action_space.dtype)
     steps = {
         "obs": (info.frame_shape, info.observation_space.dtype),
@@ -262,7 +261,7 @@ def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ..
 
 
 def _claim(path: Path, end: int) -> None:
-    """Make the file at least `end` bytes long, on disk. Raises OSError where the disk is full."""
+    """Make the file at least `end` bytes long, on disk. Raises OSError if the disk is full."""
     with path.open("rb+", buffering=0) as disk:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(disk.fileno(), 0, end)

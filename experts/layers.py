@@ -30,7 +30,7 @@ _FEW_ROWS = 64  # above this many, torch is as fast and rounds exactly as SB3 do
 
 
 class Normalise(nn.Module):
-    """Normalises in float64, as SB3 does, since with a variance near 0 float32 is too coarse."""
+    """Normalises in float64, as SB3 does: float32 is too coarse for variances near 0."""
 
     mean: Tensor
     scale: Tensor
@@ -51,11 +51,11 @@ class Flat(nn.Module):
         return obs.flatten(1).float()
 
 
-ZERO, ONE = -2, -1  # in place of a column
+ZERO, ONE = -2, -1  # constants, where a column is expected
 
 
 class Columns(nn.Module):
-    """A policy's inputs out of an environment's observations (N, columns): columns of those, ZERO, or ONE."""
+    """Selects a policy's inputs from observations (N, columns): each is a column, ZERO or ONE."""
 
     index: Tensor
 

@@ -28,7 +28,6 @@ __all__ = ["carry", "expert_files", "known_experts", "load_expert"]
 logger = logging.getLogger(__name__)
 
 _BUNDLED = Path(__file__).parent / "bundled"
-_LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
 _IN_FOLDERS = (
     "expert.json",
     "policy.safetensors",
@@ -41,7 +40,7 @@ _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def known_experts() -> list[str]:
-    """The specs that are at hand without the network: bundled experts, then the zoo's."""
+    """Specs of the experts that need no network: the bundled ones, then the zoo's."""
     # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
     folders = sorted(path.parent.name for path in _BUNDLED.glob("*/expert.json"))
     bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
@@ -61,13 +60,14 @@ def load_expert(
             folders IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; a folder that `imitate expert
             train` wrote; a run of `imitate train`; `module:make_expert`, a callable without arguments that returns
             an object with `act(obs, deterministic=True)` or a function of observations (N, ...); or `random`
-    env_id, env_kwargs   of an expert that doesn't say, or to replace what it says
-    vecnormalize   of a zip: the statistics to normalise by, or `none`, in place of those found beside it
+    env_id, env_kwargs   the environment, if the expert names none or you want another
+    vecnormalize   for a zip: file of normalisation statistics, or `none`; by default the one in the same folder
 
-    Raises InputError where there is no such expert, its file is damaged, it can't be rebuilt without running
-    its code, or its spaces don't match the environment's.
+    Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
+    code, or if its spaces differ from the environment's.
     """
-    asked = Asked(str(spec), env_id, env_kwargs, None if vecnormalize is None else str(vecnormalize))
+    statistics = None if vecnormalize is None else str(_carried.get(str(vecnormalize), vecnormalize))
+    asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)
     if found is not None:
         return from_zip(found, asked)
@@ -91,7 +91,7 @@ def load_expert(
 
 
 _carried: dict[str, Path] = {}
-"""Where this process has the files of experts that another machine sent."""
+"""See `carry`."""
 
 
 def expert_files(spec: str) -> dict[str, Path]:
@@ -105,9 +105,9 @@ def expert_files(spec: str) -> dict[str, Path]:
     return {name: Path(spec) / name for name in _IN_FOLDERS if (Path(spec) / name).is_file()}
 
 
-def carry(spec: str, folder: Path) -> None:
-    """From now on `load_expert(spec)` reads `folder`, which has the files that `expert_files` named elsewhere."""
-    _carried[spec] = next(folder.glob("*.zip"), folder)
+def carry(name: str, place: Path) -> None:
+    """From now on `load_expert` finds at `place` what another machine has at `name`: a zip, a folder, statistics."""
+    _carried[name] = place
 
 
 def _bundled(spec: str) -> Path | None:
@@ -116,7 +116,7 @@ def _bundled(spec: str) -> Path | None:
 
 
 def _found(spec: str) -> Found | None:
-    """The zip of a spec that names one."""
+    """The zip that a spec names, or None."""
     if spec in _carried:
         return companions(_carried[spec]) if _carried[spec].suffix == ".zip" else None
     if spec.startswith("zoo:"):
@@ -135,7 +135,7 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
     elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
     at_home = (asked.env_id or stored.env_id, env_kwargs) == (stored.env_id, stored.env_kwargs)
-    measured = stored.measured if at_home else {}  # what was measured elsewhere promises nothing here
+    measured = stored.measured if at_home else {}  # other settings, other returns
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
@@ -155,7 +155,7 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
 
 @dataclass(frozen=True)
 class _Run:
-    """As much of a run's config.json as its policy needs as an expert."""
+    """The fields of a run's config.json that an expert needs."""
 
     algorithm: str
     env_id: str
@@ -215,7 +215,7 @@ def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
 
 
 class _Own:
-    """A user's policy or function of observations. What it draws from is its own affair, unless it has `seed`."""
+    """A user's policy or function of observations. Its randomness can be seeded only if it has a method `seed`."""
 
     def __init__(self, made: Any) -> None:
         self._act = getattr(made, "act", None) or (lambda obs, deterministic: made(obs))  # noqa: ARG005

@@ -1,8 +1,8 @@
-"""Agents of MuJoCo's tasks v2 to v4 on today's v5: where each number that they observed comes from now.
+"""Runs agents of MuJoCo's tasks v2 to v4 on v5: says where each number that they observed is found today.
 
-HalfCheetah, Hopper, Walker2d, Swimmer, Pusher and InvertedPendulum give the same observations in every version. The
-others left out in v5 what was always 0. Ant and Humanoid also had contact forces: in v2 and v3 agents saw zeros in
-their place, because mujoco-py did not compute them, so that is what such agents are given.
+HalfCheetah, Hopper, Walker2d, Swimmer, Pusher and InvertedPendulum give the same observations in every version. In the
+other tasks, v5 dropped the numbers that were always 0. Ant and Humanoid also observe contact forces. mujoco-py did not
+compute them, so agents of v2 and v3 saw zeros, and they get zeros here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NO_CONTACT_FORCES = {"include_cfrc_ext_in_observation": False}
 class Inputs:
     """Where a policy's inputs come from.
 
-    columns     of the environment's observation, or ZERO, for each of the policy's inputs
-    of          numbers of an observation in which these columns can be found
-    env_kwargs  keywords of the environment in which the policy saw all that is there
+    columns     for each input of the policy, a column of the environment's observation, or ZERO
+    of          sizes of the observations that have these columns
+    env_kwargs  keyword arguments of the environment that leave out what the policy did not observe
     """
 
     columns: tuple[int, ...]
@@ -34,8 +34,10 @@ class Inputs:
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def among(self, size: int, *, time: str = "") -> tuple[int, ...] | None:
-        """The columns in an observation of `size` numbers. The time left is its last column (`counted`), or ONE
-        (`held`), or left out. None where the columns can't be found."""
+        """The columns, for observations of `size` numbers; None if those don't have them.
+
+        The remaining time is the last column (`counted`), ONE (`held`), or absent.
+        """
         counted = time == "counted"
         if size - counted not in self.of:
             return None
@@ -44,8 +46,10 @@ class Inputs:
 
 
 def on_v5(env_id: str, observed: int | None) -> tuple[str, Inputs | None]:
-    """The id to run an agent of `env_id` under, and where its `observed` inputs come from there; None: they are the
-    observation, or nothing is known of them."""
+    """The id under which an agent of `env_id` runs today, and the sources of its `observed` inputs there.
+
+    The sources are None if the inputs are the observation itself, or if nothing is known about them.
+    """
     match = re.fullmatch(r"(\w+)-v([2345])", env_id)
     if match is None or not is_mujoco(f"{match[1]}-v5"):
         return env_id, None
@@ -59,11 +63,11 @@ def _inputs(task: str, version: int, observed: int | None) -> Inputs | None:
             return Inputs(_run(0, 27), (27, 105), _NO_CONTACT_FORCES)
         case "Ant", 111 if version < 4:
             return Inputs((*_run(0, 27), *_zeros(84)), (27, 105), _NO_CONTACT_FORCES)
-        case "Ant", 111:  # of the world's body there are none
+        case "Ant", 111:  # v5 has no forces on the world's body
             return Inputs((*_run(0, 27), *_zeros(6), *_run(27, 105)), (105,))
         case "Humanoid" | "HumanoidStandup", 376:
-            # Positions and velocities; inertias and velocities of the bodies, of which the world's are 0; forces of
-            # the actuators, of which the root has none.
+            # Positions and velocities; inertias and velocities of the bodies (the world's are 0); forces of the
+            # actuators (the root has none).
             moving = (*_run(0, 45), *_zeros(10), *_run(45, 175), *_zeros(6), *_run(175, 253), *_zeros(6))
             moving = (*moving, *_run(253, 270))
             if version < 4:

@@ -1,4 +1,4 @@
-"""Where experts are found: SB3 zips and what belongs to them, in rl-trained-agents and on the hub."""
+"""Finds SB3 zips and the files that belong to them, in rl-trained-agents and on the hub."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STA
 
 @dataclass(frozen=True)
 class Found:
-    """An SB3 zip and what lies beside it.
+    """An SB3 zip and the files found with it.
 
-    env_id      as stored, None where nothing names it
+    env_id      as stored; None if no file names it
     config      training options of rl-baselines3-zoo (`config.yml`), as plain data
     results     `mean_reward`, `std_reward` of the hub's results.json
     """
@@ -47,8 +47,10 @@ class Found:
 
 
 def zoo_folders() -> list[Path]:
-    """The rl-trained-agents folders: IMITATE_ZOO_DIR, read now, several separated as in PATH; or ../shared/zoo where
-    that exists."""
+    """The rl-trained-agents folders: those of IMITATE_ZOO_DIR, separated as in PATH, else ../shared/zoo if it exists.
+
+    The variable is read on every call.
+    """
     if named := os.environ.get("IMITATE_ZOO_DIR"):
         return [Path(folder) for folder in named.split(os.pathsep) if folder]
     default = Path("../shared/zoo")
@@ -56,15 +58,15 @@ def zoo_folders() -> list[Path]:
 
 
 def zoo_entries() -> list[str]:
-    """Every `ALGO/ENV` of the zoo folders; empty without one."""
+    """Every `ALGO/ENV` in the zoo folders."""
     return sorted({f"{zip_.parent.parent.name}/{zip_.stem}" for zip_ in _zoo_zips("*/*_*/*.zip")})
 
 
 def from_zoo(name: str) -> Found:
-    """`ALGO/ENV`: the run with the highest number, `ALGO/ENV_3/ENV.zip`, in the first folder that has one. An id whose
-    version the zoo doesn't have finds the version it has, with a notice.
+    """The agent `ALGO/ENV`: its run with the highest number, such as `ALGO/ENV_3/ENV.zip`, in the first folder that has
+    one. If the zoo has only another version of the environment, that one is used, with a notice.
 
-    Raises InputError where there is no such folder or entry.
+    Raises InputError if there is no such folder or entry.
     """
     folders = zoo_folders()
     if not any(folder.is_dir() for folder in folders):
@@ -90,10 +92,10 @@ def from_zoo(name: str) -> Found:
 
 
 def _zoo_zips(pattern: str) -> list[Path]:
-    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_run(path)]
+    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_numbered(path)]
 
 
-def _is_run(path: Path) -> bool:
+def _is_numbered(path: Path) -> bool:
     return re.fullmatch(re.escape(path.stem) + r"_\d+", path.parent.name) is not None
 
 
@@ -102,11 +104,13 @@ def _without_version(name: str) -> str:
 
 
 def from_hub(name: str) -> Found:
-    """`ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`, by huggingface_sb3's naming: `ALGO-ENV-v0.zip` in the
-    repository `ORG/ALGO-ENV-v0`; or by Minari's: `env-v5-algo-grade.zip` in `farama-minari/ENV-v5-ALGO-GRADE`; else the
-    only agent there. HF_ENDPOINT is read now.
+    """The agent `ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`.
 
-    Raises InputError where the hub can't be reached, or has no such repository, revision or agent.
+    Its file is `ALGO-ENV-v0.zip` in the repository `ORG/ALGO-ENV-v0` (huggingface_sb3's names), `env-v5-algo-grade.zip`
+    in `farama-minari/ENV-v5-ALGO-GRADE` (Minari's names), or the only zip there. HF_ENDPOINT names another hub; it is
+    read on every call.
+
+    Raises InputError if the hub can't be reached, or has no such repository, revision or agent.
     """
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_sb3 import EnvironmentName, ModelName, ModelRepoId  # two seconds: it imports SB3
@@ -130,7 +134,7 @@ def from_hub(name: str) -> Found:
         }
     except InputError:
         raise
-    except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
+    except Exception as error:  # the hub's own errors, or its HTTP client's
         raise InputError(
             f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
         ) from error
@@ -178,8 +182,8 @@ def _agent_among(names: list[str], repo: str) -> str:
 
 
 def companions(path: Path) -> Found:
-    """The zip at `path` with the statistics, options and environment id found where the zoo keeps them, in a
-    folder of the zip's name beside it, or next to the zip, as on the hub.
+    """The zip at `path` with its statistics, options and environment id. They are in a folder of the zip's name beside
+    it, as in the zoo, or next to the zip, as on the hub.
 
     Raises InputError for a missing zip or a damaged companion.
     """
@@ -228,5 +232,5 @@ def _read_results(path: Path) -> dict[str, Any]:
     try:
         results = vars(read_json(path, _Results, limit=LARGEST_TEXT))
     except (OSError, InputError):
-        return {}  # a figure for the report, not needed to act
+        return {}  # they are only reported
     return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}

@@ -1,4 +1,4 @@
-"""An SB3 zip and its companions as an expert: spaces, statistics and wrappers brought together."""
+"""Makes an expert of an SB3 zip and its companions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for: `load_expert`'s arguments."""
+    """The arguments of `load_expert`."""
 
     spec: str
     env_id: str | None
@@ -56,7 +56,7 @@ def from_zip(found: Found, asked: Asked) -> Expert:
                 "%s was trained with the time left as an observation, which is held at 1", asked.spec
             )
         return _agent(found, asked, time_feature=time_feature is not None)
-    # Which of the two it does better with is not in the file. What it was trained with is, and wins ties.
+    # The file says how it was trained, but not which of the two it does better with; ties go to counting down.
     held = _agent(found, asked, time_feature=True)
     counting = {**held.env_kwargs, "time_feature": True}
     if not time_feature or not held.runnable:
@@ -187,7 +187,7 @@ def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces
     try:
         env_id = resolve_env_id(env_id)
         env = make_env(env_id, env_kwargs)
-    except Exception as error:  # somebody else's environment, with keywords that a file gives
+    except Exception as error:  # a foreign environment, with keywords from a file
         return env_id, None, one_line(error)[:300]
     made = env.observation_space, env.action_space
     env.close()
@@ -195,7 +195,7 @@ def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces
 
 
 def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
-    """As the archive stores them; the environment's where its pickles hold something else."""
+    """The spaces in the archive; the environment's, where its pickles hold something else."""
     stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
     observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
     if observations is None or actions is None:
@@ -206,7 +206,7 @@ def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: s
 
 
 def _observed(archive: Archive, time_feature: bool) -> int | None:
-    """How many numbers the policy observes, without the time left; None where that isn't known or no flat Box."""
+    """How many numbers the policy observes besides the remaining time; None if that is unknown or no flat Box."""
     space = stored_space(archive, "observation_space")
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         return None
@@ -216,8 +216,10 @@ def _observed(archive: Archive, time_feature: bool) -> int | None:
 def _inputs(
     inputs: Inputs | None, trained: Spaces, env: Spaces | None, time: str
 ) -> tuple[tuple[int, ...] | None, Spaces]:
-    """Where the policy's inputs come from (None: from observations as they are), and the spaces that the environment
-    must have for that. `time` is counted, held at 1, or empty where the policy doesn't observe it."""
+    """The sources of the policy's inputs (None: observations as they are), and the spaces the environment must have.
+
+    `time` is "counted", "held" (at 1), or "" if the policy does not observe it.
+    """
     if inputs is not None and env is not None and isinstance(env[0], spaces.Box) and len(env[0].shape) == 1:
         columns = inputs.among(env[0].shape[0], time=time)
         if columns is not None:
@@ -250,13 +252,13 @@ def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
 
 
 def differences_of(trained: Spaces, env: Spaces) -> str:
-    """Empty where both are alike."""
+    """How the spaces differ, in words; empty if they are alike."""
     pairs = zip(("observes", "acts in"), trained, env, strict=True)
     return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
 
 
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation that the makers report: the zoo's benchmark, or results.json on the hub."""
+    """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
         table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
         reported = list(table.get(algorithm.lower(), {}).get(env_id, []))

@@ -20,7 +20,7 @@ _LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
 
 
 def wrappers_of(config: Mapping[str, Any]) -> list[str]:
-    """Wrappers of the zoo's `env_wrapper` and frame stacks, which change observations."""
+    """Names of the wrappers that change observations: the zoo's `env_wrapper`, and frame stacks."""
     named = config.get("env_wrapper")
     each = named if isinstance(named, list) else [named] if named else []
     names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
@@ -28,7 +28,8 @@ def wrappers_of(config: Mapping[str, Any]) -> list[str]:
 
 
 def time_feature_of(config: Mapping[str, Any]) -> bool | None:
-    """Whether the time left counted down in training, or was held constant (`test_mode`); None: it was not there."""
+    """Whether the remaining time, as observed in training, counted down or was constant (`test_mode`); None if it
+    was not observed."""
     named = config.get("env_wrapper")
     for entry in named if isinstance(named, list) else [named]:
         name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
@@ -44,7 +45,10 @@ def is_normalised(config: Mapping[str, Any]) -> bool:
 
 
 def read_yaml(path: Path | None) -> dict[str, Any]:
-    """A zoo YAML as plain data: nodes are walked and tags such as `!!python/object/apply` never looked at."""
+    """The zoo's YAML as plain data; {} without a file. Tags such as `!!python/object/apply` are ignored.
+
+    Raises InputError if it is damaged or too large.
+    """
     if path is None:
         return {}
     text = read_bytes(path, LARGEST_TEXT)
@@ -58,7 +62,7 @@ def read_yaml(path: Path | None) -> dict[str, Any]:
 def _plain(node: yaml.Node | None, left: Iterator[int]) -> Any:
     if node is None:
         return None
-    if next(left, None) is None:  # counted with every alias spelled out: some are nested to make billions
+    if next(left, None) is None:  # aliases count each time: nested ones can make billions
         raise ValueError(f"more than {_MOST_NODES} values")
     if isinstance(node, yaml.MappingNode):
         return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
@@ -88,7 +92,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 
 def _literal(text: str) -> dict[str, Any]:
-    """`"{'norm_obs': True}"` and `"dict(norm_obs=True)"`: literals only, anything else is left out."""
+    """The dict in `"{'norm_obs': True}"` or `"dict(norm_obs=True)"`; {} if it holds more than literals."""
     if len(text) > _LARGEST_LITERAL:
         return {}
     try:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import tyro
 
-from imitate.commands.options import JsonObject, report, run
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run
+from imitate.commands.shards import Recording, record_shards
+from imitate.compare.backends import Backend
 from imitate.datasets.collect import collect as record
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
@@ -41,6 +43,10 @@ def command(
     noise: str = "",
     seed: int = 0,
     remeasure: bool = False,
+    shards: int | None = None,
+    backend: BackendName = "processes",
+    address: str | None = None,
+    workers: int | None = None,
     resume: bool = False,
     json: bool = False,
 ) -> int:
@@ -49,7 +55,7 @@ def command(
     Args:
         expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
             module:make_expert or random
-        out: the HDF5 file to write
+        out: the HDF5 file to write; with --shards a folder of such files
         episodes: how many episodes to record
         steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end
         env: the environment, if the expert names none or you want another
@@ -60,15 +66,27 @@ def command(
         noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
         seed: episode n depends on (seed, n) alone
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
-        resume: continue an interrupted file
+        shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
+        backend: where shards are recorded: in processes of this machine, or on a Ray cluster
+        address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
+        workers: shards at a time; by default as many as there are processors, here or in the cluster
+        resume: continue an interrupted file, or folder of shards
         json: print the description of the file as JSON
     """
     _check_amount(episodes, steps)
     _check_out(out, resume)
+    where = chosen_backend(backend, workers, address)
+    if shards is None and (backend != "processes" or workers is not None):
+        raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
     source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     source.measure(remeasure=remeasure)
     source.seed(seed)
+    if shards is not None:
+        with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)])) as envs:
+            info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
+        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
+        return _record_shards(recording, out, where, as_json=json)
     with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
         info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
         try:
@@ -86,6 +104,21 @@ def command(
             _say_what_is_kept(out)
             return 1
     report(describe(out), as_json=json)
+    return 0
+
+
+def _record_shards(recording: Recording, out: Path, backend: Backend, *, as_json: bool) -> int:
+    try:
+        failures = record_shards(recording, out, backend, progress=sys.stderr.isatty())
+    except KeyboardInterrupt:
+        _say_what_is_kept(out)
+        raise
+    if failures:
+        unforeseen = [failure.traceback for failure in failures if failure.traceback]
+        print("".join(unforeseen[:1]), end="", file=sys.stderr)
+        _say_what_is_kept(out)
+        return 1 if unforeseen else 2
+    report(describe(out), as_json=as_json)
     return 0
 
 

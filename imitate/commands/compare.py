@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from imitate.commands.options import JsonObject, print_json, run
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.learners import trust_learner
@@ -45,6 +45,10 @@ def compare(argv: list[str]) -> int:
         hyperparameters: JsonObject | None = None,
         device: Literal["cpu", "cuda"] | None = None,
         workers: int | None = None,
+        backend: BackendName = "processes",
+        address: str | None = None,
+        cpus_per_run: float | None = None,
+        gpus_per_run: float | None = None,
         json: bool = False,
     ) -> int:
         """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
@@ -69,7 +73,11 @@ def compare(argv: list[str]) -> int:
             env_kwargs: keywords of the environment, as a JSON object
             hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
             device: where the networks are; by default cpu
-            workers: processes; by default one a core
+            workers: runs at a time; by default one a core, here or in the cluster
+            backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
+            address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
+            cpus_per_run: cores that Ray reserves for each run; by default 1
+            gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
             json: print the summary as JSON
         """
         if watch is not None:
@@ -77,6 +85,11 @@ def compare(argv: list[str]) -> int:
             return 0
         if out is None:
             raise InputError("name the folder of the report with --out")
+        where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
+        if device == "cuda" and backend == "ray" and not gpus_per_run:
+            raise InputError(
+                "--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25"
+            )
         given: dict[str, Any] = {
             "env_id": env and resolve_env_id(env),
             "expert": expert,
@@ -95,7 +108,9 @@ def compare(argv: list[str]) -> int:
             trust_learner(name)
         wanted = _wanted(file, out, given, add)
         try:
-            report = run_comparison(wanted, out, workers=workers)
+            report = run_comparison(
+                wanted, out, backend=None if backend == "processes" else where, workers=workers
+            )
         except KeyboardInterrupt:
             print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
             return 130

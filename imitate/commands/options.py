@@ -9,16 +9,21 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from imitate.errors import InputError, did_you_mean
 from imitate.experts import Expert, load_expert
 
+if TYPE_CHECKING:
+    from imitate.compare.backends import Backend
+
 __all__ = [
+    "BackendName",
     "JsonObject",
     "announced",
+    "chosen_backend",
     "option",
     "parse",
     "print_json",
@@ -36,6 +41,8 @@ JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpe
     is_instance=lambda value: isinstance(value, dict),
     str_from_instance=lambda value: [json.dumps(value)],
 )]  # fmt: skip
+
+BackendName = Literal["processes", "ray"]
 
 
 def run(command: Callable[..., int], argv: list[str], name: str) -> int:
@@ -118,6 +125,29 @@ def json_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"wanted a JSON object such as '{{\"gravity\": -5}}', got {text}")
     return value
+
+
+def chosen_backend(
+    name: BackendName,
+    workers: int | None,
+    address: str | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+) -> Backend:
+    """Who carries out tasks. Raises InputError where options don't go together, and where Ray isn't installed."""
+    if name == "ray":
+        from imitate.compare.backends.ray import Ray
+
+        return Ray(address, cpus=1 if cpus is None else cpus, gpus=gpus or 0, most=workers)
+    for given, what in ((address, "--address"), (cpus, "--cpus-per-run"), (gpus, "--gpus-per-run")):
+        if given is not None:
+            raise InputError(f"{what} is for clusters: add --backend ray, or leave it out")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers must be at least 1, got {workers}")
+    from imitate.compare.backends.processes import Processes
+    from imitate.compare.machine import processors
+
+    return Processes(workers or processors())
 
 
 def option(argv: list[str], name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -133,6 +135,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
     snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
     if not chosen.execute(job.folder, progress, snapshots):
         return False
+    _make_portable(job.folder)
     totals = read_json(job.folder / "finished.json", dict[str, int])
     demo_steps = totals["demo_steps"]
     spent = demo_steps + totals["env_steps"]
@@ -169,6 +172,14 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
     ).save(job.folder)
     shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
     return True
+
+
+def _make_portable(folder: Path) -> None:
+    """Name the demonstrations from the run's folder: both move together, to the machine of the report or elsewhere."""
+    path = folder / "config.json"
+    config = read_json(path, dict[str, Any]) if path.is_file() else {}
+    if config.get("demos"):
+        write_json(path, config | {"demos": os.path.relpath(folder / config["demos"], folder)})
 
 
 def test(comparison: Comparison, policy: Policy) -> Evaluation:

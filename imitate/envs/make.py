@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 Env = gym.Env[Any, Any]
 
 MAX_EPISODE_STEPS = 100_000
-"""Of an episode in an environment without a time limit."""
+"""Length at which an episode is cut if the environment has no time limit."""
 
 
 def make_env(
@@ -31,12 +31,12 @@ def make_env(
 ) -> Env:
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
-    Atari ids get the standard preprocessing, observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the stickiness
-    of actions is the id's own. The keyword `time_feature` of any other environment, if true, appends the time that is
-    left to its observations (`imitate.envs.time_feature`).
+    Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); sticky
+    actions are as the id says. For other environments the keyword `time_feature=True` appends the remaining time to
+    observations (`imitate.envs.time_feature`).
 
-    An environment without a time limit is truncated after MAX_EPISODE_STEPS, with a notice; `max_episode_steps` among
-    its keywords gives it another limit.
+    Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
+    sets another limit.
 
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
@@ -70,9 +70,9 @@ def make_env(
 
 
 class Cut(gym.wrappers.TimeLimit):
-    """The time limit of an environment that has none of its own: without one a good policy is never done."""
+    """A time limit for environments that have none, in which a good policy might never be done."""
 
-    _said: ClassVar[set[str]] = set()  # about which environments; once for each is enough
+    _said: ClassVar[set[str]] = set()  # environments that were announced; once is enough
 
     def step(self, action: Any) -> Any:
         answer = super().step(action)
@@ -90,8 +90,8 @@ class Cut(gym.wrappers.TimeLimit):
 
 
 class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
-    """BipedalWalker with a new physics world in every episode, as LunarLander has since gymnasium#728: in a used one
-    Box2D goes on from what earlier episodes left, and seed and actions do not decide what happens."""
+    """BipedalWalker with a new physics world in every episode, as in LunarLander since gymnasium#728. A used world
+    keeps traces of earlier episodes, so seed and actions alone would not determine what happens."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         walker: Any = self.unwrapped
@@ -101,7 +101,7 @@ class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def stacked_frames(env: Env) -> int:
-    """How many frames an observation of the environment stacks; 1 where it is not a stack."""
+    """How many frames an observation of the environment stacks; 1 if it is not a stack."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.FrameStackObservation):
             return int(env.stack_size)
@@ -110,10 +110,10 @@ def stacked_frames(env: Env) -> int:
 
 
 def resolve_env_id(env_id: str) -> str:
-    """The registered id for `env_id`; an old version that is gone gives the newest one, with a notice.
+    """The registered id for `env_id`; a version that was removed is replaced by the newest one, with a notice.
 
-    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` where the module is
-    neither imported already nor one that the user typed (see `imitate.envs.trust`).
+    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the module is neither
+    imported already nor typed by the user (see `imitate.envs.trust`).
     """
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
@@ -148,7 +148,7 @@ def is_mujoco(env_id: str) -> bool:
 
 @cache
 def _log_mujocos_warnings() -> None:
-    """By itself MuJoCo writes them to stderr, for every environment, and to MUJOCO_LOG.TXT in the current folder."""
+    """Log each warning once. MuJoCo itself prints them for every environment and writes MUJOCO_LOG.TXT."""
     with suppress(ImportError):  # gymnasium says how to install it
         import mujoco
 
@@ -157,23 +157,23 @@ def _log_mujocos_warnings() -> None:
 
 @cache
 def _log_once(warning: str) -> None:
-    # One is about the model files of gymnasium itself.
+    # The deprecation concerns gymnasium's own model files.
     logger.log(logging.INFO if "deprecated" in warning else logging.WARNING, "MuJoCo: %s", warning)
 
 
 def _only_raises(env_id: str) -> bool:
-    """Whether gymnasium registers the id only to say that it is gone: MuJoCo's v2 and v3."""
+    """Whether the id is registered only to report its removal, as MuJoCo's v2 and v3 are."""
     return getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
 
 
 @cache
 def _load_plugins() -> None:
-    """Import what installed packages declare in the entry point group `gymnasium.envs`, ours among them: that registers
-    their environments. Gymnasium did so itself until 1.0."""
+    """Import the entry points `gymnasium.envs` of installed packages, ours included, to register their environments.
+    Gymnasium did this itself until 1.0."""
     for entry_point in metadata.entry_points(group="gymnasium.envs"):
         try:
             plugin = entry_point.load()
             if callable(plugin):
                 plugin()
-        except Exception as error:  # somebody else's package: ours goes on without it
+        except Exception as error:  # a foreign package, which we can do without
             logger.warning("environments of %s can't be registered: %s", entry_point.value, one_line(error))

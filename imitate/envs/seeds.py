@@ -30,12 +30,12 @@ def draw_seed(*entropy: int) -> int:
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def episode_seeds(seed: int, start: int = 0) -> Iterator[int]:
-    """Endless 31-bit seeds, one per episode; `start` skips the first ones.
+def episode_seeds(seed: int, start: int = 0, stride: int = 1) -> Iterator[int]:
+    """Endless 31-bit seeds, one per episode: numbers start, start + stride, start + 2 * stride ...
 
     The n-th depends on `seed` and n alone, so any episode can be repeated on its own.
     """
     if seed < 0:
         raise InputError(f"a seed must be at least 0, got {seed}")
-    for n in itertools.count(start):
+    for n in itertools.count(start, stride):
         yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)

@@ -15,17 +15,21 @@ __all__ = ["Luggage"]
 class Luggage:
     """Names, whose files are looked up only where they travel.
 
-    expert  a spec for `load_expert`
-    own     names of environments and learners, which may be `module:name`
+    expert      a spec for `load_expert`
+    own         names of environments and learners, which may be `module:name`
+    statistics  `vecnormalize` of `load_expert`
     """
 
     expert: str | None = None
     own: tuple[str, ...] = ()
+    statistics: str | None = None
 
     def pack(self) -> dict[str, Path]:
         """The files on this machine, by the names that `unpack` expects below a folder."""
         files = {} if self.expert is None else expert_files(self.expert)
         packed = {f"expert/{name}": path for name, path in files.items()}
+        if self.statistics is not None and Path(self.statistics).is_file():  # else it is "none"
+            packed["statistics"] = Path(self.statistics)
         for name in (*self.own, self.expert or ""):
             packed |= {f"modules/{source}": path for source, path in _sources(name).items()}
         return packed
@@ -35,7 +39,9 @@ class Luggage:
         if (folder / "modules").is_dir():
             sys.path.append(str(folder / "modules"))
         if self.expert is not None and (folder / "expert").is_dir():
-            carry(self.expert, folder / "expert")
+            carry(self.expert, next((folder / "expert").glob("*.zip"), folder / "expert"))
+        if self.statistics is not None and (folder / "statistics").is_file():
+            carry(self.statistics, folder / "statistics")
 
 
 def _sources(name: str) -> dict[str, Path]:
