@@ -43,8 +43,7 @@ class AggreVaTeDConfig(DAggerConfig):
     """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
-    train as DAgger does. A `target` is also left out of the last iteration if roll-ins showed that the learner earns
-    less with it. 0: always use the critic."""
+    train as DAgger does. 0: always use it."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0

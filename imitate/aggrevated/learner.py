@@ -4,19 +4,17 @@ It is DAgger (`imitate.dagger`) with a critic. The loss follows the gradient of 
 far, with actions of the current learner, and adds DAgger's loss, which keeps the learner near the expert.
 
 Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
-is added, and Adam takes many steps in an iteration. With continuous actions this term is
-the whole loss: the policy is regressed to the expert's action, moved by one clipped step along the critic's gradient,
-because critics are more reliable about the direction than about the distance. A critic that can't tell the expert's
-actions from random ones is ignored, which leaves DAgger (`gate`). So is one whose step made the learner earn less in
-roll-ins (`contest`). To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss) and `fqe`
-(the critic for experts without one).
+is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
+policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
+more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random ones
+is ignored, which leaves DAgger. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss),
+`gate` and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +24,6 @@ from torch import Tensor
 
 from imitate.aggrevated.ablations import find_estimator
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.contest import Contest, learners_gains
 from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
@@ -81,7 +78,6 @@ class AggreVaTeD(DAgger):
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
-        self.contest = Contest()
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -91,9 +87,6 @@ class AggreVaTeD(DAgger):
         metrics = self.take_in(obs, labels)
         held_out = self._fit_critic(len(obs), metrics)
         gate = self._judge(held_out, metrics)
-        contended = config.estimator == "target" and config.delta and config.gate
-        if contended and rollout is not None and self.oracle is not None:
-            gate = self._contend(self.oracle, gate, rollout, labels, metrics, last=last)
         count = config.final_updates if last else config.updates_per_iteration
         if estimator.minibatches is not None and rollout is not None:
             shaped = labels.reshape(rollout.actions.shape)
@@ -136,24 +129,6 @@ class AggreVaTeD(DAgger):
         metrics |= compared(self.oracle, gate, obs, labels, own)
         return gate
 
-    def _contend(
-        self,
-        oracle: QOracle,
-        gate: Gate,
-        rollout: Rollout,
-        labels: Array,
-        metrics: dict[str, float],
-        *,
-        last: bool,
-    ) -> Gate:
-        """Close the gate in every other iteration, and in the last if the critic's step lost the contest."""
-        contest, shaped = self.contest, labels.reshape(rollout.actions.shape)
-        contest.record(learners_gains(oracle, rollout, shaped, self.mixture.turns, self.device))
-        metrics["gain"] = contest.difference[0]
-        wanted = not contest.lost if last else self.iteration % 2 == 0
-        contest.acting = gate.open and wanted
-        return replace(gate, open=contest.acting)
-
     def _losses(
         self, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor, *columns: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -181,4 +156,4 @@ class AggreVaTeD(DAgger):
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
-    _PARTS = (*DAgger._PARTS, "value", "fitted", "contest")
+    _PARTS = (*DAgger._PARTS, "value", "fitted")
