@@ -6,9 +6,9 @@ far, with actions of the current learner, and adds DAgger's loss, which keeps th
 Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
 is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
 policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
-more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random ones
-is ignored, which leaves DAgger. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss),
-`gate` and `fqe` (the critic for experts without one).
+more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
+ones is ignored, which leaves DAgger. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the
+loss), `gate` and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
