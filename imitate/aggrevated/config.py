@@ -59,6 +59,10 @@ class AggreVaTeDConfig(DAggerConfig):
     fqe_updates: int = 500
     """Gradient steps of the `fqe` critic after each roll-in."""
     fqe: FQEConfig = field(default_factory=FQEConfig)
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers. Wide ones follow a poor teacher more closely and learn less from its critic."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
