@@ -74,10 +74,10 @@ class DAggerConfig:
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
     """Adam's step size; within each iteration it decays to 0, so that every iteration ends with a settled policy."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
+    activation: Literal["tanh", "relu"] | None = None
+    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
     log_std_init: float = -1.0
     """Log standard deviation of a Gaussian policy at the start; DAgger rolls in with it and leaves it unchanged."""
 
