@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from imitate.datasets.collect import collect
-from imitate.datasets.play import ActionNoise, episodes
+from imitate.datasets.noise import ActionNoise
+from imitate.datasets.play import episodes
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy, Trajectory, Transitions

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from imitate.datasets.play import ActionNoise
+from imitate.datasets.noise import ActionNoise
 from imitate.datasets.play import episodes as play
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo

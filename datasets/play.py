@@ -1,21 +1,21 @@
-"""Playing episodes: policy, environments and seeds in, trajectories out; also noise on the executed actions."""
+"""Playing episodes: policy, environments and seeds in, trajectories out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.lib.stride_tricks import sliding_window_view
 
+from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["ActionNoise", "RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
+__all__ = ["RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
 
 
 def episodes(
@@ -191,57 +191,3 @@ class RandomPolicy:
         assert isinstance(self._space, spaces.Box)
         shape = (len(obs), *self._space.shape)
         return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
-
-
-class ActionNoise:
-    """Noise on executed actions, as in DART (arXiv:1703.09327): demonstrations then show how to recover from mistakes.
-
-    spec    "gaussian:SIGMA", SIGMA in units of half the action range, clipped to the space (Box only);
-            "random:P", with probability P a uniform action instead (Box and Discrete)
-
-    Every episode has its own generator, seeded by the episode's seed, so an episode does not depend on others played
-    in parallel. Raises InputError for a spec that can't be parsed or does not suit the space.
-    """
-
-    def __init__(self, spec: str, action_space: gym.Space[Any], num_envs: int) -> None:
-        kind, _, size = spec.partition(":")
-        try:
-            self._size = float(size)
-        except ValueError:
-            self._size = -1.0
-        most = {"gaussian": 10.0, "random": 1.0}.get(kind, 0.0)
-        if not 0 < self._size <= most:
-            raise InputError(
-                f"noise {spec!r}: wanted gaussian:SIGMA, 0 < SIGMA <= 10, or random:P, 0 < P <= 1"
-            )
-        if kind == "gaussian" and not isinstance(action_space, spaces.Box):
-            raise InputError(
-                f"noise {spec!r} needs continuous actions, these are {action_space}: use random:P"
-            )
-        self._disturb = self._gaussian if kind == "gaussian" else self._random
-        self._space = action_space
-        self._rngs = [np.random.default_rng() for _ in range(num_envs)]
-
-    def begin(self, env: int, seed: int) -> None:
-        """An episode with this seed begins in environment `env`."""
-        # The second number makes the noise independent of the environment, which uses the same seed.
-        self._rngs[env] = np.random.default_rng((seed, 1))
-
-    def __call__(self, actions: Array) -> Array:
-        """Actions (N, *action_shape) to disturbed copies within the space."""
-        disturbed = [self._disturb(action, rng) for action, rng in zip(actions, self._rngs, strict=True)]
-        return np.asarray(disturbed, actions.dtype)
-
-    def _gaussian(self, action: Array, rng: np.random.Generator) -> Array:
-        assert isinstance(self._space, spaces.Box)
-        low, high = self._space.low, self._space.high
-        noise = self._size * (high - low) / 2 * rng.standard_normal(low.shape)
-        return np.asarray(np.clip(action + noise, low, high))
-
-    def _random(self, action: Array, rng: np.random.Generator) -> Any:
-        if rng.random() >= self._size:
-            return action
-        if isinstance(self._space, spaces.Discrete):
-            return self._space.start + rng.integers(self._space.n)
-        assert isinstance(self._space, spaces.Box)
-        return rng.uniform(self._space.low, self._space.high)

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import traceback
 from contextlib import closing
 from contextvars import ContextVar
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import tyro
 
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
 from imitate.commands.shards import Recording, record_shards
 from imitate.compare.backends import Backend
 from imitate.datasets.collect import collect as record
+from imitate.datasets.noise import dart
+from imitate.datasets.play import episodes as play_episodes
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
+from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
+from imitate.training.inputs import check_expert
 
 __all__ = ["collect"]
+
+logger = logging.getLogger(__name__)
+
+_DART_EPISODES = 5
 
 line: ContextVar[str] = ContextVar("line", default="")
 
@@ -71,7 +82,8 @@ def command(
         vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         num_envs: environments side by side
         deterministic: take the expert's best action; --stochastic samples
-        noise: gaussian:SIGMA (in half the action range) or random:P on executed actions; labels stay clean
+        noise: on executed actions, whose labels stay clean: gaussian:SIGMA (in half the action range), random:P, or
+            dart:RUN, as large as the errors of that run on states of the expert
         seed: episode n depends on (seed, n) alone
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
         shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
@@ -89,6 +101,8 @@ def command(
     trust(expert)
     source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     source.measure(remeasure=remeasure)
+    if noise.startswith("dart:"):
+        noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
     if shards is not None:
         with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)])) as envs:
@@ -113,6 +127,20 @@ def command(
             return 1
     report(describe(out), as_json=json)
     return 0
+
+
+def _dart_noise(source: Expert, run: str, seed: int) -> str:
+    """Noise as large as the errors of `run` in some episodes of the expert that are not recorded."""
+    learner = load_expert(run, env_id=source.env_id, env_kwargs=source.env_kwargs)
+    check_expert(learner, run, source.env_id, source.env_kwargs)
+    seeds = islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES)
+    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * _DART_EPISODES)) as envs:
+        played = list(play_episodes(source, envs, seeds))
+        obs = np.concatenate([episode.obs[:-1] for episode in played])
+        labels = np.concatenate([episode.actions for episode in played])
+        noise = dart(learner, obs, labels, envs.single_action_space)
+    logger.info("DART's noise is %s", noise)
+    return noise
 
 
 def _record_shards(recording: Recording, out: Path, backend: Backend, *, as_json: bool) -> int:

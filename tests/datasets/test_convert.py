@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from gymnasium import spaces
+from PIL import Image
 
 from imitate.bc import BC, BCConfig
 from imitate.cli import main
@@ -413,3 +414,28 @@ def test_bc_learns_from_what_was_converted(tmp_path: Path) -> None:
     convert(d4rl(tmp_path / "a.hdf5"), tmp_path / "b.h5", env_id="Nowhere-v0")
     with DemoReader(tmp_path / "b.h5") as demos:
         assert BC(BCConfig(max_epochs=1, holdout=0), demos=demos, seed=0).step()["loss"] >= 0
+
+
+def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
+    """Their files differ in length, so that Minari stores them as lists of bytes."""
+    images = np.stack([np.full((32, 32, 3), shade, np.uint8) for shade in (0, 100, 200)])
+    images[1, :16] = 50
+    files = []
+    for image in images:
+        data = io.BytesIO()
+        Image.fromarray(image).save(data, format="JPEG")
+        files.append(np.frombuffer(data.getvalue(), np.uint8))
+    assert len({len(file) for file in files}) > 1
+    bounds = {"low": np.zeros((32, 32, 3)).tolist(), "high": np.full((32, 32, 3), 255.0).tolist()}
+    box = {"type": "Box", "dtype": "uint8", "shape": [32, 32, 3]} | bounds
+    source = minari(tmp_path / "a", observation_space=json.dumps(box))
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        for episode in file.values():
+            del episode["observations"]
+            rows = episode.create_dataset("observations", (3,), h5py.vlen_dtype(np.uint8))
+            for number, data in enumerate(files):
+                rows[number] = data
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
+        assert (reader[0].obs[2] == 200).all()

@@ -1,0 +1,86 @@
+"""Noise as large as a learner's errors (DART)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from imitate.cli import main
+from imitate.datasets import ActionNoise, DemoReader, InputError
+from imitate.datasets.noise import dart
+
+BOX = spaces.Box(np.float32([-1, 0]), np.float32([1, 4]))
+
+
+class Off:
+    """Acts as the labels say, but for an error in the first rows."""
+
+    def __init__(self, labels: Any, error: Any, rows: int) -> None:
+        self._actions = labels.copy()
+        self._actions[:rows] += error
+
+    def act(self, obs: Any, **_: Any) -> Any:  # noqa: ARG002
+        return self._actions
+
+
+def test_the_covariance_is_that_of_the_errors_in_half_ranges() -> None:
+    """Half ranges are 1 and 2: an error of (0.5, -1) in half of the rows is (0.5, -0.5) there."""
+    labels = np.tile(np.float32([0, 2]), (8, 1))
+    spec = dart(Off(labels, np.float32([0.5, -1.0]), 4), labels, labels, BOX)
+    assert json.loads(spec.removeprefix("gaussian:")) == [[0.125, -0.125], [-0.125, 0.125]]
+    noise = ActionNoise(spec, BOX, 1)
+    noise.begin(0, 3)
+    disturbed = np.array([noise(np.float32([[0, 2]]))[0] for _ in range(4000)]) - [0, 2]
+    inside = np.abs(disturbed) < [0.999, 1.999]
+    assert disturbed[inside.all(1)] @ [1, 0.5] == pytest.approx(0, abs=1e-3)  # the errors go one way together
+    assert disturbed[:, 0].std() == pytest.approx(np.sqrt(0.125), rel=0.05)
+
+
+def test_discrete_errors_become_a_probability() -> None:
+    """3 of 10 are wrong; a random action of 4 differs in 3 of 4 cases, so 0.4 of the actions are drawn."""
+    labels = np.zeros(10, np.int64)
+    assert dart(Off(labels, 1, 3), labels, labels, spaces.Discrete(4)) == "random:0.4"
+    with pytest.raises(InputError, match="no errors"):
+        dart(Off(labels, 1, 0), labels, labels, spaces.Discrete(4))
+
+
+@pytest.mark.parametrize(
+    "size", ["[[1]]", "[[1, 0], [0, -1]]", "[[1, 0], [0, NaN]]", "[1, 2]", "[[", "[[1e9, 0], [0, 1]]"]
+)
+def test_a_covariance_that_is_none(size: str) -> None:
+    with pytest.raises(InputError, match="covariance"):
+        ActionNoise(f"gaussian:{size}", BOX, 1)
+
+
+def test_collect_with_the_errors_of_a_run(tmp_path: Path) -> None:
+    """The executed actions are noisy and the labels are the expert's, both stored; so is the noise."""
+    demos, run, noisy = tmp_path / "a.h5", tmp_path / "run", tmp_path / "b.h5"
+    assert main(["collect", "Pendulum-v1", "--episodes", "2", "--out", str(demos)]) == 0
+    train = [
+        "train",
+        "bc",
+        "--env",
+        "Pendulum-v1",
+        "--demos",
+        str(demos),
+        "--max-epochs",
+        "1",
+        "--out",
+        str(run),
+    ]
+    assert main([*train, "--device", "cpu"]) == 0
+    command = ["collect", "Pendulum-v1", "--episodes", "2", "--noise", f"dart:{run}", "--out", str(noisy)]
+    assert main(command) == 0
+    with DemoReader(noisy) as reader:
+        assert reader.info.noise.startswith("gaussian:[[")
+        (variance,) = json.loads(reader.info.noise.removeprefix("gaussian:"))[0]
+        assert 0 < variance < 4
+        assert (reader[0].actions != reader[0].labels).any()
+    before = noisy.read_bytes()
+    assert main([*command, "--resume"]) == 0  # the same noise is found again
+    assert noisy.read_bytes() == before
