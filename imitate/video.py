@@ -96,13 +96,14 @@ def filming(
 def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
     """Make an environment whose render() returns pictures. Raises InputError if it can't.
 
-    Without a display, SDL is told so by an environment variable. This is in time, because environments import pygame
-    when they render for the first time.
+    Without a display, SDL and MuJoCo are told so by environment variables. This is in time, because environments set
+    them up when they render for the first time.
     """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+        os.environ.setdefault("MUJOCO_GL", "egl")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # gymnasium warns of a render mode that we refuse below

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -171,3 +172,25 @@ def test_a_failing_encoder_is_an_error_in_one_line(tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match=r"could not write .*film\.mp4\.\d+\.partial: No space left on device$"):
         record_video(Constant(0), "Countdown-v0", tmp_path / "film.mp4")
     assert [path.name for path in tmp_path.iterdir()] == ["ffmpeg"]
+
+
+def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    film = """
+import sys
+from pathlib import Path
+from imitate.datasets.play import RandomPolicy
+from imitate.envs.make import make_env
+from imitate.video import record_video
+env = make_env("Hopper-v5")
+env.reset(seed=0)
+record_video(RandomPolicy(env.action_space), "Hopper-v5", Path(sys.argv[1]), seed=0, max_steps=3)
+"""
+    headless = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
+    egl = ["-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
+    if subprocess.run([sys.executable, *egl], env=headless | {"MUJOCO_GL": "egl"}, capture_output=True).returncode:
+        pytest.skip("no EGL here to draw with")
+    out = tmp_path / "hopper.mp4"
+    done = subprocess.run([sys.executable, "-c", film, str(out)], env=headless, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_size > 0
