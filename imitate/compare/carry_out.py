@@ -18,6 +18,7 @@ from imitate.compare.backends import Backend, Failure, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
+from imitate.compare.filming import film
 from imitate.compare.machine import processors
 from imitate.compare.outcome import Entry
 from imitate.compare.plan import Comparison, Job, file_name, jobs
@@ -216,7 +217,7 @@ def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     there = run and run.relative_to(part.out)
     task = Task(
         part.name(f"video of {name}"),
-        work.film,
+        film,
         (part.comparison, path, there),
         root=part.out,
         reads=(there / "policy",) if there else (),
