@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Part:
-    """A comparison that was found fit to run: its folder, what was measured first, and its jobs.
+    """A comparison that has been checked: its folder, what was measured first, and its jobs.
 
     label  the name of its folder where it is one of several, empty where it is the only one
     """
@@ -50,7 +50,7 @@ class _Part:
     jobs: Sequence[Job]
 
     def name(self, job: str) -> str:
-        """Of a job among those of all parts."""
+        """The name of a job, unlike those in other parts."""
         return f"{self.label}/{job}" if self.label else job
 
 

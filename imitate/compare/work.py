@@ -42,7 +42,7 @@ def is_done(comparison: Comparison, job: Job) -> bool:
 
 
 def run(root: Path, comparison: Comparison, job: Job, *, progress: Progress) -> None:
-    """Do a job, whose paths are below `root`; where it was interrupted before, the rest of it."""
+    """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
     trust_names(comparison)
     trust_learner(job.algorithm)
     job = job.moved(lambda path: root / path)
