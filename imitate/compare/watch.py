@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -70,7 +71,11 @@ def table(found: Sequence[State], height: int = 1_000) -> list[str]:
     shown = list(found)
     if len(shown) > height - 3:
         shown = sorted(shown, key=lambda each: order.index(each.state))[: max(height - 3, 0)]
-    rows = [["run", "steps", "return", "share", "left"], *map(_row, shown, _left(found, shown))]
+    took = _took(found)
+    rows = [
+        ["run", "steps", "return", "share", "left"],
+        *(_row(each, _remaining(each, took)) for each in shown),
+    ]
     widths = [max(len(row[n]) for row in rows) for n in range(5)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
@@ -83,7 +88,8 @@ def summary(found: Sequence[State]) -> str:
     count = {state: sum(each.state == state for each in found) for state in ("done", "failed", "running")}
     said = f"{count['done']} of {len(found)} runs are done"
     said += f", {count['failed']} failed" if count["failed"] else ""
-    seconds = sum(_remaining(each, found) or 0.0 for each in found)
+    took = _took(found)
+    seconds = sum(_remaining(each, took) or 0.0 for each in found)
     known = seconds and any(each.seconds for each in found)
     return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
 
@@ -161,8 +167,9 @@ def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> It
 
 
 def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
-    if (result := Result.load(run)) is not None:
-        return "done", result.env_steps + result.demo_steps, result.mean
+    path = run / "result.json"
+    if path.is_file():
+        return "done", *_ended(run, path.stat().st_mtime_ns)
     if error.is_file():
         return "failed", 0, None
     row = _last_row(run / "metrics.jsonl")
@@ -170,6 +177,14 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
         mean = row.get("train_return")
         return "running", int(row.get("budget_steps", 0)), None if mean is None else float(mean)
     return "running" if run.is_dir() else "waiting", 0, None
+
+
+@lru_cache(maxsize=10_000)  # a comparison may have a thousand, and is looked at every second
+def _ended(run: Path, _modified: int) -> tuple[int, float]:
+    """Steps and mean return of a run that has a result."""
+    result = Result.load(run)
+    assert result is not None
+    return result.env_steps + result.demo_steps, result.mean
 
 
 def _last_row(path: Path) -> dict[str, Any]:
@@ -198,7 +213,17 @@ def _seconds(run: Path, *, ended: bool) -> float:
     return (max(times) if ended else time.time()) - min(times) if times else 0.0
 
 
-def _remaining(state: State, found: Sequence[State]) -> float | None:
+def _took(found: Sequence[State]) -> dict[str, float]:
+    """Mean seconds of the finished runs of each learner; of all of them under the empty name."""
+    seconds: dict[str, list[float]] = {}
+    for each in found:
+        if each.state == "done":
+            for name in ("", each.algorithm):
+                seconds.setdefault(name, []).append(each.seconds)
+    return {name: sum(every) / len(every) for name, every in seconds.items()}
+
+
+def _remaining(state: State, took: Mapping[str, float]) -> float | None:
     """Seconds that a run still needs, or None if nothing tells.
 
     Finished runs of the same learner tell best, then the run's own pace, then all other runs. Steps of different
@@ -206,22 +231,14 @@ def _remaining(state: State, found: Sequence[State]) -> float | None:
     """
     if state.state in ("done", "failed"):
         return 0.0
-    same = [each.seconds for each in found if each.algorithm == state.algorithm and each.state == "done"]
-    if same:
-        return max(sum(same) / len(same) - state.seconds, 0.0)
-    if state.steps and state.seconds:
+    if state.algorithm not in took and state.steps and state.seconds:
         return state.seconds * (state.budget / state.steps - 1)
-    others = [each.seconds for each in found if each.state == "done"]
-    return max(sum(others) / len(others) - state.seconds, 0.0) if others else None
+    usual = took.get(state.algorithm, took.get(""))
+    return None if usual is None else max(usual - state.seconds, 0.0)
 
 
-def _left(found: Sequence[State], shown: Sequence[State]) -> Iterator[str]:
-    for each in shown:
-        seconds = _remaining(each, found)
-        yield each.state if each.state != "running" or not seconds else duration(seconds)
-
-
-def _row(state: State, left: str) -> list[str]:
+def _row(state: State, seconds: float | None) -> list[str]:
+    left = duration(seconds) if state.state == "running" and seconds else state.state
     steps = f"{number(state.steps)} / {number(state.budget)}" if state.steps else ""
     mean = "" if state.mean is None else number(state.mean)
     return [state.name, steps, mean, "" if state.share is None else percent(state.share), left]
