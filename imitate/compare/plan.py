@@ -19,13 +19,15 @@ from imitate.errors import InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
 from imitate.training.settings import over, variant_settings
 
-__all__ = ["POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
+__all__ = ["DEMO_SHARE", "POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
 
 POINTS = 16
 """Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
 DEMONSTRATING = ("one-action", "random")
 """Controls that have demonstrations of their own."""
-DEMO_EPISODES = 10  # of learners that have an environment too: what is left of the budget is for that
+DEMO_EPISODES = 10
+"""Most demonstrations of a learner that has an environment too; they also take at most DEMO_SHARE of its budget."""
+DEMO_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,8 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
             use = demos if "demos" in algorithm.needs else None
             if control in DEMONSTRATING:
                 use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
-                steps = min(int(DEMO_EPISODES * episode_steps), comparison.budget)  # about the expert's
+                most = max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
+                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # about the expert's
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
@@ -221,7 +224,7 @@ def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def file_name(name: str) -> str:
-    """Of a learner: `gail-random`."""
+    """A learner's name in file names: `gail-random`."""
     return name.replace(":", "-")
 
 

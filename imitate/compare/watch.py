@@ -28,8 +28,14 @@ _TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
 
 @dataclass(frozen=True)
 class State:
-    """Of a run: `waiting`, `running`, `done` or `failed`; the steps spent, the mean return (of training while it runs,
-    of the test when done), the share of the way from random to expert, and how long it has taken in seconds."""
+    """How far a run is.
+
+    state    `waiting`, `running`, `done` or `failed`
+    steps    spent of the budget
+    mean     the latest return of training while it runs, the mean return of the test when it is done
+    share    of the way from random actions to the expert
+    seconds  that it has taken so far
+    """
 
     name: str
     algorithm: str
@@ -42,7 +48,7 @@ class State:
 
 
 def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
-    """Of every run in the folder, in its order. `position` has steps that are known better than files tell.
+    """The state of every run in the folder, in its order. `position` has steps that are known better than from files.
 
     Raises InputError where the folder holds no comparison.
     """
@@ -167,7 +173,7 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
 
 
 def _last_row(path: Path) -> dict[str, Any]:
-    """Of a file that another process may be writing to; empty where there is none yet."""
+    """The last whole row of a file that another process may be writing to; empty if there is none yet."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -193,8 +199,11 @@ def _seconds(run: Path, *, ended: bool) -> float:
 
 
 def _remaining(state: State, found: Sequence[State]) -> float | None:
-    """Seconds that a run still needs: by what finished runs of the same learner took, else by its own pace, else by all
-    others; steps of different learners are different work. None where nothing tells."""
+    """Seconds that a run still needs, or None if nothing tells.
+
+    Finished runs of the same learner tell best, then the run's own pace, then all other runs. Steps of different
+    learners are different work, so they are not added up.
+    """
     if state.state in ("done", "failed"):
         return 0.0
     same = [each.seconds for each in found if each.algorithm == state.algorithm and each.state == "done"]

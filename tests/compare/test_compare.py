@@ -25,6 +25,8 @@ from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
+from imitate.compare.recording import in_order
+from imitate.compare.results import Result
 from imitate.compare.toml import as_toml
 from imitate.compare.training import Trained, training
 from imitate.datasets.reader import DemoReader
@@ -208,8 +210,8 @@ def trajectory(seed: int, steps: int) -> Trajectory:
 def test_demonstrations_are_the_first_in_the_order_of_their_seeds() -> None:
     seeds = list(itertools.islice(episode_seeds(5), 4))
     finished = [trajectory(seeds[n], 1 + n) for n in (1, 0, 3, 2)]  # as they end
-    in_order = itertools.islice(work._in_order(iter(finished), 5), 4)
-    assert [len(episode) for episode in in_order] == [1, 2, 3, 4]
+    ordered = itertools.islice(in_order(iter(finished), 5), 4)
+    assert [len(episode) for episode in ordered] == [1, 2, 3, 4]
 
 
 def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
@@ -223,6 +225,28 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
         )
     assert reports == [500, 1_000]
     assert sorted(file.name for file in path.parent.iterdir()) == ["seed0.h5", "seed0.json"]
+
+
+def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: Path) -> None:
+    """The expert's first ten episodes are 5,000 steps, more than all: two are a quarter of the budget."""
+    wanted = comparison("gail", episodes=2, curve_episodes=1)
+    planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
+    for job in planned:
+        (work.record if job.records else work.train)(wanted, job, lambda _steps: None)
+    found = Result.load(planned[-1].folder)
+    assert found is not None
+    assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
+    assert 2_000 < found.env_steps <= 3_000
+
+
+def test_shorter_iterations_have_fewer_updates(tmp_path: Path) -> None:
+    """DAgger's preset for CartPole takes 500 updates after every 500 steps."""
+    wanted = comparison("dagger", hyperparameters={})
+    job = jobs(wanted, tmp_path, 500)[-1]
+    found = run(wanted, job).hyperparameters
+    assert (found["steps_per_iteration"], found["updates_per_iteration"]) == (200, 200)
+    given = replace(wanted, hyperparameters={"dagger": {"updates_per_iteration": 7}})
+    assert run(given, job).hyperparameters["updates_per_iteration"] == 7
 
 
 # --- pool
