@@ -188,9 +188,13 @@ record_video(RandomPolicy(env.action_space), "Hopper-v5", Path(sys.argv[1]), see
 """
     headless = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
     egl = ["-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
-    if subprocess.run([sys.executable, *egl], env=headless | {"MUJOCO_GL": "egl"}, capture_output=True).returncode:
+    if subprocess.run(
+        [sys.executable, *egl], env=headless | {"MUJOCO_GL": "egl"}, capture_output=True
+    ).returncode:
         pytest.skip("no EGL here to draw with")
     out = tmp_path / "hopper.mp4"
-    done = subprocess.run([sys.executable, "-c", film, str(out)], env=headless, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", film, str(out)], env=headless, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert out.stat().st_size > 0

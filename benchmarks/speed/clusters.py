@@ -3,7 +3,7 @@
     python benchmarks/speed/clusters.py        -> benchmarks/results/speed-ray.json
 
 Both backends carry out the same 8 runs on CartPole with two workers, in turns, so that they meet the same disturbances.
-The Ray of this machine has been started before. Times are wall time, as a user waits.
+The Ray of this machine has been started before; workers start anew each time. Times are wall time, as a user waits.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import ray
+from ray.cluster_utils import Cluster
 
 from imitate.compare import Comparison, carry_out
 from imitate.compare.backends import Backend, Task
@@ -51,9 +52,9 @@ def runs(folder: Path, backend: Backend, budget: int) -> float:
     return time.perf_counter() - begin
 
 
-def overhead(folder: Path, pairs: int, budget: int) -> dict[str, Any]:
+def overhead(folder: Path, there: Callable[[], Backend], pairs: int, budget: int) -> dict[str, Any]:
     found: dict[str, list[float]] = {"processes": [], "ray": []}
-    backends: dict[str, Callable[[], Backend]] = {"processes": partial(Processes, WORKERS), "ray": Ray}
+    backends: dict[str, Callable[[], Backend]] = {"processes": partial(Processes, WORKERS), "ray": there}
     for pair in range(pairs):
         for name in list(backends) if pair % 2 == 0 else reversed(backends):
             found[name].append(runs(folder / f"{name}-{pair}", backends[name](), budget))
@@ -97,12 +98,12 @@ def carried_out(backend: Backend, tasks: list[Task]) -> float:
     return time.perf_counter() - begin
 
 
-def ray_itself(folder: Path) -> dict[str, float]:
+def ray_itself(folder: Path, there: Callable[[], Backend]) -> dict[str, float]:
     """Tasks and megabytes per second, after the workers have begun."""
     size, count = 128 << 20, 200
     np.random.default_rng(0).integers(0, 256, size, np.uint8).tofile(folder / "in")
     there_and_back = Task("copy", copy, root=folder, reads=(Path("in"),), writes=(Path("out"),))
-    with Ray() as backend:
+    with there() as backend:
         carried_out(backend, [Task(f"first {n}", nothing) for n in range(2 * WORKERS)])
         many = carried_out(backend, [Task(f"{n}", nothing) for n in range(count)])
         copying = carried_out(backend, [there_and_back])
@@ -153,27 +154,24 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40_000, help="of each recording")
     arguments = parser.parse_args()
     logging.disable()
-    ray.init(
-        "local",
-        num_cpus=WORKERS,
-        include_dashboard=False,
-        object_store_memory=STORE,
-        log_to_driver=False,
-        logging_level="ERROR",
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": WORKERS, "include_dashboard": False, "object_store_memory": STORE},
     )
+    there = partial(Ray, cluster.address)
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             record = {
                 "machine": machine() | {"load": os.getloadavg()[0]},
                 "versions": versions() | {"ray": ray.__version__},
-                "overhead": overhead(folder, arguments.pairs, arguments.budget),
-                "ray": ray_itself(folder),
+                "overhead": overhead(folder, there, arguments.pairs, arguments.budget),
+                "ray": ray_itself(folder, there),
                 "recordings": recordings(folder, arguments.steps),
                 "opening": opening(folder, 100),
             }
     finally:
-        ray.shutdown()
+        cluster.shutdown()
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -57,8 +57,12 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Lead:
-    """Of learner a over b: difference of the interquartile means; probability that a run of a ends better than one of
-    b, mean over environments; p of no difference, Holm-corrected over all pairs."""
+    """Learner a compared with b.
+
+    iqm          interquartile mean of a minus that of b
+    improvement  probability that a run of a ends better than one of b, averaged over the environments
+    p            of no difference in the IQM, Holm-corrected over all pairs
+    """
 
     a: str
     b: str
@@ -89,13 +93,13 @@ class SuiteOutcome:
 
     @property
     def order(self) -> list[str]:
-        """Of all learners, as the comparisons name them: what colours go by."""
+        """All learners, in the order in which the comparisons name them. Colours go by it."""
         names = [name for outcome in self.outcomes.values() for name in outcome.comparison.algorithms]
         return list(dict.fromkeys(names))
 
     @property
     def seeds(self) -> int:
-        """That every learner in the aggregate has in every environment."""
+        """How many seeds every learner in the aggregate has in every environment."""
         return min((len(each.scores) for each in self.aggregates), default=0)
 
 

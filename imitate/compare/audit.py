@@ -55,7 +55,7 @@ class OneAction:
 
 
 def demonstrator(control: str, action_space: spaces.Space[Any], seed: int) -> Policy | None:
-    """Who demonstrates for a control; None: the expert, as for the run itself."""
+    """The policy that demonstrates for a control; None if it is the expert, as for the run itself."""
     if control == "one-action":
         return OneAction(action_space)
     return RandomPolicy(action_space, seed) if control == "random" else None

@@ -18,6 +18,7 @@ from imitate.compare.backends import Backend, Failure, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
+from imitate.compare.filming import film
 from imitate.compare.machine import processors
 from imitate.compare.outcome import Entry
 from imitate.compare.plan import Comparison, Job, file_name, jobs
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Part:
-    """A comparison that was found fit to run: its folder, what was measured first, and its jobs.
+    """A comparison that has been checked: its folder, what was measured first, and its jobs.
 
     label  the name of its folder where it is one of several, empty where it is the only one
     """
@@ -50,7 +51,7 @@ class _Part:
     jobs: Sequence[Job]
 
     def name(self, job: str) -> str:
-        """Of a job among those of all parts."""
+        """The name of a job, unlike those in other parts."""
         return f"{self.label}/{job}" if self.label else job
 
 
@@ -228,7 +229,7 @@ def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     there = run and run.relative_to(part.out)
     task = Task(
         part.name(f"video of {name}"),
-        work.film,
+        film,
         (part.comparison, path, there),
         root=part.out,
         reads=(there / "policy",) if there else (),

@@ -28,7 +28,7 @@ COLORS = (
     *("#0b63c5", "#c2500f", "#0a7a58", "#8446c4", "#5c6876"),
     *("#b3306f", "#7d6300", "#11707f", "#10105b", "#752c14"),
 )
-"""Of the learners, in their order. Those with the same dash are told apart by colour-blind readers too."""
+"""Colours of the learners, in their order. Colour-blind readers can tell apart those with the same dash too."""
 DARK_COLORS = (
     *("#6cb0ff", "#ff9a5c", "#45d0a0", "#c49bfa", "#c3ccd6"),
     *("#f48ac0", "#dfc04a", "#55cadb", "#e9ecef", "#d98a6a"),
@@ -61,7 +61,7 @@ Draw = Callable[[Outcome, Axes], None]
 
 
 def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
-    """Of a learning curve: cost, mean return, and the ends of its 95 % interval (NaN of one seed), (P,) each."""
+    """A learning curve: cost, mean return, and the ends of its 95 % interval (NaN for one seed), (P,) each."""
     costs, returns = entry.curve(cost)
     ends = [interval(point) if len(entry.results) > 1 else (np.nan, np.nan) for point in returns]
     low, high = np.array(ends, float).T

@@ -1,4 +1,4 @@
-"""Who can take part: the table's algorithms, Stable-Baselines3's as baselines, and learners of the user's own.
+"""Learners that can be compared: the table's algorithms, Stable-Baselines3's as baselines, and the user's own.
 
 A name is `ppo`, `gail:random` (a variant), `sb3:ppo` (a baseline) or `module:Learner`; `@wide` behind any of them gives
 it settings of its own, under that name among the hyperparameters.

@@ -22,7 +22,7 @@ def machine() -> dict[str, str]:
 
 
 def processors() -> int:
-    """Those that this process may use: fewer than the machine has in a container or a cluster's job."""
+    """How many processors this process may use: fewer than the machine has in a container or a cluster's job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """Of the mean, see `statistics.interval`; None of a single seed, which says nothing of another."""
+        """95 % interval of the mean (`statistics.interval`); None for a single seed, which tells nothing of others."""
         return interval(self.x) if len(self.results) > 1 else None
 
     @property
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def typical(self) -> Result:
-        """Of the seeds the one of median return: neither the luckiest nor the worst."""
+        """The seed with the median return: neither the luckiest nor the worst."""
         return sorted(self.results, key=lambda result: result.mean)[(len(self.results) - 1) // 2]
 
     def average(self, name: str) -> float:
@@ -122,7 +122,7 @@ class Outcome:
         return [reached(self.shares(result, cost), share) for result in entry.results]
 
     def area(self, entry: Entry) -> list[float]:
-        """Of each seed the mean share over the budget; empty where there are no shares."""
+        """The mean share over the budget, for each seed; empty if there are no shares."""
         curves = [self.shares(result) for result in entry.results]
         return [area(curve, self.comparison.budget) for curve in curves if curve]
 

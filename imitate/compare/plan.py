@@ -26,7 +26,7 @@ POINTS = 16
 DEMONSTRATING = ("one-action", "random")
 """Controls that have demonstrations of their own."""
 DEMO_EPISODES = 10
-"""Of learners that have an environment too, and no more than DEMO_SHARE of the budget: the rest is for that."""
+"""Most demonstrations of a learner that has an environment too; they also take at most DEMO_SHARE of its budget."""
 DEMO_SHARE = 0.25
 
 
@@ -224,7 +224,7 @@ def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def file_name(name: str) -> str:
-    """Of a learner: `gail-random`."""
+    """A learner's name in file names: `gail-random`."""
     return name.replace(":", "-")
 
 

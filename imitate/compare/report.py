@@ -94,7 +94,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
 
 
 def page_template(name: str) -> jinja2.Template:
-    """Of the folder page/: what it includes lies beside it."""
+    """A template in the folder page/, which also has the files that it includes."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imitate.compare", "page"),
         autoescape=True,

@@ -25,7 +25,7 @@ COSTS: Mapping[Cost, str] = {
 
 @dataclass(frozen=True)
 class Point:
-    """Of a learning curve: what was spent so far, and the returns of the curves' episodes."""
+    """A point of a learning curve: what was spent so far, and the returns of the curves' episodes."""
 
     steps: int
     queries: int
@@ -35,14 +35,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Result:
-    """One learner of one seed, as its job's `result.json` says.
+    """One learner with one seed, as `result.json` of its run says.
 
     curve             after 0, 1/16, 2/16 ... of the budget
     returns, lengths  of the test episodes, by its last policy
-    env_steps         that the learner took itself; with demo_steps what it spent of the budget
-    cpu_seconds       of its own process and those it started: recording its demonstrations and training
-    hyperparameters   complete
-    stepped           what its environments were: num_envs and backend; empty where it stepped none
+    env_steps         steps that the learner took itself; with demo_steps, what it spent of the budget
+    cpu_seconds       processor time of recording its demonstrations and of training
+    hyperparameters   all of them, defaults included
+    stepped           num_envs and backend of its environments; empty if it stepped none
     notes             what was changed in its preset for this budget
     machine           CPU, operating system and commit
     """
@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measured:
-    """A policy that does not learn: on the test episodes, and on those of the curves."""
+    """A policy that does not learn, measured on the test episodes and on those of the curves."""
 
     returns: list[float]
     lengths: list[int]
@@ -97,7 +97,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class ExpertFacts:
-    """Who was imitated."""
+    """The expert that was imitated."""
 
     spec: str
     description: str
@@ -110,8 +110,8 @@ class ExpertFacts:
 class References:
     """What is measured before anything runs.
 
-    key            of what they depend on
-    episode_steps  that a good policy's episode takes
+    key            hash of what they depend on
+    episode_steps  length of a good policy's episode
     filmed         whether the environment renders to pictures
     """
 

@@ -39,7 +39,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two means: `mean` of a minus that of b, its 95 % interval, and the two-sided p-value of no difference."""
+    """The mean of a minus the mean of b, its 95 % interval, and the two-sided p-value of no difference."""
 
     mean: float
     low: float

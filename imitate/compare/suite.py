@@ -25,7 +25,7 @@ _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 
 @dataclass(frozen=True)
 class Suite:
-    """Comparisons by the name of their folder: the environment's, with its expert's where it has several."""
+    """Comparisons by the name of their folder, which is the environment's; with several experts, also the expert's."""
 
     name: str
     parts: Mapping[str, Comparison]

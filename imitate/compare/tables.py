@@ -28,7 +28,7 @@ COLUMNS = SHOWN + FOLDED
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read, and what a column is sorted by; None comes last."""
+    """The text, and the value by which a column is sorted; None comes last."""
 
     text: str
     value: float | None = None
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """Of a learner (its place in the comparison gives the colour) or of a reference (None)."""
+    """A row for a learner, whose place in the comparison gives the colour, or for a reference (None)."""
 
     name: str
     place: int | None
@@ -141,7 +141,7 @@ def _tex(text: str) -> str:
 
 
 def as_csv(table: list[Row], columns: tuple[str, ...] = COLUMNS) -> str:
-    """As it is read; `runs_csv` has every run in full precision."""
+    """The table as it is shown; `runs_csv` has every run in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -150,7 +150,7 @@ def as_csv(table: list[Row], columns: tuple[str, ...] = COLUMNS) -> str:
 
 
 def runs_csv(outcome: Outcome) -> str:
-    """A row a run, in full precision."""
+    """One row for each run, in full precision."""
     text = io.StringIO()
     counts = ("expert_queries", "env_steps", "demo_steps", "cpu_seconds")
     writer = csv.writer(text, lineterminator="\n")

@@ -25,7 +25,7 @@ Verdict = Literal["yes", "no", "unclear"]
 
 _SIGNIFICANT = 0.05
 MARGIN = 0.05
-"""Of the way from random to the expert: who is at most so much behind in the end counts as level."""
+"""A learner that ends at most this share of the way from random to expert behind another counts as level."""
 GOAL = 0.95
 
 

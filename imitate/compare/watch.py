@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,8 +29,14 @@ _TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
 
 @dataclass(frozen=True)
 class State:
-    """Of a run: `waiting`, `running`, `done` or `failed`; the steps spent, the mean return (of training while it runs,
-    of the test when done), the share of the way from random to expert, and how long it has taken in seconds."""
+    """How far a run is.
+
+    state    `waiting`, `running`, `done` or `failed`
+    steps    spent of the budget
+    mean     the latest return of training while it runs, the mean return of the test when it is done
+    share    of the way from random actions to the expert
+    seconds  that it has taken so far
+    """
 
     name: str
     algorithm: str
@@ -42,7 +49,7 @@ class State:
 
 
 def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
-    """Of every run in the folder, in its order. `position` has steps that are known better than files tell.
+    """The state of every run in the folder, in its order. `position` has steps that are known better than from files.
 
     Raises InputError where the folder holds no comparison.
     """
@@ -64,7 +71,11 @@ def table(found: Sequence[State], height: int = 1_000) -> list[str]:
     shown = list(found)
     if len(shown) > height - 3:
         shown = sorted(shown, key=lambda each: order.index(each.state))[: max(height - 3, 0)]
-    rows = [["run", "steps", "return", "share", "left"], *map(_row, shown, _left(found, shown))]
+    took = _took(found)
+    rows = [
+        ["run", "steps", "return", "share", "left"],
+        *(_row(each, _remaining(each, took)) for each in shown),
+    ]
     widths = [max(len(row[n]) for row in rows) for n in range(5)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
@@ -77,7 +88,8 @@ def summary(found: Sequence[State]) -> str:
     count = {state: sum(each.state == state for each in found) for state in ("done", "failed", "running")}
     said = f"{count['done']} of {len(found)} runs are done"
     said += f", {count['failed']} failed" if count["failed"] else ""
-    seconds = sum(_remaining(each, found) or 0.0 for each in found)
+    took = _took(found)
+    seconds = sum(_remaining(each, took) or 0.0 for each in found)
     known = seconds and any(each.seconds for each in found)
     return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
 
@@ -155,8 +167,9 @@ def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> It
 
 
 def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
-    if (result := Result.load(run)) is not None:
-        return "done", result.env_steps + result.demo_steps, result.mean
+    path = run / "result.json"
+    if path.is_file():
+        return "done", *_ended(run, path.stat().st_mtime_ns)
     if error.is_file():
         return "failed", 0, None
     row = _last_row(run / "metrics.jsonl")
@@ -166,8 +179,16 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
     return "running" if run.is_dir() else "waiting", 0, None
 
 
+@lru_cache(maxsize=10_000)  # a comparison may have a thousand, and is looked at every second
+def _ended(run: Path, _modified: int) -> tuple[int, float]:
+    """Steps and mean return of a run that has a result."""
+    result = Result.load(run)
+    assert result is not None
+    return result.env_steps + result.demo_steps, result.mean
+
+
 def _last_row(path: Path) -> dict[str, Any]:
-    """Of a file that another process may be writing to; empty where there is none yet."""
+    """The last whole row of a file that another process may be writing to; empty if there is none yet."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -192,27 +213,32 @@ def _seconds(run: Path, *, ended: bool) -> float:
     return (max(times) if ended else time.time()) - min(times) if times else 0.0
 
 
-def _remaining(state: State, found: Sequence[State]) -> float | None:
-    """Seconds that a run still needs: by what finished runs of the same learner took, else by its own pace, else by all
-    others; steps of different learners are different work. None where nothing tells."""
+def _took(found: Sequence[State]) -> dict[str, float]:
+    """Mean seconds of the finished runs of each learner; of all of them under the empty name."""
+    seconds: dict[str, list[float]] = {}
+    for each in found:
+        if each.state == "done":
+            for name in ("", each.algorithm):
+                seconds.setdefault(name, []).append(each.seconds)
+    return {name: sum(every) / len(every) for name, every in seconds.items()}
+
+
+def _remaining(state: State, took: Mapping[str, float]) -> float | None:
+    """Seconds that a run still needs, or None if nothing tells.
+
+    Finished runs of the same learner tell best, then the run's own pace, then all other runs. Steps of different
+    learners are different work, so they are not added up.
+    """
     if state.state in ("done", "failed"):
         return 0.0
-    same = [each.seconds for each in found if each.algorithm == state.algorithm and each.state == "done"]
-    if same:
-        return max(sum(same) / len(same) - state.seconds, 0.0)
-    if state.steps and state.seconds:
+    if state.algorithm not in took and state.steps and state.seconds:
         return state.seconds * (state.budget / state.steps - 1)
-    others = [each.seconds for each in found if each.state == "done"]
-    return max(sum(others) / len(others) - state.seconds, 0.0) if others else None
+    usual = took.get(state.algorithm, took.get(""))
+    return None if usual is None else max(usual - state.seconds, 0.0)
 
 
-def _left(found: Sequence[State], shown: Sequence[State]) -> Iterator[str]:
-    for each in shown:
-        seconds = _remaining(each, found)
-        yield each.state if each.state != "running" or not seconds else duration(seconds)
-
-
-def _row(state: State, left: str) -> list[str]:
+def _row(state: State, seconds: float | None) -> list[str]:
+    left = duration(seconds) if state.state == "running" and seconds else state.state
     steps = f"{number(state.steps)} / {number(state.budget)}" if state.steps else ""
     mean = "" if state.mean is None else number(state.mean)
     return [state.name, steps, mean, "" if state.share is None else percent(state.share), left]

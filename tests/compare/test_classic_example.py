@@ -50,11 +50,7 @@ def raw(runs: Path) -> dict[str, dict[str, Any]]:
         found[label] = {
             "random": np.mean(references["random"]["returns"]),
             "expert": np.mean(references["expert"]["measured"]["returns"]),
-            "learners": {
-                name: np.array(returns)
-                for name, returns in learners.items()
-                if name.count(":") == 0 or name.startswith("sb3:")
-            },
+            "learners": {name: np.array(returns) for name, returns in learners.items()},
         }
     return found
 

@@ -26,6 +26,7 @@ from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
+from imitate.compare.recording import in_order
 from imitate.compare.results import Result
 from imitate.compare.toml import as_toml
 from imitate.compare.training import Trained, training
@@ -230,8 +231,8 @@ def trajectory(seed: int, steps: int) -> Trajectory:
 def test_demonstrations_are_the_first_in_the_order_of_their_seeds() -> None:
     seeds = list(itertools.islice(episode_seeds(5), 4))
     finished = [trajectory(seeds[n], 1 + n) for n in (1, 0, 3, 2)]  # as they end
-    in_order = itertools.islice(work._in_order(iter(finished), 5), 4)
-    assert [len(episode) for episode in in_order] == [1, 2, 3, 4]
+    ordered = itertools.islice(in_order(iter(finished), 5), 4)
+    assert [len(episode) for episode in ordered] == [1, 2, 3, 4]
 
 
 def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_package_of_the_current_folder_travels(tmp_path: Path, monkeypatch: py
     (package / "__init__.py").write_text(
         "def make_expert():\n    from nomads.actions import left\n    return left\n"
     )
-    (package / "actions.py").write_text("def left(obs):\n    return obs[:, 0] * 0\n")
+    (package / "actions.py").write_text("def left(obs):\n    return (obs[:, 0] * 0).astype(int)\n")
     monkeypatch.chdir(tmp_path / "here")
     arguments = ["--env", "CartPole-v1", "--episodes", "4", "--num-envs", "1", "--shards", "2"]
     for backend in ("ray", "processes"):

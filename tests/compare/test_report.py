@@ -508,6 +508,19 @@ def test_the_table_sorts_and_unfolds(page_url: str, tmp_path: Path) -> None:
         assert page.problems == []
 
 
+@needs_chromium
+def test_the_table_is_copied_for_papers(page_url: str, tmp_path: Path) -> None:
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        names = "[...document.querySelectorAll('[data-copy]')].map(button => button.textContent)"
+        assert page.evaluate(names) == ["Copy as CSV", "Copy as Markdown", "Copy as LaTeX"]
+        page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
+        page.evaluate("document.querySelectorAll('[data-copy]')[2].click()")
+        page.until("document.getElementById('copied').textContent")
+        assert page.evaluate("document.getElementById('copied').textContent") == "Copied."
+        assert "\\toprule" in page.evaluate("window.copied")
+        assert page.problems == []
+
+
 TEN = (
     "bc",
     "dagger",

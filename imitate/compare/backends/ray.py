@@ -92,6 +92,8 @@ class Ray:
         self._stopping = False
         self._versions = versions()
         self._mailbox: Any = None
+        self._often: Any = ray.remote(carry_out)
+        self._once: Any = ray.remote(max_calls=1)(carry_out)
         self._session = uuid.uuid4().hex
         self._connected = not ray.is_initialized()
         self._alone = False
@@ -195,7 +197,11 @@ class Ray:
             packed = {name: self._store(path) for name, path in luggage.items()}
             parcel = Parcel(attempt.key, self._session, task, files, packed, self._versions)
             gpus = self._gpus if task.learns else 0
-            function = ray.remote(num_cpus=self._cpus, num_gpus=gpus, max_retries=0)(carry_out)
+            # A process that has imported from a task's folder, or holds memory of a GPU, does no other task.
+            once = gpus > 0 or any(name.startswith("modules/") for name in packed)
+            function = (self._once if once else self._often).options(
+                num_cpus=self._cpus, num_gpus=gpus, max_retries=0
+            )
             self._running[function.remote(parcel, self._mailbox)] = attempt
 
     def _store(self, path: Path) -> Any:

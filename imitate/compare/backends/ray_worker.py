@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import contextlib
 import logging
+import signal
 import tempfile
 import threading
 import time
@@ -102,6 +103,8 @@ def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
             task.luggage.unpack(luggage)
         report = now_and_then(_Reporter(parcel.key, task, root, box), REPORT_SECONDS)
         report(0)
+        if parcel.session in _stopped:
+            return None, None
         failure = perform(task.function, root, task.args, report)
         return failure, written(task, root)
 
@@ -133,6 +136,7 @@ class _Reporter:
 
 
 _sessions: set[str] = set()
+_stopped: set[str] = set()
 
 
 def _settle(session: str, box: Any) -> None:
@@ -140,14 +144,16 @@ def _settle(session: str, box: Any) -> None:
     if session in _sessions:
         return
     _sessions.add(session)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # but while a task is performed
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.getLogger("imitate").setLevel(logging.ERROR)  # notices are the main process's: said once
-    threading.Thread(target=_listen, args=(box,), daemon=True).start()
+    threading.Thread(target=_listen, args=(session, box), daemon=True).start()
 
 
-def _listen(box: Any) -> None:
+def _listen(session: str, box: Any) -> None:
     with contextlib.suppress(RayError):  # the block has ended by itself
         ray.get(box.stopped.remote())
+        _stopped.add(session)
         # Ray blocks SIGINT in its workers. This calls its handler all the same.
         _thread.interrupt_main()
