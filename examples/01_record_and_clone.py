@@ -29,9 +29,9 @@ def main(env_id: str = "CartPole-v1", spec: str = "CartPole-v1:ppo") -> float:
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, expert=spec, seed=0)
     collect(expert, envs, folder / "demos.h5", info, episodes=10)
 
-    # One step of the learner is one pass over the demonstrations. It stops by the loss on held-out episodes.
+    # One step of the learner is one pass over the demonstrations. One of the ten episodes is held out.
     with DemoReader(folder / "demos.h5") as demos:
-        learner = BC(BCConfig(), demos=demos, seed=0)
+        learner = BC(BCConfig(max_updates=2_000, holdout=0.1), demos=demos, seed=0)
         while not learner.done:
             metrics = learner.step()
     print(f"{learner.epoch} epochs, held-out loss {metrics['heldout_loss']:.4f}")

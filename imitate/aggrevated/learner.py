@@ -98,7 +98,7 @@ class AggreVaTeD(DAgger):
         return metrics
 
     def _kept_for_the_contest(self, room: int) -> int:
-        """Steps to keep for it; 0 if the critic makes no target or if too few episodes are affordable."""
+        """Steps to keep for comparing the policies; 0 if the critic makes no target or if they are too few."""
         config = self.config
         if config.estimator != "target" or not config.delta or not config.gate:
             return 0
@@ -114,10 +114,10 @@ class AggreVaTeD(DAgger):
         self.train(self.cloning, self.batches(count, batch_size), count)
         episodes = min(_EPISODES, int(room / (2 * _SLACK * self.longest)))
         seed = draw_seed(self.seed, self.iteration, 2)
-        with_it, without = (
-            play(policy, self.sampler.envs, episodes=episodes, seed=seed, max_steps=room // 2)
-            for policy in (critics, self.policy)
-        )
+        # One after the other, since a policy that falls leaves its steps to one that does not.
+        with_it = play(critics, self.sampler.envs, episodes=episodes, seed=seed, max_steps=room)
+        left = room - with_it.steps
+        without = play(self.policy, self.sampler.envs, episodes=episodes, seed=seed, max_steps=left)
         self.sampler.env_steps += with_it.steps + without.steps
         better = without.mean > with_it.mean + _MARGIN * abs(with_it.mean)
         if with_it.complete and without.complete and better:
