@@ -32,6 +32,11 @@ UNIT = DemoInfo(
     seed=3,
 )
 DISCRETE = replace(UNIT, env_id="CartPole-v1", env_kwargs={}, action_space=spaces.Discrete(3, start=1))
+SINGLE = replace(
+    UNIT,
+    observation_space=spaces.Box(-np.inf, np.inf, (1,), np.float64),
+    action_space=spaces.Box(-1.0, 1.0, (1,), np.float32),
+)
 PICTURES = replace(UNIT, observation_space=spaces.Box(0, 255, (32, 34, 3), np.uint8))
 STACKS = replace(UNIT, observation_space=spaces.Box(0, 255, (2, 36, 36), np.uint8), frame_stack=2)
 
@@ -46,7 +51,7 @@ def recording(
     def actions(steps: int) -> Any:
         if isinstance(info.action_space, spaces.Discrete):
             return rng.integers(1, 4, steps)
-        return rng.uniform(-1, 1, (steps, 2)).astype(np.float32)
+        return rng.uniform(-1, 1, (steps, *(info.action_space.shape or ()))).astype(np.float32)
 
     played = []
     for number, steps in enumerate(lengths):
@@ -85,7 +90,7 @@ def same(one: Path, other: Path) -> None:
                 assert was.tobytes() == now.tobytes(), name
 
 
-KINDS = {"unit": UNIT, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
+KINDS = {"unit": UNIT, "single": SINGLE, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
 LOSSLESS = [
     (name, kind, labelled)
     for name in FORMATS
