@@ -11,13 +11,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, one_line
 
-__all__ = ["Controls", "KeyMap", "by_hand", "key_map"]
+__all__ = ["Controls", "KeyMap", "by_hand", "interventions", "key_map"]
 
 PAUSE, UNDO, QUIT = "p", "backspace", "escape"
 
@@ -55,10 +55,15 @@ class KeyMap:
     actions: Mapping[frozenset[str], Array]
     idle: Array | None = None
 
-    def action(self, down: set[str], last: Array) -> Array:
+    def pressed(self, down: set[str]) -> Array | None:
+        """The action of the keys, if there is one."""
         fits = [keys for keys in self.actions if keys <= down]
-        if fits:
-            return self.actions[max(fits, key=len)]
+        return self.actions[max(fits, key=len)] if fits else None
+
+    def action(self, down: set[str], last: Array) -> Array:
+        chosen = self.pressed(down)
+        if chosen is not None:
+            return chosen
         return last if self.idle is None else self.idle
 
     @property
@@ -100,17 +105,25 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
 
 
 def by_hand(
-    env: Env, keys: KeyMap, controls: Controls, seeds: Iterator[int], episodes: int
+    env: Env,
+    keys: KeyMap,
+    controls: Controls,
+    seeds: Iterator[int],
+    episodes: int,
+    policy: Policy | None = None,
 ) -> Iterator[Trajectory]:
     """Trajectories of so many episodes, or fewer where the person quits; an unfinished one is dropped.
+
+    policy   acts while no key is down; `info["by_hand"]` (T,) says of each step whether the person acted
 
     The last finished episode can be taken back until the next one ends: its seed is then played again.
     """
     held: list[Trajectory] = []
-    count, upcoming = 0, []
+    count = 0
+    upcoming: list[int] = []
     while count < episodes:
         seed = upcoming.pop() if upcoming else next(seeds)
-        played = _episode(env, keys, controls, seed, f"episode {count + 1} of {episodes}")
+        played = _episode(env, keys, controls, seed, f"episode {count + 1} of {episodes}", policy)
         if played == "quit":
             break
         if played == "undo":
@@ -125,12 +138,13 @@ def by_hand(
 
 
 def _episode(
-    env: Env, keys: KeyMap, controls: Controls, seed: int, title: str
+    env: Env, keys: KeyMap, controls: Controls, seed: int, title: str, policy: Policy | None
 ) -> Trajectory | Literal["undo", "quit"]:
     space: Any = env.observation_space
     obs = [np.asarray(env.reset(seed=seed)[0], space.dtype)]
     actions: list[Array] = []
     rewards: list[float] = []
+    hands: list[bool] = []
     terminated = truncated = paused = False
     action, before = keys.first, set[str]()
     while not (terminated or truncated):
@@ -146,7 +160,11 @@ def _episode(
         paused ^= PAUSE in pressed
         if paused:
             continue
-        action = keys.action(down, action)
+        if policy is None or keys.pressed(down) is not None:
+            action = keys.action(down, action)
+        else:
+            action = np.asarray(policy.act(obs[-1][None], deterministic=True)[0], env.action_space.dtype)
+        hands.append(policy is None or keys.pressed(down) is not None)
         following, reward, terminated, truncated, _ = env.step(action)
         obs.append(np.asarray(following, space.dtype))
         actions.append(action)
@@ -157,8 +175,23 @@ def _episode(
         np.array(rewards, np.float32),
         bool(terminated),
         bool(truncated),
-        info={"seed": seed},
+        info={"seed": seed, "by_hand": np.array(hands)},
     )
+
+
+def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
+    """The parts of a trajectory in which the person acted: what HG-DAgger (arXiv:1810.02890) learns from."""
+    edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
+    for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+        last = stop == len(trajectory)
+        yield Trajectory(
+            trajectory.obs[start : stop + 1],
+            trajectory.actions[start:stop],
+            trajectory.rewards[start:stop],
+            trajectory.terminated and bool(last),
+            trajectory.truncated or not last,
+            info={"seed": trajectory.info["seed"]},
+        )
 
 
 def _action(value: Any, space: Space, name: str) -> Array:

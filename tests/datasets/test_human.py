@@ -14,7 +14,7 @@ from counting import CountingEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
-from imitate.datasets.human import KeyMap, by_hand, key_map
+from imitate.datasets.human import KeyMap, by_hand, interventions, key_map
 from imitate.window import Window
 
 
@@ -140,3 +140,39 @@ def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
         assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), len(reader)))
         assert all((episode.actions == 1).all() for episode in reader)
     assert main(["data", "replay", str(out)]) == 0
+
+
+class Four:
+    """Always acts 4."""
+
+    def act(self, obs: Any, **_: Any) -> Any:
+        return np.full(len(obs), 4)
+
+
+def test_only_the_steps_of_the_person_are_interventions() -> None:
+    """Seed 6 of period 7 has seven steps and is terminated: the person acts in the third, fourth and last."""
+    script = Script("", "", "a", "b", "", "", "a")
+    (episode,) = by_hand(Shown(), KEYS, script, iter([6]), 1, Four())
+    assert episode.actions.tolist() == [4, 4, 1, 2, 4, 4, 1]
+    first, second = interventions(episode)
+    assert (first.actions.tolist(), first.obs[:, 1].tolist()) == ([1, 2], [2, 3, 4])
+    assert (first.terminated, first.truncated) == (False, True)
+    assert (second.actions.tolist(), second.obs[:, 1].tolist()) == ([1], [6, 7])
+    assert (second.terminated, second.truncated) == (True, False)
+
+
+def test_interventions_are_recorded_and_can_be_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    presses: Any = iter([set(), {"left"}, {"right"}] + [set()] * 497 + [{"escape"}])
+    monkeypatch.setattr(Window, "down", lambda _: next(presses))
+    hand, machine, both = (str(tmp_path / name) for name in ("hand.h5", "machine.h5", "both.h5"))
+    command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--fps", "100000"]
+    assert main([*command, "--out", hand]) == 0
+    with DemoReader(hand) as reader:
+        assert (len(reader), reader[0].actions.tolist(), reader.info.seed) == (1, [0, 1], None)
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", machine]) == 0
+    assert main(["data", "concat", machine, hand, "--out", both]) == 0
+    with DemoReader(both) as reader:
+        assert reader.lengths.tolist() == [500, 2]
