@@ -1,4 +1,4 @@
-"""Write RESULTS.md, SPEED.md and the README's results from templates/, rows.toml and the records in results/.
+"""Write RESULTS.md, SPEED.md, docs/scale.md and the README's results from templates/, rows.toml and the records.
 
     python benchmarks/results.py
 
@@ -21,6 +21,7 @@ import jinja2
 BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
+SCALE = BENCHMARKS.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
 
@@ -32,7 +33,8 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
         lambda _: BEGIN + render("README.md", records) + END,
         README.read_text(),
     )
-    return {README: readme, RESULTS: render("RESULTS.md", records), SPEED: render("SPEED.md", records)}
+    written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
+    return {README: readme} | {path: render(template, records) for path, template in written.items()}
 
 
 def render(template: str, records: Path) -> str:
@@ -51,6 +53,7 @@ def render(template: str, records: Path) -> str:
     )
     environment.filters |= {
         "r0": lambda figure: f"{figure:,.0f}",
+        "r2": lambda figure: f"{figure:.2f}",
         "r1": lambda figure: "" if figure is None else f"{figure:.1f}",
         "percent": lambda share: f"{share:.0%}",
         "mean": statistics.fmean,
@@ -66,7 +69,7 @@ def render(template: str, records: Path) -> str:
 
 def filled(block: str) -> str:
     """A paragraph or list in lines of even length, whatever its figures came to; tables and code stay as they are."""
-    if block.startswith(("|", "#", "    ")):
+    if block.startswith(("|", "#", "    ", "```")):
         return block
     end = "\n" if block.endswith("\n") else ""
     items = re.split(r"\n(?=- )", block)

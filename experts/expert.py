@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
@@ -79,10 +80,17 @@ class Expert:
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        `imitate.experts.acting.AgentPolicy` says what `deterministic` means for each algorithm. Samples come from the
-        expert's own generator, which `seed` restarts.
+        A single observation (*obs_shape) gives a single action. `imitate.experts.acting.AgentPolicy` says what
+        `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
-        return self.policy.act(obs, deterministic=deterministic)
+        obs = np.asarray(obs)
+        single = obs.ndim == len(self.observation_space.shape or ())
+        actions = self.policy.act(obs[None] if single else obs, deterministic=deterministic)
+        return actions[0] if single else actions
+
+    def predict(self, obs: Array, deterministic: bool = True) -> tuple[Array, None]:
+        """`act` with Stable-Baselines3's signature: actions, and None for the state of a recurrent policy."""
+        return self.act(obs, deterministic=deterministic), None
 
     def seed(self, seed: int) -> None:
         """Seed the generator of stochastic actions."""

@@ -131,7 +131,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         )
     policy = policy_spec(archive, *trained, columns=columns)
     published, std = (None, None)
-    if asked.env_id is None or asked.env_id in (found.env_id, today):
+    if asked.env_id in (None, found.env_id, today) or env_id == _registered(today):
         published, std = _published(policy.algorithm, trained_id, found, source)
     return Expert(
         env_id=env_id,
@@ -192,6 +192,14 @@ def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces
     made = env.observation_space, env.action_space
     env.close()
     return env_id, made, ""
+
+
+def _registered(env_id: str) -> str:
+    """The id under which the environment is registered today; as it is if there is none."""
+    try:
+        return resolve_env_id(env_id)
+    except InputError:
+        return env_id
 
 
 def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:

@@ -84,11 +84,14 @@ def as_dict(value: Any) -> dict[str, Any]:
         return value
     if isinstance(value, str):
         return _literal(value)
-    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+    # The list is nested in others, which have one item each: [[["gamma", 0.9]]].
+    while isinstance(value, list) and len(value) == 1 and not _is_pair(value[0]):
         value = value[0]
-    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return {str(key): item for key, item in value}
-    return {}
+    return dict(value) if isinstance(value, list) and all(map(_is_pair, value)) else {}
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _literal(text: str) -> dict[str, Any]:

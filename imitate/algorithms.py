@@ -121,6 +121,12 @@ ALGORITHMS = {
         "imitate.aggrevated.aggrevate",
         ("envs", "expert", "store"),
     ),
+    "loki": Algorithm(
+        "LOKI",
+        "AggreVaTeD first, then PPO from there: beyond the expert by reinforcement",
+        "imitate.loki",
+        ("envs", "expert", "store"),
+    ),
     "gail": Algorithm(
         "GAIL",
         "on-policy RL whose reward is to pass for the expert",
@@ -201,7 +207,7 @@ def _own(name: str) -> Algorithm:
 
     from imitate.envs.trust import import_typed
 
-    module, class_name = import_typed(name, "--algorithms"), name.rpartition(":")[2]
+    module, class_name = import_typed(name, "--add"), name.rpartition(":")[2]
     learner = getattr(module, class_name, None)
     if not inspect.isclass(learner) or not inspect.isclass(getattr(module, f"{class_name}Config", None)):
         raise InputError(

@@ -27,7 +27,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
+from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
@@ -68,6 +68,7 @@ class BCConfig:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
         check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         if self.demo_pairs is not None:
             check_range(self, 1, math.inf, "demo_pairs")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")

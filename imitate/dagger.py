@@ -32,6 +32,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.following import first_layer, follow
+from imitate.nn.policy import LOG_STD_RANGE
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.rl.rollout import Rollout, Sampler
@@ -73,16 +74,17 @@ class DAggerConfig:
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
     """Adam's step size; within each iteration it decays to 0, so that every iteration ends with a settled policy."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
+    activation: Literal["tanh", "relu"] | None = None
+    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
     log_std_init: float = -1.0
     """Log standard deviation of a Gaussian policy at the start; DAgger rolls in with it and leaves it unchanged."""
 
     def __post_init__(self) -> None:
         counts = ("total_steps", "iterations", "updates_per_iteration", "final_updates", "batch_size")
         check_range(self, 1, math.inf, *counts)
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "alpha_rate", "switch_probability")
         if self.alpha_floor is not None:

@@ -71,7 +71,7 @@ class SQIL:
     ) -> None:
         settings = replace(config.dqn, total_steps=config.total_steps)
         self.config, self.dqn = config, DQN(settings, envs=envs, seed=seed, device=device)
-        self.policy, self.least_steps = self.dqn.policy, self.dqn.least_steps
+        self.policy = self.dqn.policy
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         rewarded = [self._rewarded(demos[index]) for index in chosen]
         spaces = envs.single_observation_space, envs.single_action_space
@@ -80,6 +80,10 @@ class SQIL:
     @property
     def env_steps(self) -> int:
         return self.dqn.env_steps
+
+    @property
+    def least_steps(self) -> int:
+        return self.dqn.least_steps
 
     @property
     def done(self) -> bool:

@@ -104,7 +104,9 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
-        env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # gymnasium warns of a render mode that we refuse below
+            env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
     except InputError:
         make_env(env_id, env_kwargs).close()  # raises if something other than the render mode is wrong
         raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None

@@ -22,6 +22,11 @@ TINY: dict[str, dict[str, Any]] = {
     "bc": {"max_epochs": 3},
     "dagger": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3},
     "aggrevated": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
+    "aggrevate": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
+    "loki": {
+        **{"total_steps": 96, "imitation_steps": 48, "ppo": {"num_steps": 4, "num_epochs": 1}},
+        "aggrevated": {"iterations": 2, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
+    },
     "gail": {"ppo": {"num_steps": 16, "num_epochs": 1}, "updates_per_round": 2},
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},

@@ -25,7 +25,9 @@ def test_every_learner_trains_resumes_and_acts_on_both_devices(name: str, tmp_pa
     for _ in range(3):
         learner.step()
     save_state(tmp_path / "state", learner.state_dict())
-    resumed = learner if name in ("dagger", "aggrevated") else make()  # those go on with their own store
+    resumed = (
+        learner if name in ("dagger", "aggrevated", "aggrevate") else make()
+    )  # those go on with their own store
     resumed.load_state_dict(load_state(tmp_path / "state"))
     resumed.step()
     save_policy(tmp_path / "policy", resumed.policy)

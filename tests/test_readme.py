@@ -80,7 +80,7 @@ def test_the_readme_lists_every_algorithm() -> None:
 
 
 def test_links_within_the_repository_lead_somewhere() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    documents = [path for folder in (".", "benchmarks", "docs") for path in (ROOT / folder).glob("*.md")]
     for document in documents:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"

@@ -99,6 +99,15 @@ def test_settings_that_can_not_be_used_are_named() -> None:
         SQILConfig(dqn={"gamma": 1.0})  # type: ignore[arg-type]
 
 
+def test_a_budget_that_ends_before_learning_starts_is_refused(demos: DemoReader) -> None:
+    """100 steps are 13 rounds of eight environments."""
+    sqil = learner(demos)
+    with pytest.raises(InputError, match="takes at least 104 steps, but only 103 are left"):
+        sqil.step(103)
+    sqil.step(104)
+    assert sqil.least_steps == 8
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -146,7 +146,7 @@ def test_a_fresh_process_needs_no_display_and_says_nothing(tmp_path: Path) -> No
         ("CartPol-v1", {}, "film.mp4", "unknown environment"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")  # about rgb_array, which Blind-v0 lacks
+@pytest.mark.filterwarnings("error::UserWarning")  # gymnasium has one for Blind-v0, and our line says it all
 def test_bad_input_is_one_line_and_leaves_nothing(
     tmp_path: Path, env_id: str, kwargs: dict[str, Any], name: str, message: str
 ) -> None:

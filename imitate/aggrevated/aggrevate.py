@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from imitate.aggrevated.config import AggreVaTeDConfig
@@ -23,6 +24,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.trust import bare_id
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
@@ -95,13 +97,22 @@ class AggreVaTe:
         room, iterations = core.config.plan(core.iteration, self.env_steps, limit, self.least_steps)
         core.begin()
         visits = self._visit(room // iterations, room)
-        if not visits:
+        if not visits and not core.iteration:
             raise InputError(
                 f"{room} steps don't suffice for a single visit of aggrevate, which plays an episode three times: "
-                "give more with --budget"
+                f"give {self._enough()}"
             )
+        if not visits:  # they took more than any before, and all steps are spent: fit once more
+            visit = core.store.reader()[-1]
+            return core.learn(visit.obs[:1], visit.labels, last=True)
         obs, labels = (np.concatenate(column) for column in zip(*visits, strict=True))
         return core.learn(obs, labels, last=iterations == 1)
+
+    def _enough(self) -> str:
+        """The least budget with which a visit always comes to its end, if episodes have a time limit."""
+        info = self.core.store.info
+        limit = info.env_kwargs.get("max_episode_steps") or gym.spec(bare_id(info.env_id)).max_episode_steps
+        return f"at least --budget {3 * limit}, which always suffices" if limit else "more with --budget"
 
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
         """Visit states until `steps` are spent, at most `most`; returns observations and the expert's actions."""

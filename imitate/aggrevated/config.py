@@ -43,8 +43,10 @@ class AggreVaTeDConfig(DAggerConfig):
     """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
-    train as DAgger does. A `target` is also left out of the last iteration if roll-ins showed that the learner earns
-    less with it. 0: always use the critic."""
+    train as DAgger does. With a `target`, DAgger's policy is also fitted at the end, and kept if its return over a few
+    episodes is more than 5 % better. 0: always use the critic."""
+    aggregate: bool = True
+    """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0
     """Weight of the entropy bonus."""
     update: Literal["adam", "natural"] = "adam"
@@ -57,6 +59,10 @@ class AggreVaTeDConfig(DAggerConfig):
     fqe_updates: int = 500
     """Gradient steps of the `fqe` critic after each roll-in."""
     fqe: FQEConfig = field(default_factory=FQEConfig)
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers. Wide ones follow a poor teacher more closely and learn less from its critic."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

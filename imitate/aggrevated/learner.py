@@ -3,19 +3,20 @@
 It is DAgger (`imitate.dagger`) with a critic. The loss follows the gradient of E_{a ~ pi}[A*(s, a)] over all states so
 far, with actions of the current learner, and adds DAgger's loss, which keeps the learner near the expert.
 
-Departures from the paper: states are aggregated, and the imitation term is added. With continuous actions this term is
-the whole loss: the policy is regressed to the expert's action, moved by one clipped step along the critic's gradient,
-because critics are more reliable about the direction than about the distance. A critic that can't tell the expert's
-actions from random ones is ignored, which leaves DAgger (`gate`). So is one whose step made the learner earn less in
-roll-ins (`contest`). To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss) and `fqe`
-(the critic for experts without one).
+Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
+is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
+policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
+more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
+ones is ignored, which leaves DAgger. At the end DAgger's policy is fitted to the same states and kept if it is clearly
+better on a few episodes. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss), `gate`
+and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,13 +26,13 @@ from torch import Tensor
 
 from imitate.aggrevated.ablations import find_estimator
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.contest import Contest, learners_gains
 from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.bc import bc_loss
 from imitate.dagger import DAgger
+from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
@@ -43,6 +44,10 @@ from imitate.rl.rollout import Rollout
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
+_EPISODES = 4  # of the final policy and as many of DAgger's, to see whether the critic's step costs returns
+_MARGIN = 0.05  # share of the return by which DAgger's must be better; a few episodes can't tell less
+_MOST_SHARE = 4  # at most one in so many steps are played for that
+_SLACK = 1.2  # room for episodes that are longer than those of training
 
 
 class AggreVaTeD(DAgger):
@@ -80,7 +85,45 @@ class AggreVaTeD(DAgger):
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
-        self.contest = Contest()
+        self.longest = 0.0  # mean length of the training episodes, at its longest
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """DAgger's; after the last fit, the policy is compared with DAgger's on a few episodes that count as steps."""
+        room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
+        before, kept = self.env_steps, self._kept_for_the_contest(room - iterations * self.least_steps)
+        metrics = super().step(room - kept)
+        self.longest = max(self.longest, metrics.get("train_length", 0.0))
+        if iterations == 1 and kept and metrics["critic"]:
+            metrics["critic"] = float(self._contend(room - (self.env_steps - before)))
+        return metrics
+
+    def _kept_for_the_contest(self, room: int) -> int:
+        """Steps to keep for it; 0 if the critic makes no target or if too few episodes are affordable."""
+        config = self.config
+        if config.estimator != "target" or not config.delta or not config.gate:
+            return 0
+        episodes = 2 * _SLACK * max(self.longest, 1.0)
+        most = min(config.total_steps // _MOST_SHARE, room)
+        affordable = min(_EPISODES, int(most / episodes))
+        return int(affordable * episodes) if self.longest and affordable >= _EPISODES // 2 else 0
+
+    def _contend(self, room: int) -> bool:
+        """Fit DAgger's policy too and keep the one with the better return; True if it is the critic's."""
+        count, batch_size = self.config.final_updates, self.config.batch_size
+        critics = copy.deepcopy(self.policy)
+        self.train(self.cloning, self.batches(count, batch_size), count)
+        episodes = min(_EPISODES, int(room / (2 * _SLACK * self.longest)))
+        seed = draw_seed(self.seed, self.iteration, 2)
+        with_it, without = (
+            play(policy, self.sampler.envs, episodes=episodes, seed=seed, max_steps=room // 2)
+            for policy in (critics, self.policy)
+        )
+        self.sampler.env_steps += with_it.steps + without.steps
+        better = without.mean > with_it.mean + _MARGIN * abs(with_it.mean)
+        if with_it.complete and without.complete and better:
+            return False
+        self.policy.load_state_dict(critics.state_dict())
+        return True
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -90,18 +133,23 @@ class AggreVaTeD(DAgger):
         metrics = self.take_in(obs, labels)
         held_out = self._fit_critic(len(obs), metrics)
         gate = self._judge(held_out, metrics)
-        contended = config.estimator == "target" and config.delta and config.gate
-        if contended and rollout is not None and self.oracle is not None:
-            gate = self._contend(self.oracle, gate, rollout, labels, metrics, last=last)
         count = config.final_updates if last else config.updates_per_iteration
         if estimator.minibatches is not None and rollout is not None:
             shaped = labels.reshape(rollout.actions.shape)
             batches = estimator.minibatches(rollout, shaped, self.mixture.turns, gate, count, self.rng)
-        else:
+        elif config.aggregate:
             batches = self.batches(count, config.batch_size)
-        metrics |= self.train(partial(self._losses, gate), batches, count)
+        else:
+            batches = self._drawn(obs, labels, count)
+        metrics |= self.train(partial(self._losses, gate), batches, count) | {"critic": float(gate.open)}
         self.iteration += 1
         return metrics
+
+    def _drawn(self, obs: Array, labels: Array, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """Minibatches of these states (B, ...) alone, drawn with replacement."""
+        for _ in range(count):
+            rows = self.rng.integers(len(obs), size=self.config.batch_size)
+            yield tuple(torch.from_numpy(column[rows]).to(self.device) for column in (obs, labels))
 
     def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
         """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
@@ -126,24 +174,6 @@ class AggreVaTeD(DAgger):
         own = self.actor.to_env(self.actor(self.actor.encoder.prepare(obs)).mode())
         metrics |= compared(self.oracle, gate, obs, labels, own)
         return gate
-
-    def _contend(
-        self,
-        oracle: QOracle,
-        gate: Gate,
-        rollout: Rollout,
-        labels: Array,
-        metrics: dict[str, float],
-        *,
-        last: bool,
-    ) -> Gate:
-        """Close the gate in every other iteration, and in the last if the critic's step lost the contest."""
-        contest, shaped = self.contest, labels.reshape(rollout.actions.shape)
-        contest.record(learners_gains(oracle, rollout, shaped, self.mixture.turns, self.device))
-        metrics["gain"] = contest.difference[0]
-        wanted = not contest.lost if last else self.iteration % 2 == 0
-        contest.acting = gate.open and wanted
-        return replace(gate, open=contest.acting)
 
     def _losses(
         self, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor, *columns: Tensor
@@ -172,4 +202,12 @@ class AggreVaTeD(DAgger):
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
-    _PARTS = (*DAgger._PARTS, "value", "fitted", "contest")
+    _PARTS = (*DAgger._PARTS, "value", "fitted")
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"longest": self.longest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
+        super().load_state_dict(state)
+        self.longest = state["longest"]

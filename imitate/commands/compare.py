@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.learners import trust_learner
 from imitate.compare.suite import BUNDLED, is_suite, read_toml
+from imitate.compare.watch import watch as show
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
@@ -22,12 +22,16 @@ from imitate.files import read_json
 
 __all__ = ["compare", "quickstart"]
 
+DEFAULT = ("bc", "dagger", "ppo")
+"""Learners of a comparison that names none."""
+
 
 def compare(argv: list[str]) -> int:
     def command(
         file: Annotated[str | None, tyro.conf.Positional] = None,
         *,
-        out: Path,
+        out: Path | None = None,
+        watch: Path | None = None,
         env: str | None = None,
         expert: str | None = None,
         algorithms: tuple[str, ...] = (),
@@ -53,11 +57,13 @@ def compare(argv: list[str]) -> int:
         Args:
             file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
                 imitate: classic, box2d, pixels, bullet. Options take the place of what it says
-            out: the folder of the report. The same again goes on where it was interrupted; without --env a finished
-                one grows: --add, --seeds and --episodes run only what is missing
-            env: a Gymnasium id
+            out: the folder of the report. What it holds is not done again: the same command goes on where it was
+                interrupted, and --add, --seeds and --episodes alone make a finished one grow
+            watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
+            env: a Gymnasium id, or my_module:MyEnv-v0
             expert: who is imitated; by default the bundled expert of the environment, if there is one
-            algorithms: which learners; by default bc, dagger and ppo
+            algorithms: which learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
+                my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
             add: more learners, beside those of the folder or file
             seeds: how many seeds of each; by default 5
             budget: environment steps of each run, demonstrations and training together; by default 50,000
@@ -74,6 +80,11 @@ def compare(argv: list[str]) -> int:
             gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
             json: print the summary as JSON
         """
+        if watch is not None:
+            show(watch)
+            return 0
+        if out is None:
+            raise InputError("name the folder of the report with --out")
         where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
         if device == "cuda" and backend == "ray" and not gpus_per_run:
             raise InputError(
@@ -101,8 +112,8 @@ def compare(argv: list[str]) -> int:
                 wanted, out, backend=None if backend == "processes" else where, workers=workers
             )
         except KeyboardInterrupt:
-            print("imitate: interrupted; the same command goes on from here", file=sys.stderr)
-            return 130
+            print("imitate: the same command goes on from here", file=sys.stderr)
+            raise
         summary = read_json(out / "summary.json", dict[str, Any])
         if json:
             print_json(summary)
@@ -123,32 +134,36 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
     elif file is not None:
         base = read_toml(Path(file))
         suite = Suite.from_toml(Path(file).stem, base) if "environments" in base else None
-    elif "env_id" not in given:
-        suite = Suite.read(out) if is_suite(out) else None
-        base = {} if suite else _stored(out)
+    elif "env_id" not in given and is_suite(out):
+        suite = Suite.read(out)
+    else:
+        base = _stored(out, given.get("env_id"))
     if suite is not None:
         for name in ("env_id", "expert", "env_kwargs"):
             if name in given:
                 option = {"env_id": "env"}.get(name, name).replace("_", "-")
                 raise InputError(f"a suite has its own environments and experts: leave out --{option}")
         return suite.changed(add, **given)
-    fields = base | given
-    if "env_id" not in fields:
+    if "env_id" not in base | given:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')
-    fields.setdefault("algorithms", ("bc", "dagger", "ppo"))
-    bundled = bare_id(fields["env_id"])
-    if not base and bundled in known_experts():
-        fields.setdefault("expert", bundled)
-    comparison = Comparison.from_json(fields)
-    return replace(comparison, algorithms=tuple(dict.fromkeys((*comparison.algorithms, *add))))
+    if base:
+        return Comparison.from_json({"algorithms": DEFAULT, "env_id": given.get("env_id")} | base).changed(
+            add, **given
+        )
+    bundled = bare_id(given["env_id"])
+    expert = {"expert": bundled} if bundled in known_experts() else {}
+    return Comparison.from_json({"algorithms": DEFAULT} | expert | given).changed(add)
 
 
-def _stored(out: Path) -> dict[str, Any]:
-    if not (out / "comparison.json").is_file():
+def _stored(out: Path, env_id: str | None) -> dict[str, Any]:
+    """What the folder holds: it grows, where it is of the environment that was named, or none was."""
+    path = out / "comparison.json"
+    stored = read_json(path, dict[str, Any]) if path.is_file() else {}
+    if env_id is None and not stored:
         raise InputError(
             f"no environment to compare on: name one with --env, or a folder that has a comparison, unlike {out}"
         )
-    return read_json(out / "comparison.json", dict[str, Any])
+    return stored if env_id in (None, stored.get("env_id")) else {}
 
 
 def quickstart(argv: list[str]) -> int:

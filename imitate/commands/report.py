@@ -10,7 +10,7 @@ import tyro
 from imitate.commands.options import run
 from imitate.compare import write_report, write_suite_report
 from imitate.compare.aggregate import read_suite
-from imitate.compare.results import read_outcome
+from imitate.compare.outcome import read_outcome
 from imitate.compare.suite import is_suite
 from imitate.compare.suite_report import suite_rows
 from imitate.compare.tables import COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows

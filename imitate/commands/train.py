@@ -225,6 +225,8 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
         if not resume and expert.env_kwargs != experiment.env_kwargs:
             logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
             experiment = experiment.changed(env_kwargs=dict(expert.env_kwargs))
+    # The module of `module:Env-v0` is only imported for who names it again.
+    env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     try:
         with _progress(experiment) as progress:
             finished = execute(experiment, out, resume=resume, progress=progress)
@@ -232,10 +234,12 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(f"imitate: interrupted and saved; go on with `imitate train --resume {out}`", file=sys.stderr)
+        print(
+            f"imitate: interrupted and saved; go on with `imitate train --resume {out}{env}`", file=sys.stderr
+        )
         return status
     print(
-        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}`",
+        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}{env}`",
         file=sys.stderr,
     )
     return 0
@@ -268,7 +272,7 @@ def _progress(experiment: Experiment) -> Iterator[Progress]:
             bar.set_postfix(shown, refresh=False)
             if bar.disable and position >= due and metrics:
                 where = f"iteration {iterations}" if offline else f"{spent} of {experiment.budget} steps"
-                logger.info("%s: %s", where, last)
+                logger.info("%s: %s", where, last or "no episode has ended yet")
                 due = 2 * due if offline else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
 
         yield progress

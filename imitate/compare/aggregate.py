@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from imitate.compare.learners import title
-from imitate.compare.results import Outcome, read_outcome
+from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.statistics import holm, improvement, iqm, optimality_gap, profile, resampled
 from imitate.compare.suite import Suite
 from imitate.envs.spaces import Array

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,9 @@ class Baseline:
 
     def check(self) -> None:
         """Raise InputError where it can't act in this environment, or the budget is not enough for one iteration."""
-        model = self._model()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SB3 has some to say about the zoo's own settings
+            model = self._model()
         self._affordable(model)
         assert model.env is not None
         model.env.close()

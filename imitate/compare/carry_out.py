@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import gymnasium as gym
-from tqdm import tqdm
-from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.compare import work
 from imitate.compare.backends import Backend, Failure, Task
@@ -21,19 +19,17 @@ from imitate.compare.backends.luggage import Luggage
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.machine import processors
-from imitate.compare.plan import Comparison, Job, digest, file_name, jobs
-from imitate.compare.results import Entry, ExpertFacts, Measured, References, Result
+from imitate.compare.outcome import Entry
+from imitate.compare.plan import Comparison, Job, file_name, jobs
+from imitate.compare.references import measured_references
+from imitate.compare.results import References, Result
 from imitate.compare.suite import Suite, is_suite
 from imitate.compare.training import training
-from imitate.datasets.play import RandomPolicy
-from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
-from imitate.envs.seeds import TEST_SEED
+from imitate.compare.watch import REFRESH_SECONDS, Screen, states, summary
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.files import lock, read_json, versions, write_json
+from imitate.files import lock, read_json, write_json
 from imitate.training.checkpoint import CHECKPOINT
-from imitate.training.experiment import check_expert
 
 __all__ = ["carry_out"]
 
@@ -75,7 +71,8 @@ def carry_out(
         raise InputError(f"workers must be at least 1, got {workers}")
     if isinstance(wanted, Suite) and _is_used(out) and not is_suite(out):
         raise InputError(f"{out} exists and is no suite; choose another --out")
-    comparisons = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
+    asked = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
+    comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
         _check_folder(comparison, out / label)
         # GPUs of a cluster need not be here.
@@ -92,7 +89,7 @@ def carry_out(
 
 
 def _part(label: str, comparison: Comparison, out: Path) -> _Part:
-    references = _references(comparison, out)
+    references = measured_references(comparison, out)
     longest = references.episode_steps
     if comparison.budget < longest:
         raise InputError(
@@ -122,20 +119,13 @@ def _describe(part: _Part) -> None:
 
 
 def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
-    steps = {part.name(job.name): job.steps for part in parts for job in part.jobs if not job.records}
-    with (
-        logging_redirect_tqdm(),
-        tqdm(
-            total=sum(steps.values()), unit=" steps", unit_scale=True, dynamic_ncols=True, disable=None
-        ) as bar,
-        _one_thread_each(),
-        backend,
-    ):
+    screen = Screen(sys.stderr)
+    with screen.above(), _one_thread_each(), backend:
         pool = Pool(backend, out)
         for part in parts:
             if part.references.filmed and part.references.expert is not None:
                 _film(pool, part, "expert", None)
-        _run(pool, parts, steps, bar)
+        _run(pool, parts, out, screen)
         for part in parts:
             _film_learners(pool, part)
         while pool.running:
@@ -157,6 +147,16 @@ def _is_used(out: Path) -> bool:
     return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
 
 
+def _in_its_experts_environment(comparison: Comparison) -> Comparison:
+    """With the expert's own keywords of the environment, if the comparison has none, as in `imitate train`."""
+    if comparison.expert is None or comparison.env_kwargs:
+        return comparison
+    expert = load_expert(comparison.expert, env_id=comparison.env_id)
+    if expert.env_kwargs:
+        logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
+    return replace(comparison, env_kwargs=dict(expert.env_kwargs))
+
+
 def _check_folder(comparison: Comparison, out: Path) -> None:
     """Raise InputError unless `out` is new, empty, or holds a comparison on the same environment, expert and budget:
     learners, seeds and episodes may be added to that, and settings changed."""
@@ -173,59 +173,13 @@ def _check_folder(comparison: Comparison, out: Path) -> None:
             raise InputError(f"{out} holds another comparison: {got}; choose another --out")
 
 
-def _references(comparison: Comparison, out: Path) -> References:
-    """The expert and random actions on the episodes of the test and of the curves; an episode's length."""
-    expert = None
-    if comparison.expert is not None:
-        expert = load_expert(
-            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
-        )
-        check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
-    key = digest(
-        *(comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes),
-        *(expert.sha256 if expert else "", versions()),
-    )
-    if (out / "references.json").is_file():
-        found = read_json(out / "references.json", References)
-        if found.key == key:
-            return found
-    env = make_env(comparison.env_id, comparison.env_kwargs)
-    random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
-    filmed = "rgb_array" in env.metadata.get("render_modes", [])
-    if not filmed:
-        logger.warning("%s does not render to pictures: the report has no videos", comparison.env_id)
-    env.close()
-    logger.info("random actions: mean return %.1f", random.mean)
-    if expert is None:
-        # Nobody shows how long an episode of a good policy is.
-        longest = gym.spec(comparison.env_id.rpartition(":")[2]).max_episode_steps or 1_000
-        return References(key, min(float(longest), comparison.budget), filmed, random, None)
-    expert.measure()  # says what it is worth, and warns where that is little
-    measured = _measured(comparison, expert)
-    facts = ExpertFacts(
-        spec=str(comparison.expert),
-        description=expert.describe(),
-        sha256=expert.sha256,
-        published_return=expert.published_return,
-        measured=measured,
-    )
-    # Learners are between random and expert, so are their episodes: the longer of both does not underrate them.
-    steps = max(sum(each.lengths) / len(each.lengths) for each in (measured, random))
-    return References(key, steps, filmed, random, facts)
-
-
-def _measured(comparison: Comparison, policy: Policy) -> Measured:
-    evaluation = work.test(comparison, policy)
-    curve = work.curve_returns(comparison, policy)
-    return Measured(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)
-
-
-def _run(pool: Pool, parts: Sequence[_Part], steps: dict[str, int], bar: tqdm[Any]) -> None:
+def _run(pool: Pool, parts: Sequence[_Part], out: Path, screen: Screen) -> None:
     """All jobs that are not done; a learner begins when its demonstrations are there."""
     todo = [(part, job) for part in parts for job in part.jobs if not work.is_done(part.comparison, job)]
     recording = {job.demos: part.name(job.name) for part, job in todo if job.records}
-    left = {part.name(job.name) for part, job in todo}
-    position = {name: 0 if name in left else most for name, most in steps.items()}
+    learners = {part.name(job.name) for part, job in todo if not job.records}
+    position: dict[str, int] = {}
+    due = 0.0
     while todo or pool.running:
         for part, job in list(todo):
             name, source = part.name(job.name), recording.get(job.demos)
@@ -239,14 +193,13 @@ def _run(pool: Pool, parts: Sequence[_Part], steps: dict[str, int], bar: tqdm[An
             todo.remove((part, job))
         for name in pool.ended():
             recording = {demos: job for demos, job in recording.items() if job != name or pool.failed(name)}
-            if name in steps and not pool.failed(name):
-                position[name] = steps[name]
             _say_failure(pool, name)
-        for name, position_now in pool.news():
-            if name in steps:
-                position[name] = min(position_now, steps[name])
-        bar.set_postfix_str(", ".join(pool.alive), refresh=False)
-        bar.update(sum(position.values()) - bar.n)
+            if not screen.live and name in learners and not pool.failed(name):
+                logger.info("%s has ended: %s", name, summary(states(out, position)))
+        position |= dict(pool.news())
+        if screen.live and time.monotonic() >= due:
+            screen.show(states(out, position))
+            due = time.monotonic() + REFRESH_SECONDS
 
 
 def _task(part: _Part, job: Job) -> Task:

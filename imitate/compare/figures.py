@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from imitate.compare.aggregate import THRESHOLDS, SuiteOutcome
-from imitate.compare.results import COSTS, Cost, Entry, Outcome
+from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.results import COSTS, Cost
 from imitate.compare.statistics import interval
 from imitate.compare.words import number
 from imitate.envs.spaces import Array

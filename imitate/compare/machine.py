@@ -15,7 +15,7 @@ __all__ = ["machine", "processors"]
 def machine() -> dict[str, str]:
     """The processor, how many of it this process may use, the operating system, and the commit of the code where it
     runs from a checkout."""
-    facts = {"cpu": _cpu(), "processors": str(processors()), "os": platform.platform(terse=True)}
+    facts = {"cpu": _cpu(), "processors": str(processors()), "os": _os()}
     if commit := _commit():
         facts["commit"] = commit
     return facts
@@ -33,6 +33,12 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def _os() -> str:
+    """`Linux 6.1, x86_64`: the kernel's own name for its build says more of a place than of results."""
+    release = ".".join(platform.release().split(".")[:2])
+    return f"{platform.system()} {release}, {platform.machine()}"
 
 
 def _commit() -> str:

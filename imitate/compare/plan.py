@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,13 +19,15 @@ from imitate.errors import InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
 from imitate.training.settings import over, variant_settings
 
-__all__ = ["POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
+__all__ = ["DEMO_SHARE", "POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
 
 POINTS = 16
 """Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
 DEMONSTRATING = ("one-action", "random")
 """Controls that have demonstrations of their own."""
-DEMO_EPISODES = 10  # of learners that have an environment too: what is left of the budget is for that
+DEMO_EPISODES = 10
+"""Of learners that have an environment too, and no more than DEMO_SHARE of the budget: the rest is for that."""
+DEMO_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,16 @@ class Comparison:
         except msgspec.ValidationError as error:
             raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
 
+    def changed(self, add: Sequence[str] = (), **given: Any) -> Self:
+        """With other fields, and more learners; hyperparameters of learners that are left out go with them."""
+        plain = self.to_json() | given
+        plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
+        if "hyperparameters" not in given:
+            kept = self.from_json(plain | {"hyperparameters": {}})
+            known = {*kept.algorithms, *kept.controls}
+            plain["hyperparameters"] = {n: h for n, h in plain["hyperparameters"].items() if n in known}
+        return self.from_json(plain)
+
     @property
     def command(self) -> str:
         """The command line that repeats it."""
@@ -189,7 +201,8 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
             use = demos if "demos" in algorithm.needs else None
             if control in DEMONSTRATING:
                 use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
-                steps = min(int(DEMO_EPISODES * episode_steps), comparison.budget)  # about the expert's
+                most = max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
+                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # about the expert's
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,

@@ -11,7 +11,7 @@ from imitate.compare import views
 from imitate.compare.figures import COLORS, DARK_COLORS, draw_curves, draw_final, save_figure
 from imitate.compare.learners import title
 from imitate.compare.machine import machine
-from imitate.compare.results import Outcome, read_outcome
+from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.statistics import ENOUGH_SEEDS
 from imitate.compare.summary import summary_of
 from imitate.compare.tables import COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows, runs_csv

@@ -87,11 +87,7 @@ class Suite:
 
     def changed(self, add: Sequence[str] = (), **given: Any) -> Suite:
         """With other settings in every part, and more learners."""
-        parts = {}
-        for label, part in self.parts.items():
-            new = Comparison.from_json(part.to_json() | given)
-            parts[label] = replace(new, algorithms=tuple(dict.fromkeys((*new.algorithms, *add))))
-        return replace(self, parts=parts)
+        return replace(self, parts={label: part.changed(add, **given) for label, part in self.parts.items()})
 
     @property
     def toml(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from imitate.compare.figures import band
-from imitate.compare.results import COSTS, Entry, Outcome
+from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.results import COSTS
 from imitate.compare.verdict import Answer, Pair, warnings
 
 __all__ = ["plain", "summary_of"]

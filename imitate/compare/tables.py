@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitate.compare.results import Cost, Entry, Measured, Outcome
+from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.results import Cost, Measured
 from imitate.compare.statistics import worst
 from imitate.compare.verdict import cost_words, typical_cost
 from imitate.compare.words import number, percent

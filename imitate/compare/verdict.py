@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from imitate.compare.results import Cost, Entry, Outcome
+from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.results import Cost
 from imitate.compare.statistics import ENOUGH_SEEDS, difference, holm, improvement
 from imitate.compare.words import listed, number, percent
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from imitate.compare.figures import COLORS, DASHES, band
 from imitate.compare.learners import summary
-from imitate.compare.results import COSTS, Entry, Outcome
+from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.results import COSTS
 from imitate.compare.statistics import difference
 from imitate.compare.summary import plain
 from imitate.compare.verdict import Pair, typical_cost

@@ -21,7 +21,7 @@ import numpy as np
 from imitate.compare.audit import demonstrator
 from imitate.compare.learners import find, trust_learner
 from imitate.compare.machine import machine
-from imitate.compare.plan import POINTS, Comparison, Job
+from imitate.compare.plan import DEMO_SHARE, POINTS, Comparison, Job
 from imitate.compare.results import Point, Result
 from imitate.compare.snapshots import Mark, Snapshots
 from imitate.compare.training import stored_policy, training
@@ -130,7 +130,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
             job.folder
         )
         return True
-    chosen = training(comparison, job)
+    chosen = training(comparison, job, _demo_episodes(job))
     online = not find(job.algorithm).offline
     snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
     if not chosen.execute(job.folder, progress, snapshots):
@@ -243,6 +243,15 @@ def _poster(video: Path) -> None:
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
     command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def _demo_episodes(job: Job) -> int | None:
+    """How many a learner with an environment of its own gets; None: all of them."""
+    if job.demo_episodes is None or job.demos is None:
+        return None
+    with DemoReader(job.demos) as demos:
+        affordable = np.searchsorted(np.cumsum(demos.lengths), DEMO_SHARE * job.steps, side="right")
+    return max(min(job.demo_episodes, int(affordable)), 1)
 
 
 def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:

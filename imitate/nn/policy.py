@@ -15,7 +15,7 @@ from imitate.errors import InputError
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import Activation, Encoder
 
-__all__ = ["ActorPolicy", "Head"]
+__all__ = ["LOG_STD_RANGE", "ActorPolicy", "Head"]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)

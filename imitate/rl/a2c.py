@@ -22,7 +22,7 @@ from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
-from imitate.nn.policy import Head
+from imitate.nn.policy import LOG_STD_RANGE, Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.budget import progress_of, rounds
@@ -75,6 +75,7 @@ class A2CConfig:
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "rounds_per_iteration")
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate", "ent_coef", "vf_coef")
         check_range(self, 1e-6, math.inf, "max_grad_norm")
         if not 0 <= self.gamma <= 1 or not 0 <= self.gae_lambda <= 1:

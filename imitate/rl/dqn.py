@@ -230,7 +230,8 @@ class DQN:
 
     @property
     def least_steps(self) -> int:
-        return self.sampler.envs.num_envs
+        each, missing = self.sampler.envs.num_envs, self.config.learning_starts - len(self.replay)
+        return max(-(-missing // each), 1) * each
 
     @property
     def done(self) -> bool:

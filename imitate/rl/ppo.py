@@ -26,7 +26,7 @@ from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
-from imitate.nn.policy import ActorPolicy, Head
+from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.budget import progress_of
@@ -95,6 +95,7 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
         check_range(self, 1e-6, math.inf, "max_grad_norm")
         optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]

@@ -23,7 +23,7 @@ from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
-from imitate.nn.policy import Head
+from imitate.nn.policy import LOG_STD_RANGE, Head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, make_actor_critic
 from imitate.rl.budget import progress_of
@@ -81,6 +81,7 @@ class REINFORCEConfig:
         check_range(
             self, 1, math.inf, "total_steps", "num_episodes", "baseline_epochs", "baseline_batch_size"
         )
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate", "baseline_learning_rate", "ent_coef")
         check_range(self, 1e-6, math.inf, "max_grad_norm")
         if self.batch_size is not None and self.batch_size < 1:

@@ -3,7 +3,8 @@
 A checkpoint is a reset point. At a checkpoint an uninterrupted run also loads the state that it has just saved, and the
 learner begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
 the same states as an uninterrupted one, byte for byte, although environments can't be saved. (A replay of pixels is the
-exception: it is not saved, so a resumed run fills a new one.)
+exception: it is not saved, so a resumed run fills a new one.) Ctrl-C and SIGTERM add a checkpoint at the end of the
+iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted.
 """
 
 from __future__ import annotations
@@ -195,7 +196,12 @@ class Run:
         account, left = self.account, self.budget - self.spent
         account.validated = account.iterations
         if left < self.eval_episodes:
-            logger.info("no steps are left to validate the last policy: the best one before it is kept")
+            kept = (
+                "it is kept, as there is no other"
+                if account.best_mean is None
+                else "the best one before it is kept"
+            )
+            logger.info("no steps are left to validate the last policy: %s", kept)
             return
         evaluation = validate(self.learner.policy, left)
         account.last_validation = evaluation.steps
@@ -263,7 +269,7 @@ class Run:
 
     def _kept(self) -> str:
         if not (self.out / CHECKPOINT).exists():
-            return f"there was no checkpoint yet, so nothing can be resumed in {self.out}"
+            return f"there was no checkpoint yet: `imitate train --resume {self.out}` begins anew"
         return f"the last checkpoint is kept: go on from it with `imitate train --resume {self.out}`"
 
     def _close(self) -> None:

@@ -65,6 +65,24 @@ def test_too_many_open_files(
 
 
 @posix
+@posix
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_comparison_says_so_with_its_status(
+    number: int,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:  # noqa: ARG001
+        os.kill(os.getpid(), number)
+        time.sleep(1)
+
+    monkeypatch.setattr("imitate.commands.compare.run_comparison", interrupted)
+    assert main(["compare", "--env", "CartPole-v1", "--out", str(tmp_path / "out")]) == status
+    assert "the same command goes on from here" in capsys.readouterr().err
+
+
 def test_sigterm_keeps_what_was_recorded(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "imitate.cli", "collect", "CartPole-v1:ppo", "--out", "demos.h5"]
     process = subprocess.Popen([*command, "--episodes", "100000"], cwd=tmp_path, stderr=subprocess.PIPE)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from imitate.cli import main
+from imitate.errors import InputError
 from imitate.files import lock
 
 PPO = ("train", "ppo", "--env", "CartPole-v1", "--num-steps", "16", "--num-epochs", "1", "--eval-every", "0")
@@ -213,6 +214,42 @@ def test_sigterm_saves_and_ends_with_143() -> None:
     assert process.returncode == 143
     assert "interrupted and saved; go on with `imitate train --resume run`" in said
     assert Path("run/checkpoint.safetensors").exists()
+
+
+def test_what_a_full_disk_stopped_before_the_first_checkpoint_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*args: object) -> None:  # noqa: ARG001
+        raise InputError("checkpoint.safetensors can't be written: No space left on device")
+
+    command = [*PPO, "--budget", "2000", "--checkpoint-every", "100", "--out", "run"]
+    with monkeypatch.context() as patched:
+        patched.setattr("imitate.training.run.save_state", full)
+        said = refused(capsys, *command)
+    assert said.endswith("there was no checkpoint yet: `imitate train --resume run` begins anew")
+    assert main(["train", "--resume", "run"]) == 0
+    assert Path("run/finished.json").exists()
+
+
+def test_a_line_before_an_episode_has_ended_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Ten iterations of 8 steps, while an episode of CartPole takes at least 8."""
+    short = [option if option != "16" else "2" for option in PPO]
+    assert main([*short, "--num-envs", "4", "--budget", "80", "--out", "run"]) == 0
+    assert caplog.messages[0] == "8 of 80 steps: no episode has ended yet"
+
+
+def test_hints_name_the_module_that_a_run_may_not_import_by_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("owned.py").write_text(
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gym.register('Owned-v0', CartPoleEnv, max_episode_steps=9)\n"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    own = [option if option != "CartPole-v1" else "owned:Owned-v0" for option in PPO]
+    assert main([*own, "--budget", "300", "--out", "run"]) == 0
+    assert "`imitate evaluate run --env owned:Owned-v0`" in capsys.readouterr().err
 
 
 def test_an_environment_that_raises_says_how_to_resume() -> None:

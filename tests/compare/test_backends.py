@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tasks import double
 
 from imitate.cli import main
+from imitate.compare.backends import Task
+from imitate.files import versions
 
 COMPARE = ["compare", "--env", "CartPole-v1", "--algorithms", "ppo"]
 
@@ -56,3 +59,17 @@ def test_without_ray_it_says_what_to_install(
     (said,) = capsys.readouterr().err.splitlines()
     assert said == "imitate: --backend ray needs Ray: pip install 'imitate-rl[ray]'"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_node_with_other_versions_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    from imitate.compare.backends.ray_worker import Parcel, carry_out
+
+    task = Task("job", double, (1,), root=tmp_path, writes=(Path("1"),))
+    wanted = versions() | {"torch": "0.4.1"}
+    failure, files = carry_out(Parcel("job #0", "session", task, {}, {}, wanted), None)
+    assert failure is not None
+    assert failure.error == (
+        f"a node of the cluster has torch {versions()['torch']}, wanted torch 0.4.1: install the same on every node"
+    )
+    assert files is None  # what is on the main process's machine stays

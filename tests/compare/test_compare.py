@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 import tomllib
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,17 @@ from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Job, jobs
+from imitate.compare.results import Result
 from imitate.compare.toml import as_toml
 from imitate.compare.training import Trained, training
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.files import lock, write_json
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import save_policy
 
 EXPERT = "CartPole-v1:ppo"
 QUICK: dict[str, Any] = {"bc": {"max_epochs": 2}, "dagger": {"updates_per_iteration": 20}}
@@ -134,6 +139,14 @@ def test_bad_comparisons_are_refused_in_one_line(change: dict[str, Any], message
     assert "\n" not in str(error.value)
 
 
+def test_a_changed_comparison_keeps_what_still_matters() -> None:
+    wanted = comparison("bc", "dagger", "ppo")
+    assert wanted.changed(["dqn"], seeds=3) == replace(
+        wanted, algorithms=("bc", "dagger", "ppo", "dqn"), seeds=3
+    )
+    assert wanted.changed(algorithms=["ppo", "bc"]).hyperparameters == {"bc": QUICK["bc"]}
+
+
 def test_a_comparison_survives_json() -> None:
     wanted = comparison("bc", "ppo", env_kwargs={"sutton_barto_reward": True})
     assert Comparison.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted
@@ -173,6 +186,23 @@ def test_a_learner_that_can_not_act_here_is_refused_before_anything_runs(tmp_pat
     with pytest.raises(InputError, match="dqn wants discrete actions, got Box"):
         carry_out(wanted, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
+    """The expert observes the time left, which only these keywords bring. It is measured, and then 100 steps are too
+    few for an episode."""
+    keywords = {"time_feature": True}
+    with closing(make_env("Pendulum-v1", keywords)) as env:
+        save_policy(tmp_path / "run" / "policy", ActorPolicy(env.observation_space, env.action_space))
+    config = {"algorithm": "bc", "env_id": "Pendulum-v1", "env_kwargs": keywords}
+    write_json(tmp_path / "run" / "config.json", config)
+    wanted = Comparison(
+        "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=2, curve_episodes=2
+    )
+    with pytest.raises(
+        InputError, match="a budget of 100 steps is too small, where an episode takes 200 steps"
+    ):
+        carry_out(wanted, tmp_path / "out")
 
 
 def test_two_comparisons_in_one_folder_are_refused(tmp_path: Path) -> None:
@@ -215,6 +245,28 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
         )
     assert reports == [500, 1_000]
     assert sorted(file.name for file in path.parent.iterdir()) == ["seed0.h5", "seed0.json"]
+
+
+def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: Path) -> None:
+    """The expert's first ten episodes are 5,000 steps, more than all: two are a quarter of the budget."""
+    wanted = comparison("gail", episodes=2, curve_episodes=1)
+    planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
+    for job in planned:
+        (work.record if job.records else work.train)(wanted, job, lambda _steps: None)
+    found = Result.load(planned[-1].folder)
+    assert found is not None
+    assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
+    assert 2_000 < found.env_steps <= 3_000
+
+
+def test_shorter_iterations_have_fewer_updates(tmp_path: Path) -> None:
+    """DAgger's preset for CartPole takes 500 updates after every 500 steps."""
+    wanted = comparison("dagger", hyperparameters={})
+    job = jobs(wanted, tmp_path, 500)[-1]
+    found = run(wanted, job).hyperparameters
+    assert (found["steps_per_iteration"], found["updates_per_iteration"]) == (200, 200)
+    given = replace(wanted, hyperparameters={"dagger": {"updates_per_iteration": 7}})
+    assert run(given, job).hyperparameters["updates_per_iteration"] == 7
 
 
 # --- pool

@@ -1,4 +1,4 @@
-"""Tasks on a real Ray cluster: on one node, and on several of which one is killed."""
+"""Tasks on a real Ray of one node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tasks import count, die, double, total
 
+from imitate.cli import main
 from imitate.compare.backends import Failure, Task
+from imitate.datasets import DemoReader
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 
@@ -110,3 +112,21 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
         assert drain(backend, 1) == {"long": None}
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
     assert numbers == list(range(1, reached + 3))
+
+
+@pytest.mark.slow
+def test_a_package_of_the_current_folder_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports a module of its own as late as it can, for each shard."""
+    package = tmp_path / "here" / "nomads"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "def make_expert():\n    from nomads.actions import left\n    return left\n"
+    )
+    (package / "actions.py").write_text("def left(obs):\n    return obs[:, 0] * 0\n")
+    monkeypatch.chdir(tmp_path / "here")
+    arguments = ["--env", "CartPole-v1", "--episodes", "4", "--num-envs", "1", "--shards", "2"]
+    for backend in ("ray", "processes"):
+        options = ["--backend", backend, "--workers", "1", "--out", str(tmp_path / backend)]
+        assert main(["collect", "nomads:make_expert", *arguments, *options]) == 0
+    with DemoReader(tmp_path / "ray") as there, DemoReader(tmp_path / "processes") as here:
+        assert there.table.tolist() == here.table.tolist()

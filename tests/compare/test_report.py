@@ -20,9 +20,10 @@ from gymnasium import spaces
 from imitate.cli import main
 from imitate.commands import compare as commands
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
+from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import ExpertFacts, Measured, Outcome, Point, References, Result, read_outcome
+from imitate.compare.results import ExpertFacts, Measured, Point, References, Result
 from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
 from imitate.compare.verdict import answer, cost_words, pairs, warnings
 from imitate.compare.words import duration, listed, number, percent
@@ -621,7 +622,7 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
     seen: list[Comparison] = []
 
-    def run(comparison: Comparison, folder: Path, *, workers: int | None) -> Path:  # noqa: ARG001
+    def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
         seen.append(comparison)
         return write_report(folder)
 
@@ -632,6 +633,30 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     # The file beside the report says the same.
     assert main(["compare", str(out / "comparison.toml"), "--out", str(out), *argv]) == 0
     assert seen[1] == seen[0]
+
+
+def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file may not choose what is imported, not even a folder that we wrote."""
+    out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
+    stored = json.loads((out / "comparison.json").read_text()) | {"env_id": "my_balls:Balls-v0"}
+    write_json(out / "comparison.json", stored)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_balls.py").write_text(
+        "import gymnasium\ngymnasium.register('Balls-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    assert main(["compare", "--out", str(out), "--add", "dqn"]) == 2
+    assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    seen: list[Comparison] = []
+
+    def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
+        seen.append(comparison)
+        return write_report(folder)
+
+    monkeypatch.setattr(commands, "run_comparison", run)
+    assert main(["compare", "--env", "my_balls:Balls-v0", "--out", str(out), "--add", "dqn"]) == 0
+    assert (seen[0].algorithms, seen[0].budget, seen[0].seeds) == (("bc", "ppo", "dqn"), BUDGET, 5)
 
 
 def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_a_folder_arrives_as_it_was(tmp_path: Path) -> None:
     (here / "run" / "checkpoint").write_text("of an earlier try")
     (here / "other").write_text("mine")
     job = task(here, writes=(Path("run"),))
-    receive(job, written(job, there))
+    receive(job, written(job, there), whole=True)
     assert {name: path.read_bytes() for name, path in files_at(here, (Path(),))} == {
         "run/policy/weights": bytes(range(256)),
         "run/empty": b"",
@@ -50,11 +50,35 @@ def test_what_was_written_last_is_sent_last_and_a_checkpoint_after_that(tmp_path
     assert list(written(job, tmp_path)) == ["run/metrics", "run/finished", "run/result", "run/checkpoint"]
 
 
+def test_on_the_way_only_what_is_new_is_sent_and_nothing_removed(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "run").mkdir(parents=True)
+    (there / "run" / "old").write_text("old")
+    (there / "run" / "log").write_text("1")
+    os.utime(there / "run" / "log", (1, 1))
+    job, known = task(here, writes=(Path("run"),)), dict[str, int]()
+    receive(job, written(job, there, known), whole=False)
+    (there / "run" / "log").write_text("12")
+    (there / "run" / "old").unlink()
+    new = written(job, there, known)
+    assert list(new) == ["run/log"]
+    receive(job, new, whole=False)
+    assert written(job, there, known) == {}
+    assert (here / "run" / "log").read_text() == "12"
+    assert (here / "run" / "old").exists()
+    receive(job, written(job, there), whole=True)
+    assert [path.name for path in (here / "run").iterdir()] == ["log"]
+
+
 @pytest.mark.parametrize("name", ["run/../../evil", "/evil", "../evil", "", "elsewhere/evil", "run2/evil"])
 def test_files_from_elsewhere_are_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
     root = tmp_path / "root"
     with pytest.raises(InputError, match="not kept") as error:
-        receive(task(root, writes=(Path("run"),)), {"run/good": content("good"), name: content("evil")})
+        receive(
+            task(root, writes=(Path("run"),)),
+            {"run/good": content("good"), name: content("evil")},
+            whole=True,
+        )
     assert "\n" not in str(error.value)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

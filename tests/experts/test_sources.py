@@ -83,6 +83,31 @@ def test_an_old_id_resolves_with_a_notice(
         assert expert.env_id == "LunarLander-v3"
         assert expert.published_return == 155.751
         assert "LunarLander-v2 is not in gymnasium" in caplog.text
+        assert load_expert(f"zoo:a2c/{name}", env_id="LunarLander-v3").published_return == 155.751
+
+
+@pytest.mark.parametrize("spec", ["CartPole-v1", "random"])
+def test_an_expert_acts_on_one_observation_too(spec: str) -> None:
+    expert = load_expert(spec, env_id=CARTPOLE)
+    expert.seed(0)
+    obs = np.array(
+        [[0.0, 0.0, 0.1, 1.0], [0.0, 0.0, -0.1, -1.0]], np.float32
+    )  # it falls to the right, to the left
+    both, state = expert.predict(obs)
+    assert both.shape == (2,)
+    assert state is None
+    assert np.shape(expert.act(obs[0])) == ()
+    if spec != "random":
+        assert [int(expert.act(row)) for row in obs] == both.tolist() == [1, 0]
+
+
+def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Here it says that the agent was trained on normalised observations; there are no statistics."""
+    path = _zoo_entry(tmp_path, sb3.A2C("MlpPolicy", CARTPOLE, device="cpu"), "CartPole-v1_1", CARTPOLE)
+    config = "!!python/object/apply:collections.OrderedDict\n- - - normalize\n    - true\n"
+    (path.parent / CARTPOLE / "config.yml").write_text(config)
+    load_expert(path)
+    assert "trained on normalised observations, but has no vecnormalize.pkl" in caplog.text
 
 
 def test_unknown_experts_name_the_nearest(

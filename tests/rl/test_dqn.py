@@ -244,6 +244,17 @@ def test_atari_learns_from_lives_and_goes_on_with_an_empty_replay() -> None:
         run.sampler.envs.close()
 
 
+def test_the_least_that_does_anything_fills_the_replay_until_learning_starts() -> None:
+    """Eight environments: 24 rounds make 192 steps, 25 make the 200 with which learning starts."""
+    dqn = learner()
+    assert dqn.least_steps == 200
+    with pytest.raises(InputError, match="takes at least 200 steps, but only 199 are left"):
+        dqn.step(199)
+    assert learner(learning_starts=193).least_steps == 200
+    assert "q_loss" in dqn.step(200)
+    assert dqn.least_steps == 8
+
+
 def test_what_it_cannot_do_is_refused() -> None:
     with pytest.raises(InputError, match=r"dqn wants discrete actions, got Box.*use ppo"):
         learner("ContinuousIdentity-v0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -77,13 +78,17 @@ ODD: dict[str, dict[str, Any]] = {
         "expert": "CartPole-v1:ppo",
         "hyperparameters": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
     },
+    "loki": {
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"aggrevated": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3}},
+    },
     "gail": {"demos": "demos.h5"},
     "ppo": {},
     "rpo": {},
-    "dqn": {"hyperparameters": {"num_updates": 1}},
+    "dqn": {"hyperparameters": {"num_updates": 1, "learning_starts": 8}},
     "reinforce": {},
     "a2c": {},
-    "sqil": {"demos": "demos.h5"},
+    "sqil": {"demos": "demos.h5", "hyperparameters": {"dqn": {"learning_starts": 8}}},
 }
 
 
@@ -218,6 +223,16 @@ def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
 def test_a_budget_too_small_for_one_update_is_refused_with_the_least_that_works(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="update of the learner 2: give at least --budget 22"):
         Run(counter(), tmp_path, budget=21, demo_steps=20)
+
+
+def test_a_policy_that_was_never_validated_is_not_said_to_be_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The budget is one iteration."""
+    caplog.set_level(logging.INFO)
+    Run(counter(), tmp_path, budget=10, validate=best_at_40, eval_every=40).finish()
+    assert "no steps are left to validate the last policy: it is kept, as there is no other" in caplog.text
+    assert load_policy(tmp_path).output.bias[0].item() == 10
 
 
 def test_a_validation_that_the_budget_cuts_chooses_nothing(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 MOST_LOSSES = 5
-"""A task that loses its worker so often, without new files in between, has failed."""
+"""A task that loses its worker so often, without a new checkpoint in between, has failed."""
 
 _HOW = "start one with `ray start --head` and give --address HOST:PORT"
 _LOST = (
@@ -115,14 +115,16 @@ class Ray:
         self._fill()
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
-        done, _ = ray.wait(list(self._running), timeout=POLL_SECONDS) if self._running else ([], [])
+        done: list[Any] = []
+        if self._running and ray.wait(list(self._running), timeout=POLL_SECONDS)[0]:
+            done, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         self._collect()
         for reference in done:
             attempt = self._running.pop(reference)
             try:
                 failure, files = ray.get(reference)
                 if files is not None:
-                    receive(attempt.task, files)
+                    receive(attempt.task, files, whole=True)
             except _LOST as error:
                 if self._again(attempt, error):
                     continue
@@ -150,7 +152,8 @@ class Ray:
 
     def _connect(self) -> None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a later default
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        logging.getLogger("ray").setLevel(logging.ERROR)
         address = self._address or os.environ.get("RAY_ADDRESS")
         if address not in (None, "auto"):
             _check_address(address)
@@ -171,9 +174,7 @@ class Ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         wanted = f"{self._cpus:g} CPUs" + (f" and {self._gpus:g} GPUs" if self._gpus else "")
         total = ray.cluster_resources()
-        has = (
-            f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs together"
-        )
+        has = f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
         logger.info("Ray: %s; a run takes %s", has, wanted)
         if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= self._gpus for node in nodes):
             if self._alone:
@@ -215,8 +216,10 @@ class Ray:
         attempts = {attempt.key: attempt for attempt in self._running.values()}
         for key, files in sent.items():
             if key in attempts:  # else of a worker that was given up
-                receive(attempts[key].task, files)
-                attempts[key].losses = 0
+                task = attempts[key].task
+                receive(task, files, whole=False)
+                if task.checkpoint and task.checkpoint.as_posix() in files:
+                    attempts[key].losses = 0
         for key, position in positions.items():
             if key in attempts:
                 attempts[key].begun = True
@@ -246,12 +249,15 @@ class Ray:
             list(self.ended())
 
     def _disconnect(self) -> None:
-        self._running.clear()
-        self._stored.clear()
         if self._connected:
             ray.shutdown()
-        elif self._mailbox is not None:
-            ray.kill(self._mailbox)
+        else:  # somebody else's connection
+            for reference in self._running:
+                ray.cancel(reference, force=True)
+            if self._mailbox is not None:
+                ray.kill(self._mailbox)
+        self._running.clear()
+        self._stored.clear()
 
 
 def _check_address(address: str) -> None:

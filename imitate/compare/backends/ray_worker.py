@@ -26,7 +26,8 @@ from imitate.files import versions
 __all__ = ["Parcel", "carry_out", "mailbox"]
 
 REPORT_SECONDS = 0.5
-FILES_SHARE = 0.02  # of a task's time that may go into sending files on the way
+FILES_SECONDS = 10  # for those who watch; a new checkpoint is sent at once
+FILES_BYTES_PER_SECOND = 1 << 20  # of a task on the way, on average: many send to one machine
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def mailbox() -> type[Any]:
 
         async def put(self, key: str, position: int, files: Any) -> None:
             self._positions[key] = position
-            if files is not None:
-                self._files[key] = files
+            if files:
+                self._files.setdefault(key, {}).update(files)
 
         async def take(self) -> tuple[dict[str, int], dict[str, Any]]:
             """The latest position and files of each attempt since the last call."""
@@ -106,22 +107,24 @@ def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
 
 
 class _Reporter:
-    """Sends the position, and the task's files when its checkpoint is a new one."""
+    """Sends the position, and now and then the files that are new."""
 
     def __init__(self, key: str, task: Task, root: Path, box: Any) -> None:
         self._key, self._task, self._root, self._box = key, task, root, box
-        self._sent = self._age()
+        self._known: dict[str, int] = {}
+        written(task, root, self._known)  # the main process has these
+        self._checkpoint = self._age()
+        self._sent = time.monotonic()
         self._due = 0.0
 
     def __call__(self, position: int) -> None:
-        files: Files | None = None
-        begin = time.monotonic()
-        if (age := self._age()) != self._sent and begin >= self._due:
-            files, self._sent = written(self._task, self._root), age
+        now, checkpoint = time.monotonic(), self._age()
+        files: Files = {}
+        if now >= self._due and (checkpoint != self._checkpoint or now >= self._sent + FILES_SECONDS):
+            files = written(self._task, self._root, self._known)
+            self._checkpoint, self._sent = checkpoint, now
+            self._due = now + sum(len(content) for content in files.values()) / FILES_BYTES_PER_SECOND
         self._box.put.remote(self._key, position, files)
-        if files is not None:
-            end = time.monotonic()
-            self._due = end + (end - begin) / FILES_SHARE
 
     def _age(self) -> int:
         """When the checkpoint was written; 0 while there is none."""

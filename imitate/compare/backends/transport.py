@@ -30,18 +30,24 @@ def read(path: Path) -> Array:
     return np.fromfile(path, np.uint8)
 
 
-def written(task: Task, root: Path) -> Files:
-    """What the task has written below `root` so far, in the order in which it was written, but the checkpoint last: so
-    whoever writes it elsewhere and is killed over it leaves what a killed task would leave."""
+def written(task: Task, root: Path, known: dict[str, int] | None = None) -> Files:
+    """What the task has written below `root` so far; only what is new since `known`, which is brought up to date.
+
+    Files come in the order in which they were written, but the checkpoint last: so whoever writes them elsewhere and is
+    killed over it leaves what a killed task would leave.
+    """
     found = sorted(
-        files_at(root, task.writes),
-        key=lambda file: (Path(file[0]) == task.checkpoint, file[1].stat().st_mtime_ns),
+        (Path(name) == task.checkpoint, path.stat().st_mtime_ns, name, path)
+        for name, path in files_at(root, task.writes)
     )
-    return {name: read(path) for name, path in found}
+    known = {} if known is None else known
+    new = {name: path for _, age, name, path in found if known.get(name) != age}
+    known.update({name: age for _, age, name, _ in found})
+    return {name: read(path) for name, path in new.items()}
 
 
-def receive(task: Task, files: Files) -> None:
-    """Make what the task writes on this machine equal to `files`.
+def receive(task: Task, files: Files, *, whole: bool) -> None:
+    """Write what came from a task's worker; `whole`: these are all its files, so others of the task are removed.
 
     Raises InputError, and writes nothing, if a file is none of those that the task writes.
     """
@@ -50,7 +56,7 @@ def receive(task: Task, files: Files) -> None:
             raise InputError(f"{task.name} sent a file {name!r}, which is none of those it writes: not kept")
     for name, content in files.items():
         write(task.root, name, content)
-    for name, path in files_at(task.root, task.writes):
+    for name, path in files_at(task.root, task.writes) if whole else ():
         if name not in files:
             path.unlink()
 

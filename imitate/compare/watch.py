@@ -1,0 +1,218 @@
+"""How far the runs of a comparison or a suite are, a line each, read from the files that they leave."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from imitate.compare.plan import Comparison
+from imitate.compare.results import References, Result
+from imitate.compare.suite import Suite, is_suite
+from imitate.compare.words import duration, number, percent
+from imitate.errors import InputError
+from imitate.files import read_json
+
+__all__ = ["REFRESH_SECONDS", "Screen", "State", "states", "summary", "table", "watch"]
+
+REFRESH_SECONDS = 1.0
+_TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a run: `waiting`, `running`, `done` or `failed`; the steps spent, the mean return (of training while it runs,
+    of the test when done), the share of the way from random to expert, and how long it has taken in seconds."""
+
+    name: str
+    algorithm: str
+    state: str
+    steps: int
+    budget: int
+    mean: float | None = None
+    share: float | None = None
+    seconds: float = 0.0
+
+
+def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
+    """Of every run in the folder, in its order. `position` has steps that are known better than files tell.
+
+    Raises InputError where the folder holds no comparison.
+    """
+    if is_suite(out):
+        return [
+            state
+            for label in Suite.read(out).parts
+            if (out / label / "runs.json").is_file()
+            for state in _of_comparison(out / label, f"{label}/", position or {})
+        ]
+    if not (out / "runs.json").is_file():
+        raise InputError(f"{out} holds no comparison to watch; name the --out of `imitate compare`")
+    return list(_of_comparison(out, "", position or {}))
+
+
+def table(found: Sequence[State], height: int = 1_000) -> list[str]:
+    """Lines of text, at most `height`: runs under way come first where there are too many, the rest is counted."""
+    order = ("failed", "running", "done", "waiting")
+    shown = list(found)
+    if len(shown) > height - 3:
+        shown = sorted(shown, key=lambda each: order.index(each.state))[: max(height - 3, 0)]
+    rows = [["run", "steps", "return", "share", "left"], *map(_row, shown, _left(found, shown))]
+    widths = [max(len(row[n]) for row in rows) for n in range(5)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
+    return [*lines, summary(found)]
+
+
+def summary(found: Sequence[State]) -> str:
+    """`12 of 30 runs are done, 1 failed, about 5 min left`."""
+    count = {state: sum(each.state == state for each in found) for state in ("done", "failed", "running")}
+    said = f"{count['done']} of {len(found)} runs are done"
+    said += f", {count['failed']} failed" if count["failed"] else ""
+    seconds = sum(_remaining(each, found) or 0.0 for each in found)
+    known = seconds and any(each.seconds for each in found)
+    return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
+
+
+def watch(out: Path, stream: TextIO | None = None) -> None:
+    """Show the table until every run has ended; Ctrl-C ends it earlier. Where the output is no terminal, once."""
+    screen = Screen(stream or sys.stdout)
+    while True:
+        found = states(out)
+        screen.show(found)
+        if not screen.live or all(each.state in ("done", "failed") for each in found):
+            screen.keep()
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+class Screen:
+    """The table in a terminal, drawn over itself; on other outputs it is written as it is."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.live = stream, stream.isatty()
+        self._lines = 0
+
+    def show(self, found: Sequence[State]) -> None:
+        size = shutil.get_terminal_size()
+        lines = table(found, size.lines - 1) if self.live else table(found)
+        if self.live:
+            self.clear()
+            lines = [line[: size.columns - 1] for line in lines]
+            self._lines = len(lines)
+        self.stream.write("\n".join(lines) + "\n")
+        self.stream.flush()
+
+    def clear(self) -> None:
+        if self._lines:
+            self.stream.write(f"\x1b[{self._lines}F\x1b[J")
+            self._lines = 0
+
+    def keep(self) -> None:
+        """Leave what is shown, and write below it from now on."""
+        self._lines = 0
+
+    @contextmanager
+    def above(self) -> Iterator[None]:
+        """Messages of loggers are written above the table."""
+
+        def make_room(_record: logging.LogRecord) -> bool:
+            self.clear()
+            return True
+
+        handlers = list(logging.getLogger().handlers)
+        for handler in handlers:
+            handler.addFilter(make_room)
+        try:
+            yield
+        finally:
+            for handler in handlers:
+                handler.removeFilter(make_room)
+            self.clear()
+
+
+def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> Iterator[State]:
+    comparison = Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
+    references = read_json(folder / "references.json", References)
+    for name, place in read_json(folder / "runs.json", dict[str, str]).items():
+        run = folder / place
+        state, steps, mean = _state(run, folder / "errors" / f"{name.replace(':', '-')}.json")
+        algorithm = f"{prefix}{name.rpartition('-seed')[0]}"
+        steps = min(max(steps, position.get(prefix + name, 0)), comparison.budget)
+        if state == "waiting" and steps:
+            state = "running"
+        share = None if mean is None else _share(references, mean)
+        seconds = _seconds(run, ended=state != "running")
+        yield State(prefix + name, algorithm, state, steps, comparison.budget, mean, share, seconds)
+
+
+def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
+    if (result := Result.load(run)) is not None:
+        return "done", result.env_steps + result.demo_steps, result.mean
+    if error.is_file():
+        return "failed", 0, None
+    row = _last_row(run / "metrics.jsonl")
+    if row:
+        mean = row.get("train_return")
+        return "running", int(row.get("budget_steps", 0)), None if mean is None else float(mean)
+    return "running" if run.is_dir() else "waiting", 0, None
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    """Of a file that another process may be writing to; empty where there is none yet."""
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL, 0))
+        whole = file.read().rpartition(b"\n")[0]
+    try:
+        row = json.loads(whole.rpartition(b"\n")[2] or b"{}")
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _share(references: References, mean: float) -> float | None:
+    if references.expert is None or references.expert.measured.mean <= references.random.mean:
+        return None
+    return (mean - references.random.mean) / (references.expert.measured.mean - references.random.mean)
+
+
+def _seconds(run: Path, *, ended: bool) -> float:
+    """Between the oldest file of a run and the newest, or now."""
+    times = [path.stat().st_mtime for path in run.glob("*") if path.is_file()]
+    return (max(times) if ended else time.time()) - min(times) if times else 0.0
+
+
+def _remaining(state: State, found: Sequence[State]) -> float | None:
+    """Seconds that a run still needs: by what finished runs of the same learner took, else by its own pace, else by all
+    others; steps of different learners are different work. None where nothing tells."""
+    if state.state in ("done", "failed"):
+        return 0.0
+    same = [each.seconds for each in found if each.algorithm == state.algorithm and each.state == "done"]
+    if same:
+        return max(sum(same) / len(same) - state.seconds, 0.0)
+    if state.steps and state.seconds:
+        return state.seconds * (state.budget / state.steps - 1)
+    others = [each.seconds for each in found if each.state == "done"]
+    return max(sum(others) / len(others) - state.seconds, 0.0) if others else None
+
+
+def _left(found: Sequence[State], shown: Sequence[State]) -> Iterator[str]:
+    for each in shown:
+        seconds = _remaining(each, found)
+        yield each.state if each.state != "running" or not seconds else duration(seconds)
+
+
+def _row(state: State, left: str) -> list[str]:
+    steps = f"{number(state.steps)} / {number(state.budget)}" if state.steps else ""
+    mean = "" if state.mean is None else number(state.mean)
+    return [state.name, steps, mean, "" if state.share is None else percent(state.share), left]

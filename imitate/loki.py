@@ -1,0 +1,125 @@
+"""LOKI (arXiv:1805.10413): imitate first, then reinforce.
+
+AggreVaTeD learns from the expert for `imitation_steps`; PPO goes on from its policy. Imitation alone ends near the
+expert, and reinforcement alone begins with nothing.
+
+Departures: the switch comes after a fixed number of steps, not a random one, because AggreVaTeD's last iteration has
+the long fit; the value function first learns alone, so that it is right about the policy before the policy moves.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.learner import AggreVaTeD
+from imitate.datasets.trajectory import Policy
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import check_range
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import as_tuples
+from imitate.rl.ppo import PPO, PPOConfig
+
+__all__ = ["LOKI", "LOKIConfig"]
+
+
+def _fine_tuning() -> PPOConfig:
+    return PPOConfig(num_steps=256, target_kl=0.03, value_warmup=4)
+
+
+@dataclass(frozen=True)
+class LOKIConfig:
+    """Hyperparameters of LOKI."""
+
+    total_steps: int = 200_000
+    """Environment steps of imitation and reinforcement together; by default the run's budget."""
+    imitation_steps: int | None = None
+    """Environment steps of AggreVaTeD at the start; by default a quarter of total_steps."""
+    aggrevated: AggreVaTeDConfig = field(default_factory=AggreVaTeDConfig)
+    """Settings of AggreVaTeD; its total_steps are imitation_steps."""
+    ppo: PPOConfig = field(default_factory=_fine_tuning)
+    """Settings of PPO; its policy is AggreVaTeD's, with that policy's network, input statistics and deviation."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
+            object.__setattr__(self, "aggrevated", AggreVaTeDConfig(**as_tuples(self.aggrevated)))
+        if isinstance(self.ppo, Mapping):
+            object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
+        check_range(self, 1, math.inf, "total_steps")
+        if self.imitation_steps is not None:
+            check_range(self, 1, math.inf, "imitation_steps")
+
+
+class LOKI:
+    """LOKI on vector environments; AggreVaTeD's data stay on disk, in `store`.
+
+    imitation   AggreVaTeD
+    ppo         PPO, once the imitation is done
+    """
+
+    def __init__(
+        self,
+        config: LOKIConfig,
+        *,
+        envs: VecEnv,
+        expert: Policy | Callable[[Array], Array],
+        store: DemoWriter,
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.config, self.envs, self.seed, self.device = config, envs, seed, device
+        steps = max(config.imitation_steps or config.total_steps // 4, envs.num_envs)
+        first = replace(config.aggrevated, total_steps=min(steps, config.total_steps))
+        self.imitation = AggreVaTeD(first, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        self.ppo: PPO | None = None
+        self.least_steps = max(envs.num_envs, 2)
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.imitation.policy if self.ppo is None else self.ppo.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.imitation.env_steps + (0 if self.ppo is None else self.ppo.env_steps)
+
+    @property
+    def expert_queries(self) -> int:
+        return self.imitation.expert_queries
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps + self.least_steps > self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of AggreVaTeD or, when that is done, of PPO, with at most `limit` environment steps."""
+        room = self.config.total_steps - self.env_steps
+        limit = room if limit is None else min(limit, room)
+        if not self.imitation.done:
+            return self.imitation.step(limit)
+        if self.ppo is None:
+            self.ppo = self._reinforcement()
+        return self.ppo.step(limit)
+
+    def _reinforcement(self) -> PPO:
+        config = replace(self.config.ppo, total_steps=self.config.total_steps - self.imitation.env_steps)
+        policy = copy.deepcopy(self.imitation.policy)
+        return PPO(config, envs=self.envs, seed=self.seed, device=self.device, policy=policy)
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {"imitation": self.imitation.state_dict()}
+        return state if self.ppo is None else state | {"ppo": self.ppo.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
+        self.imitation.load_state_dict(state["imitation"])
+        self.ppo = self._reinforcement() if "ppo" in state else None
+        if self.ppo is not None:
+            self.ppo.load_state_dict(state["ppo"])

@@ -1,0 +1,107 @@
+"""The committed report of the classic suite says what its runs say: every number of its table, from raw returns."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from imitate.compare.aggregate import read_suite
+from imitate.compare.learners import title
+from imitate.compare.suite import Suite
+from imitate.compare.suite_report import suite_rows
+from imitate.compare.tables import as_markdown, rows
+from imitate.compare.words import number
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "classic"
+SEEDS = 5
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("classic")
+    with tarfile.open(EXAMPLE / "runs.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def table(path: Path) -> dict[str, dict[str, str]]:
+    """A table in Markdown: cells by row and column."""
+    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in path.read_text().splitlines()]
+    return {row[0]: dict(zip(lines[0], row, strict=False)) for row in lines[2:]}
+
+
+def raw(runs: Path) -> dict[str, dict[str, Any]]:
+    """By environment: returns of random actions, of the expert, and (seeds, episodes) of each learner."""
+    found = {}
+    for label in Suite.read(runs).parts:
+        references = json.loads((runs / label / "references.json").read_text())
+        learners: dict[str, list[list[float]]] = {}
+        for name, place in json.loads((runs / label / "runs.json").read_text()).items():
+            result = json.loads((runs / label / place / "result.json").read_text())
+            algorithm = name.rpartition("-seed")[0]
+            if not algorithm.startswith("gail:"):  # its controls are no learners
+                learners.setdefault(algorithm, []).append(result["returns"])
+        found[label] = {
+            "random": np.mean(references["random"]["returns"]),
+            "expert": np.mean(references["expert"]["measured"]["returns"]),
+            "learners": {
+                name: np.array(returns)
+                for name, returns in learners.items()
+                if name.count(":") == 0 or name.startswith("sb3:")
+            },
+        }
+    return found
+
+
+def test_it_is_the_classic_suite_whole(runs: Path) -> None:
+    assert Suite.read(runs) == Suite.bundled("classic")
+    for env in raw(runs).values():
+        assert set(env["learners"]) == {"bc", "dagger", "gail", "aggrevated", "ppo", "sb3:ppo"}
+        assert {returns.shape for returns in env["learners"].values()} == {(SEEDS, 20)}
+    found = read_suite(runs)
+    assert not [outcome for outcome in found.outcomes.values() if outcome.failures or outcome.missing]
+
+
+def test_every_number_of_the_table_is_recomputed(runs: Path) -> None:
+    """In plain NumPy: mean returns; of 20 scores the mean of the middle ten; what they lack to 1; 2,000 draws of seeds
+    in each environment."""
+    shown, data = table(EXAMPLE / "table.md"), raw(runs)
+    order = Suite.bundled("classic").parts["CartPole-v1"].algorithms
+    for place, name in enumerate(order):
+        row = shown[title(name)]
+        scores = np.empty((SEEDS, len(data)))
+        for column, (label, env) in enumerate(data.items()):
+            returns = env["learners"][name]
+            assert row[label] == number(returns.mean())
+            scores[:, column] = (returns.mean(1) - env["random"]) / (env["expert"] - env["random"])
+        assert row["IQM of scores"] == number(np.sort(scores.ravel())[5:15].mean())
+        assert row["Optimality gap"] == number(np.maximum(1 - scores, 0).mean())
+        drawn = np.random.default_rng(place).integers(SEEDS, size=(2_000, SEEDS, len(data)))
+        middle = [np.sort(scores[draw, range(len(data))].ravel())[5:15].mean() for draw in drawn]
+        low, high = np.percentile(middle, (2.5, 97.5))
+        assert row["95 % interval"] == f"{number(low)} to {number(high)}"
+    for label, env in data.items():
+        assert shown["Expert"][label] == number(env["expert"])
+        assert shown["Random actions"][label] == number(env["random"])
+
+
+def test_the_tables_are_what_is_written_today(runs: Path) -> None:
+    found = read_suite(runs)
+    columns, lines = suite_rows(found)
+    assert as_markdown(lines, columns) == (EXAMPLE / "table.md").read_text()
+    page = (EXAMPLE / "report.html").read_text()
+    for row in lines:
+        for cell in row.cells.values():
+            assert f">{cell.text}</t" in page or cell.text == ""
+    for label, outcome in found.outcomes.items():
+        assert as_markdown(rows(outcome)) == (EXAMPLE / label / "table.md").read_text()
+
+
+def test_it_is_small() -> None:
+    assert sum(path.stat().st_size for path in EXAMPLE.rglob("*") if path.is_file()) <= 3_000_000
