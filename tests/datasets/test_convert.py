@@ -444,3 +444,21 @@ def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
     with DemoReader(tmp_path / "b.h5") as reader:
         assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
         assert (reader[0].obs[2] == 200).all()
+
+
+def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
+    """Over 12 steps of three episodes; pictures are in [0, 1], a figure a channel."""
+    played = recording(UNIT)
+    convert(write(tmp_path / "a.h5", UNIT, played), tmp_path / "b", format="lerobot")
+    stats = json.loads((tmp_path / "b" / "meta" / "stats.json").read_text())
+    state = np.concatenate([episode.obs[:-1] for episode in played])
+    wanted = {"min": state.min(0), "max": state.max(0), "mean": state.mean(0), "std": state.std(0)}
+    wanted |= {"q50": np.quantile(state, 0.5, axis=0), "q99": np.quantile(state, 0.99, axis=0), "count": [12]}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(stats["observation.state"][name], values, err_msg=name)
+    pictures = recording(PICTURES)
+    convert(write(tmp_path / "c.h5", PICTURES, pictures), tmp_path / "d", format="lerobot")
+    stats = json.loads((tmp_path / "d" / "meta" / "stats.json").read_text())["observation.image"]
+    pixels = np.concatenate([episode.obs[:-1] for episode in pictures]) / 255
+    np.testing.assert_allclose(stats["mean"], pixels.mean((0, 1, 2)).reshape(3, 1, 1))
+    assert np.shape(stats["q01"]) == (3, 1, 1)
