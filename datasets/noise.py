@@ -107,14 +107,15 @@ def _number(text: str) -> float:
 
 def _root(text: str, action_space: gym.Space[Any]) -> Array:
     """A matrix (D, D) whose square is the covariance. Raises InputError for what is none."""
+    shape = 2 * (action_space.shape or ())
     try:
         covariance = np.array(json.loads(text), np.float64)
-        if covariance.shape != 2 * action_space.shape or not np.isfinite(covariance).all():
+        if covariance.shape != shape or not np.isfinite(covariance).all():
             raise ValueError
         values, vectors = np.linalg.eigh(covariance)
     except (ValueError, TypeError, RecursionError, np.linalg.LinAlgError):
         values = np.array([-1.0])
     if values.min() < -1e-6 * abs(values).max() or values.max() > 100:
-        wanted = f"wanted a symmetric matrix {2 * action_space.shape} without negative eigenvalues"
+        wanted = f"wanted a symmetric matrix {shape} without negative eigenvalues"
         raise InputError(f"noise covariance {text[:80]}: {wanted}")
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T)

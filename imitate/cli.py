@@ -21,7 +21,7 @@ __all__ = ["main"]
 COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
-    "data": "describe demonstrations (`data info FILE`) or check them (`data validate FILE`)",
+    "data": "describe, check, convert, edit, replay, film and plot demonstrations (`data info FILE` ...)",
     "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
     "evaluate": "measure a run or an expert, optionally with a video",
     "compare": "compare imitation and RL on equal budgets of environment steps, with a report",

@@ -58,7 +58,7 @@ FLOORS = (
     ("datasets",),
     ("nn",),
     ("experts",),
-    ("rl", "bc", "video"),
+    ("rl", "bc", "video", "window"),
     ("aggrevated",),
     ("algorithms",),
     ("training",),

@@ -92,9 +92,11 @@ def convert(
     """
     source, out = Path(source), Path(out)
     target_name = format or _SUFFIXES.get(out.suffix)
-    if target_name is None or target_name not in FORMATS:
-        wanted = f"wanted {', '.join(FORMATS)}{did_you_mean(target_name or '', FORMATS)}"
-        raise InputError(f"no format {target_name!r} for {out}: name it with --format; {wanted}")
+    if target_name is None:
+        raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
+    if target_name not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise InputError(f"no format {target_name!r}{did_you_mean(target_name, FORMATS)}; known: {known}")
     target, source_name = FORMATS[target_name], format_of(source)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")

@@ -130,7 +130,9 @@ class _Rows:
         column = arrow.column(batch, name)
         if self._features.get(name, {}).get("dtype") == "image":
             return _images(arrow.fields(column)["bytes"].to_pylist(), self._features[name]["shape"])
-        return arrow.numbers(column)
+        rows = arrow.numbers(column)
+        # A feature of shape (1,) is stored as plain numbers.
+        return rows.reshape(len(rows), *self._features[name]["shape"]) if name in self._features else rows
 
     def _pictures(self, key: str, episode: dict[str, Any], opened: dict[str, Any]) -> Array:
         """(T, H, W, 3): the frames at the episode's times in the video that holds them."""

@@ -32,6 +32,9 @@ __all__ = ["losses", "write"]
 _DEFAULT_FPS = 30
 _FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
 _IMAGE = "observation.image"
+_QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
+_LARGEST_SAMPLE = 20_000
+_PIXELS_APART = 8
 _COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
@@ -42,7 +45,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
             f"{info.observation_space.dtype}: record single frames in colour, or use another format"
         )
-    return ["quantiles of meta/stats.json are not computed"]
+    return []
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
@@ -78,7 +81,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
 
 
 class Stats:
-    """Statistics of a feature over steps; of pictures per channel, in [0, 1]."""
+    """Statistics of a feature over steps; of pictures per channel, in [0, 1]. Quantiles are those of a sample."""
 
     def __init__(self) -> None:
         self.count = self._numbers = 0
@@ -87,6 +90,8 @@ class Stats:
         self._high: Any = -np.inf
         self._total: Any = 0.0
         self._squares: Any = 0.0
+        self._sample: list[Array] = []
+        self._every = 1
 
     def add(self, rows: Array) -> None:
         """(T, D) of numbers, or (T, H, W, 3) of uint8."""
@@ -100,11 +105,17 @@ class Stats:
         self._squares = self._squares + (values**2).sum(axes)
         self.count += len(rows)
         self._numbers += values.size // values.shape[-1]
+        thin = values[:, ::_PIXELS_APART, ::_PIXELS_APART] if pixels else values
+        self._sample.append(thin.reshape(-1, values.shape[-1])[:: self._every])
+        if sum(map(len, self._sample)) > _LARGEST_SAMPLE:
+            self._sample, self._every = [np.concatenate(self._sample)[::2]], 2 * self._every
 
     def plain(self) -> dict[str, Any]:
         mean = self._total / self._numbers
         deviation = np.sqrt(np.maximum(self._squares / self._numbers - mean**2, 0))
         named = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
+        quantiles = np.quantile(np.concatenate(self._sample), _QUANTILES, axis=0)
+        named |= {f"q{round(100 * q):02d}": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
         return {name: value.reshape(self._shape).tolist() for name, value in named.items()} | {
             "count": [self.count]
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -168,7 +169,9 @@ class refused:
         if isinstance(error, InputError):
             if self._what not in str(error):
                 raise InputError(f"{self._what}: {error}") from error
-        elif isinstance(error, Exception) and not isinstance(error, OSError):
+        elif isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            return  # of the disk, and not of what is in the file
+        elif isinstance(error, Exception):
             raise InputError(
                 f"{self._what} can't be read ({type(error).__name__}: {one_line(error)[:200]}): it is damaged or "
                 "of another version"

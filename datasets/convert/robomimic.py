@@ -88,7 +88,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
         arguments = {"env_name": bare_id(info.env_id), "type": _GYM, "env_kwargs": dict(info.env_kwargs)}
         data.attrs["env_args"] = json.dumps(arguments)
         data.attrs["imitate"] = json.dumps(info_to_plain(info))
-        steps = number = 0
+        steps = 0
         for number, episode in enumerate(episodes):
             demo = data.create_group(f"demo_{number}")
             demo.attrs["num_samples"] = len(episode)
@@ -107,8 +107,6 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
                 demo.create_dataset("expert_actions", data=episode.expert_actions)
             steps += len(episode)
         data.attrs["total"] = steps
-        everyone = np.array([f"demo_{n}".encode() for n in range(number + 1)])
-        file.create_dataset("mask/train", data=everyone)
 
 
 def _episode(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) -> Trajectory | None:

@@ -42,7 +42,12 @@ line: ContextVar[str] = ContextVar("line", default="")
 
 
 def collect(argv: list[str]) -> int:
-    """The command line is recorded without what does not change the episodes, so that `--resume` gives equal files."""
+    """`collect human` is another command. The command line is recorded without what does not change the episodes, so
+    that `--resume` gives equal files."""
+    if argv[:1] == ["human"]:
+        from imitate.commands.human import human
+
+        return human(argv[1:])
     words = without([word for word in argv if word != "--resume"], "--out")
     line.set(shlex.join(["imitate", "collect", *words]))
     return run(command, argv, "collect")

@@ -32,6 +32,11 @@ UNIT = DemoInfo(
     seed=3,
 )
 DISCRETE = replace(UNIT, env_id="CartPole-v1", env_kwargs={}, action_space=spaces.Discrete(3, start=1))
+SINGLE = replace(
+    UNIT,
+    observation_space=spaces.Box(-np.inf, np.inf, (1,), np.float64),
+    action_space=spaces.Box(-1.0, 1.0, (1,), np.float32),
+)
 PICTURES = replace(UNIT, observation_space=spaces.Box(0, 255, (32, 34, 3), np.uint8))
 STACKS = replace(UNIT, observation_space=spaces.Box(0, 255, (2, 36, 36), np.uint8), frame_stack=2)
 
@@ -46,7 +51,7 @@ def recording(
     def actions(steps: int) -> Any:
         if isinstance(info.action_space, spaces.Discrete):
             return rng.integers(1, 4, steps)
-        return rng.uniform(-1, 1, (steps, 2)).astype(np.float32)
+        return rng.uniform(-1, 1, (steps, *(info.action_space.shape or ()))).astype(np.float32)
 
     played = []
     for number, steps in enumerate(lengths):
@@ -85,7 +90,7 @@ def same(one: Path, other: Path) -> None:
                 assert was.tobytes() == now.tobytes(), name
 
 
-KINDS = {"unit": UNIT, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
+KINDS = {"unit": UNIT, "single": SINGLE, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
 LOSSLESS = [
     (name, kind, labelled)
     for name in FORMATS
@@ -439,3 +444,21 @@ def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
     with DemoReader(tmp_path / "b.h5") as reader:
         assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
         assert (reader[0].obs[2] == 200).all()
+
+
+def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
+    """Over 12 steps of three episodes; pictures are in [0, 1], a figure a channel."""
+    played = recording(UNIT)
+    convert(write(tmp_path / "a.h5", UNIT, played), tmp_path / "b", format="lerobot")
+    stats = json.loads((tmp_path / "b" / "meta" / "stats.json").read_text())
+    state = np.concatenate([episode.obs[:-1] for episode in played])
+    wanted = {"min": state.min(0), "max": state.max(0), "mean": state.mean(0), "std": state.std(0)}
+    wanted |= {"q50": np.quantile(state, 0.5, axis=0), "q99": np.quantile(state, 0.99, axis=0), "count": [12]}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(stats["observation.state"][name], values, err_msg=name)
+    pictures = recording(PICTURES)
+    convert(write(tmp_path / "c.h5", PICTURES, pictures), tmp_path / "d", format="lerobot")
+    stats = json.loads((tmp_path / "d" / "meta" / "stats.json").read_text())["observation.image"]
+    pixels = np.concatenate([episode.obs[:-1] for episode in pictures]) / 255
+    np.testing.assert_allclose(stats["mean"], pixels.mean((0, 1, 2)).reshape(3, 1, 1))
+    assert np.shape(stats["q01"]) == (3, 1, 1)

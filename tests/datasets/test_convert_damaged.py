@@ -108,6 +108,12 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         lambda p: array_of(p, obs=LARGE, actions=LARGE),
         "bytes an episode",
     ),
+    "an archive without its beginning": (
+        "npz",
+        "",
+        lambda p: p.write_bytes(p.read_bytes()[40:]),
+        "can't be read",
+    ),
     "a line that is too short": ("csv", "", jagged, "2 fields"),
     "a data file outside": (
         "imitation",

@@ -1,0 +1,99 @@
+"""`imitate collect human`"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from imitate.commands.options import JsonObject, report, run
+from imitate.datasets.human import by_hand, interventions, key_map
+from imitate.datasets.reader import DemoReader
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.validate import describe
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.atari import protocol
+from imitate.envs.make import make_env, stacked_frames
+from imitate.envs.seeds import episode_seeds
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.training.inputs import check_expert
+from imitate.video import DEFAULT_FPS
+from imitate.window import Window
+
+__all__ = ["human"]
+
+
+def human(argv: list[str]) -> int:
+    return run(command, argv, "collect human")
+
+
+def command(
+    env: str,
+    out: Path,
+    episodes: int = 1_000,
+    env_kwargs: JsonObject | None = None,
+    keys: Path | None = None,
+    intervene: str | None = None,
+    fps: float | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    json: bool = False,
+) -> int:
+    """Play yourself: your episodes are the demonstrations.
+
+    The keys `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
+
+    Args:
+        env: a Gymnasium id, or module:Env-v0 to import the module first
+        out: the HDF5 file to write
+        episodes: how many to play
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and idle, the action without a key
+        intervene: a run or an expert that plays while no key is down; only your own steps are recorded, for
+            HG-DAgger: `imitate data concat` joins them with what the run learned from
+        fps: steps a second; by default the environment's
+        seed: episode n depends on (seed, n) alone
+        resume: add to a file
+        json: print the description of the file as JSON
+    """
+    if out.exists() and not resume:
+        raise InputError(f"{out} exists; choose another --out, or --resume it")
+    with closing(make_env(env, env_kwargs, render_mode="rgb_array")) as made:
+        SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded
+        info = DemoInfo(
+            env,
+            made.observation_space,
+            made.action_space,
+            env_kwargs=env_kwargs or {},
+            expert="human",
+            deterministic=False,
+            seed=seed if intervene is None else None,
+            frame_stack=stacked_frames(made),
+            protocol=protocol(env, env_kwargs),
+        )
+        mapping = key_map(made, env, keys)
+        policy = None
+        if intervene is not None:
+            policy = load_expert(intervene, env_id=env, env_kwargs=env_kwargs)
+            check_expert(policy, intervene, env, env_kwargs or {})
+        already = 0
+        if resume and out.exists():
+            with DemoReader(out) as reader:
+                if reader.info.expert != "human" or reader.info.env_id != env:
+                    raise InputError(f"{out} was played by {reader.info.expert} on {reader.info.env_id}")
+                already = len(np.unique(reader.table["seed"]))
+        seeds = islice(episode_seeds(seed), already, None)
+        frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
+        with Window(frames) as window, DemoWriter.resume(out) if already else DemoWriter(out, info) as writer:
+            for trajectory in by_hand(made, mapping, window, seeds, episodes, policy):
+                for piece in [trajectory] if policy is None else interventions(trajectory):
+                    writer.append(piece)
+    if not out.exists():
+        print("no episode of yours was finished: nothing was written")
+        return 0
+    report(describe(out), as_json=json)
+    return 0

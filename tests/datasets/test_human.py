@@ -1,0 +1,178 @@
+"""A person plays, by scripted keys and without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pygame
+import pytest
+from counting import CountingEnv
+
+from imitate.cli import main
+from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
+from imitate.datasets.human import KeyMap, by_hand, interventions, key_map
+from imitate.window import Window
+
+
+class Script:
+    """Keys that are down at each frame; the captions that were shown."""
+
+    def __init__(self, *frames: str) -> None:
+        self._frames = iter(frames)
+        self.captions: list[str] = []
+
+    def show(self, picture: Any, caption: str) -> None:  # noqa: ARG002
+        self.captions.append(caption)
+
+    def down(self) -> set[str]:
+        return set(next(self._frames).split())
+
+
+class Shown(CountingEnv):
+    def render(self) -> Any:
+        return np.zeros((4, 4, 3), np.uint8)
+
+
+KEYS = KeyMap(
+    {frozenset({"a"}): np.array(1), frozenset({"b"}): np.array(2), frozenset({"a", "b"}): np.array(3)}
+)
+
+
+def played(script: Script, seeds: Iterator[int], episodes: int) -> list[Any]:
+    return list(by_hand(Shown(period=3), KEYS, script, seeds, episodes))
+
+
+def test_actions_follow_the_keys() -> None:
+    """Seed 5 is an episode of three steps that is truncated. Without a key the last action goes on."""
+    script = Script("b", "", "a b")
+    (episode,) = played(script, iter([5]), 1)
+    assert episode.actions.tolist() == [2, 2, 3]
+    assert episode.obs.tolist() == [[5, 0], [5, 1], [5, 2], [5, 3]]
+    assert (episode.terminated, episode.truncated, episode.info["seed"]) == (False, True, 5)
+    assert script.captions == [f"episode 1 of 1: return {total}" for total in ("0", "0.2", "1.4")]
+
+
+def test_a_pause_takes_no_steps() -> None:
+    script = Script("p", "", "p", "a")  # p is pressed, released, and pressed again with the first step
+    (episode,) = played(script, iter([3]), 1)
+    assert len(episode) == 1
+    assert script.captions[1:3] == ["episode 1 of 1: paused, p goes on"] * 2
+
+
+def test_an_episode_that_is_taken_back_is_played_again() -> None:
+    """Seed 3 has one step, seed 4 two: after the first of these the episode of seed 3 is taken back."""
+    script = Script("a", "a", "backspace", "b", "a", "a")
+    first, second = played(script, iter([3, 4]), 2)
+    assert (first.info["seed"], first.actions.tolist()) == (3, [2])
+    assert (second.info["seed"], second.actions.tolist()) == (4, [1, 1])
+
+
+def test_quitting_keeps_what_was_finished() -> None:
+    episodes = played(Script("a", "a", "escape"), iter([3, 5]), 9)
+    assert [episode.info["seed"] for episode in episodes] == [3]
+
+
+def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
+    env = make_env("Pendulum-v1")
+    assert key_map(env, "Pendulum-v1").action({"left"}, np.zeros(1)).tolist() == [2.0]
+    path = tmp_path / "keys.toml"
+    path.write_text('idle = [0.5]\n[keys]\nleft = [1.0]\n"left+up" = [1.5]\n')
+    keys = key_map(env, "Pendulum-v1", path)
+    assert [keys.action(set(down), np.zeros(1)).tolist() for down in ((), ("left",), ("up", "left"))] == [
+        [0.5],
+        [1.0],
+        [1.5],
+    ]
+    for text, said in (
+        ("[keys]\nleft = [9.0]\n", "not in Box"),
+        ("[keys]\nleft = 'x'\n", "not in Box"),
+        ("[keys]\np = [1.0]\n", "choose others"),
+        ("keys = 3\n", r"wanted a table \[keys\]"),
+        ("=", "no TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=said):
+            key_map(env, "Pendulum-v1", path)
+    with pytest.raises(InputError, match="--keys"):
+        key_map(CountingEnv(), "Counting-v0")
+
+
+def test_a_window_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are pygame's events: one that is pressed and released within a frame counts for this frame."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="no display"):
+        Window(60)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with Window(1000) as window:
+        window.show(np.zeros((30, 40, 3), np.uint8), "a caption")
+        assert pygame.display.get_caption()[0] == "a caption"
+        pygame.event.clear()
+        for kind, key in (
+            (pygame.KEYDOWN, pygame.K_LEFT),
+            (pygame.KEYDOWN, pygame.K_a),
+            (pygame.KEYUP, pygame.K_a),
+        ):
+            pygame.event.post(pygame.event.Event(kind, key=key))
+        assert window.down() == {"left", "a"}
+        assert window.down() == {"left"}
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        assert "escape" in window.down()
+
+
+def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key to the right is held until the pole falls; then the person quits, and goes on another day."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    presses = iter([])
+    monkeypatch.setattr(Window, "down", lambda _: next(presses))
+    out = tmp_path / "a.h5"
+    command = ["collect", "human", "--env", "CartPole-v1", "--out", str(out), "--fps", "1000"]
+    for resume in ([], ["--resume"]):
+        presses = iter([{"right"}] * 14 + [{"escape"}] * 2)
+        assert main([*command, *resume]) == 0
+    with DemoReader(out) as reader:
+        assert reader.info.expert == "human"
+        assert len(reader) >= 2
+        assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), len(reader)))
+        assert all((episode.actions == 1).all() for episode in reader)
+    assert main(["data", "replay", str(out)]) == 0
+
+
+class Four:
+    """Always acts 4."""
+
+    def act(self, obs: Any, **_: Any) -> Any:
+        return np.full(len(obs), 4)
+
+
+def test_only_the_steps_of_the_person_are_interventions() -> None:
+    """Seed 6 of period 7 has seven steps and is terminated: the person acts in the third, fourth and last."""
+    script = Script("", "", "a", "b", "", "", "a")
+    (episode,) = by_hand(Shown(), KEYS, script, iter([6]), 1, Four())
+    assert episode.actions.tolist() == [4, 4, 1, 2, 4, 4, 1]
+    first, second = interventions(episode)
+    assert (first.actions.tolist(), first.obs[:, 1].tolist()) == ([1, 2], [2, 3, 4])
+    assert (first.terminated, first.truncated) == (False, True)
+    assert (second.actions.tolist(), second.obs[:, 1].tolist()) == ([1], [6, 7])
+    assert (second.terminated, second.truncated) == (True, False)
+
+
+def test_interventions_are_recorded_and_can_be_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    presses: Any = iter([set(), {"left"}, {"right"}] + [set()] * 497 + [{"escape"}])
+    monkeypatch.setattr(Window, "down", lambda _: next(presses))
+    hand, machine, both = (str(tmp_path / name) for name in ("hand.h5", "machine.h5", "both.h5"))
+    command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--fps", "100000"]
+    assert main([*command, "--out", hand]) == 0
+    with DemoReader(hand) as reader:
+        assert (len(reader), reader[0].actions.tolist(), reader.info.seed) == (1, [0, 1], None)
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", machine]) == 0
+    assert main(["data", "concat", machine, hand, "--out", both]) == 0
+    with DemoReader(both) as reader:
+        assert reader.lengths.tolist() == [500, 2]
