@@ -20,17 +20,8 @@ def shortened(
     environments; what the user gave (`fixed`) stays. `rollout` names the steps of one environment in an iteration."""
     most = budget // LEAST_ITERATIONS
     new: dict[str, Any] = {}
-    for name in ("steps_per_iteration", "learning_starts"):
-        if name in has and name not in fixed and has[name] > most:
-            new[name] = max(most, 1)
-    if (
-        "steps_per_iteration" in new
-        and "updates_per_iteration" in has
-        and "updates_per_iteration" not in fixed
-    ):
-        # As many gradient steps for a step of the environment as before.
-        share = new["steps_per_iteration"] / has["steps_per_iteration"]
-        new["updates_per_iteration"] = max(round(share * has["updates_per_iteration"]), 1)
+    if has.get("learning_starts", 0) > most and "learning_starts" not in fixed:
+        new["learning_starts"] = max(most, 1)
     long = has.get(rollout, 0) > LEAST_STEPS  # rounds of DQN and A2C are short, and not what is shortened
     if long and not {rollout, "batch_size"} & set(fixed) and num_envs * has[rollout] > most:
         if "num_envs" not in fixed:

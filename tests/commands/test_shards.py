@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_shards_are_read_as_the_one_recording(whole: Path, sharded: Path) -> Non
     with DemoReader(sharded / names[1]) as reader:
         assert sorted(reader.table["seed"]) == sorted([seeds[1], seeds[4]])
     with DemoReader(sharded) as ours, DemoReader(whole) as theirs:
-        assert ours.info == theirs.info
+        assert replace(ours.info, command="") == replace(theirs.info, command="")
 
 
 def test_what_is_missing_is_recorded(whole: Path, sharded: Path, tmp_path: Path) -> None:

@@ -260,16 +260,6 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     assert 2_000 < found.env_steps <= 3_000
 
 
-def test_shorter_iterations_have_fewer_updates(tmp_path: Path) -> None:
-    """DAgger's preset for CartPole takes 500 updates after every 500 steps."""
-    wanted = comparison("dagger", hyperparameters={})
-    job = jobs(wanted, tmp_path, 500)[-1]
-    found = run(wanted, job).hyperparameters
-    assert (found["steps_per_iteration"], found["updates_per_iteration"]) == (200, 200)
-    given = replace(wanted, hyperparameters={"dagger": {"updates_per_iteration": 7}})
-    assert run(given, job).hyperparameters["updates_per_iteration"] == 7
-
-
 # --- pool
 
 
