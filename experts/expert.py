@@ -83,8 +83,9 @@ class Expert:
         A single observation (*obs_shape) gives a single action. `imitate.experts.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
-        obs = np.asarray(obs)
-        single = obs.ndim == len(self.observation_space.shape or ())
+        shape = self.observation_space.shape  # None for Dict observations, which come in batches only
+        single = shape is not None and np.ndim(obs) == len(shape)
+        obs = obs if shape is None else np.asarray(obs)
         actions = self.policy.act(obs[None] if single else obs, deterministic=deterministic)
         return actions[0] if single else actions
 

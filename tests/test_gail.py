@@ -19,6 +19,7 @@ from imitate.cli import main
 from imitate.compare import Comparison, work
 from imitate.compare.audit import CONTROLS, OneAction, controls
 from imitate.compare.plan import jobs
+from imitate.compare.training import training
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
@@ -371,8 +372,7 @@ def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     recordings = {"demos-seed0", "demos-seed1", "demos:one-action-seed0", "demos:random-seed0"}
     assert set(planned) == {"gail-seed0", "gail-seed1", *variants} | recordings
     rewards = [
-        work.experiment(comparison, planned[name])[0].hyperparameters["reward"]
-        for name in ("gail-seed0", *variants)
+        training(comparison, planned[name]).hyperparameters["reward"] for name in ("gail-seed0", *variants)
     ]
     assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
     for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
