@@ -118,8 +118,16 @@ class Outcome:
         ]
 
     def to_reach(self, entry: Entry, share: float, cost: Cost = "steps") -> list[float | None]:
-        """What each seed had spent when it first was at this share of the way; None: not within the budget."""
-        return [reached(self.shares(result, cost), share) for result in entry.results]
+        """What each seed had spent when it first was at this share of the way; None if it was not within the budget.
+
+        A policy that has seen no step has learned nothing, however well it happens to do, and does not count.
+        """
+        found = []
+        for result in entry.results:
+            shares = self.shares(result, cost)
+            learned = [pair for point, pair in zip(result.curve, shares, strict=False) if point.steps]
+            found.append(reached(learned, share))
+        return found
 
     def area(self, entry: Entry) -> list[float]:
         """The mean share over the budget, for each seed; empty if there are no shares."""

@@ -129,8 +129,8 @@ def _said(outcome: Outcome, verdict: Verdict, best: Entry, other: Entry) -> Answ
 
 def _reached(outcome: Outcome, entry: Entry) -> str:
     """What it took to 95 % of the expert, or how far it came."""
-    steps = typical_cost(outcome.to_reach(entry, GOAL))
-    if steps is None:
+    steps, ended = typical_cost(outcome.to_reach(entry, GOAL)), outcome.share(entry.mean)
+    if steps is None or ended is None or ended < GOAL - MARGIN:  # it may have been there, and lost it again
         return f"{_ended(outcome, entry)} after {number(outcome.comparison.budget)} steps"
     took = f"{number(round(steps))} steps"
     answers = typical_cost(outcome.to_reach(entry, GOAL, "queries"))

@@ -134,6 +134,25 @@ def test_what_it_took_is_censored_at_the_budget(tmp_path: Path) -> None:
     assert found.area(dagger) == pytest.approx([0.5, 0.5, 0.25])
 
 
+def test_luck_before_learning_and_what_was_lost_again_are_no_success(tmp_path: Path) -> None:
+    """Untrained policies balance a pole now and then: "reaches 95 % with 0 steps" was said of one that ended at 0 %."""
+    out = fill(tmp_path / "out", {"ppo": five(20, 20), "a2c": five(20, 20)})
+    for name, lucky in (("ppo", 0), ("a2c", 3)):
+        for path in (out / "runs").glob(f"{name}-*"):
+            found = Result.load(path)
+            assert found is not None
+            points = [
+                Point(100 * n, 0, 2.0 * n, [500.0 if n == lucky else 20.0] * 2) for n in range(POINTS + 1)
+            ]
+            result(name, found.seed, found.returns, curve=points).save(path)
+    found = read_outcome(out)
+    ppo, a2c = found.learners
+    assert found.to_reach(ppo, 0.95) == [None] * 5
+    assert found.to_reach(a2c, 0.95) == [300.0] * 5
+    best = found.ranked()[0].title
+    assert f"{best} ended at 0 % after 1,600 steps" in answer(found).sentence
+
+
 def test_folders_are_reported_together(tmp_path: Path) -> None:
     a = fill(tmp_path / "a", {"bc": five(390, 410)})
     b = fill(tmp_path / "b", {"ppo": five(100, 180), "bc": five(0, 0)})
