@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import sys
 import time
@@ -11,6 +10,7 @@ import traceback
 from pathlib import Path
 
 import numpy as np
+from memory import peak_memory
 
 from imitate.datasets import InputError
 from imitate.datasets.convert import convert
@@ -51,7 +51,7 @@ def attempt(source: Path, out: Path) -> str:
     except Exception:
         outcome = "traceback " + " ".join(traceback.format_exc().split())[-400:]
     slow = time.monotonic() - begin > SECONDS
-    large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > BYTES
+    large = peak_memory() > BYTES
     left = [path.name for path in out.parent.iterdir() if path.name.startswith(".")]
     return outcome + " slow" * slow + " large" * large + f" left {left}" * bool(left)
 

@@ -41,7 +41,8 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def attack(folder: Path, seed: int, count: int) -> Counter[str]:
     script = Path(__file__).with_name("convert_attacks.py")
     command = [sys.executable, str(script), str(folder), str(seed), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, lines[-1:]
     outcomes = [line.split(" ", 2)[2] for line in lines if not line.endswith("begins")]

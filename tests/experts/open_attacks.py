@@ -8,7 +8,6 @@ from __future__ import annotations
 import faulthandler
 import json
 import logging
-import resource
 import sys
 import time
 import traceback
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from gymnasium import spaces
+from memory import peak_memory
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -51,7 +51,7 @@ def main(folder: Path, done: set[str]) -> None:
         outcome = opened(case)
         seconds = time.perf_counter() - start
         faulthandler.cancel_dump_traceback_later()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak = peak_memory()
         print(
             json.dumps({"case": case.name, "outcome": outcome, "peak": peak, "seconds": seconds}), flush=True
         )

@@ -395,10 +395,11 @@ def opened(cases: list[Case], folder: Path) -> dict[str, dict[str, Any]]:
     (folder / "payload.py").write_text("import os\nos.mkdir('ran')\n")
     results: dict[str, dict[str, Any]] = {}
     script = str(Path(__file__).with_name("open_attacks.py"))
+    path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
     while len(results) < len(cases):
         child = subprocess.run(
             [sys.executable, script, str(folder / "cases"), *results],
-            cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False,
+            cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         for line in child.stdout.splitlines():
             entry = json.loads(line)
