@@ -45,9 +45,7 @@ class SQILConfig:
         if isinstance(self.dqn, Mapping):  # from a preset or a run's config.json
             object.__setattr__(self, "dqn", DQNConfig(**as_tuples(self.dqn)))
         if self.dqn.batch_size < 2 or self.dqn.prioritized:
-            raise InputError(
-                "half of a batch are demonstrations: batch_size must be at least 2, not prioritized"
-            )
+            raise InputError("half of a batch are demonstrations: batch_size at least 2, not prioritized")
         if self.absorbing and self.dqn.gamma == 1:
             raise InputError(
                 "an absorbing state is worth infinitely much at gamma 1: give less, or no absorbing"
@@ -104,13 +102,9 @@ class SQIL:
         """The minibatches of one round; their samples are drawn together."""
         count, half = self.dqn.config.num_updates, self.dqn.config.batch_size // 2
         drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
-        both = [
-            {name: x.view(count, half, *x.shape[1:]) for name, x in self.dqn.tensors(s).items()}
-            for s in drawn
-        ]
-        joined = {
-            name: torch.cat([part[name] for part in both], 1) for name in both[0]
-        }  # (count, 2 half, ...)
+        parts = [self.dqn.tensors(sample) for sample in drawn]
+        # (count, 2 half, ...) each
+        joined = {n: torch.cat([p[n].unflatten(0, (count, half)) for p in parts], 1) for n in parts[0]}
         return [{name: x[i] for name, x in joined.items()} for i in range(count)]
 
     def _rewarded(self, trajectory: Trajectory) -> Rollout:
