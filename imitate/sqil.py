@@ -104,7 +104,7 @@ class SQIL:
         drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
         parts = [self.dqn.tensors(sample) for sample in drawn]
         # (count, 2 half, ...) each
-        joined = {n: torch.cat([p[n].unflatten(0, (count, half)) for p in parts], 1) for n in parts[0]}
+        joined = {n: torch.cat([torch.unflatten(p[n], 0, (count, half)) for p in parts], 1) for n in parts[0]}
         return [{name: x[i] for name, x in joined.items()} for i in range(count)]
 
     def _rewarded(self, trajectory: Trajectory) -> Rollout:
