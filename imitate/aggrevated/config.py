@@ -43,8 +43,7 @@ class AggreVaTeDConfig(DAggerConfig):
     """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
-    train as DAgger does. With a `target`, DAgger's policy is also fitted at the end, and kept if its return over a few
-    episodes is more than 5 % better. 0: always use the critic."""
+    train as DAgger does. 0: always use it."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0

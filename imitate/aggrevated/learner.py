@@ -7,14 +7,12 @@ Departures from the paper, whose own update is the variant `aggrevated:paper`: s
 is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
 policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
 more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
-ones is ignored, which leaves DAgger. At the end DAgger's policy is fitted to the same states and kept if it is clearly
-better on a few episodes. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the loss), `gate`
-and `fqe` (the critic for experts without one).
+ones is ignored, which leaves DAgger. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the
+loss), `gate` and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,7 +30,6 @@ from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.bc import bc_loss
 from imitate.dagger import DAgger
-from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
@@ -44,10 +41,6 @@ from imitate.rl.rollout import Rollout
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
-_EPISODES = 4  # of the final policy and as many of DAgger's, to see whether the critic's step costs returns
-_MARGIN = 0.05  # share of the return by which DAgger's must be better; a few episodes can't tell less
-_MOST_SHARE = 4  # at most one in so many steps are played for that
-_SLACK = 1.2  # room for episodes that are longer than those of training
 
 
 class AggreVaTeD(DAgger):
@@ -85,45 +78,6 @@ class AggreVaTeD(DAgger):
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
-        self.longest = 0.0  # mean length of the training episodes, at its longest
-
-    def step(self, limit: int | None = None) -> dict[str, float]:
-        """DAgger's; after the last fit, the policy is compared with DAgger's on a few episodes that count as steps."""
-        room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
-        before, kept = self.env_steps, self._kept_for_the_contest(room - iterations * self.least_steps)
-        metrics = super().step(room - kept)
-        self.longest = max(self.longest, metrics.get("train_length", 0.0))
-        if iterations == 1 and kept and metrics["critic"]:
-            metrics["critic"] = float(self._contend(room - (self.env_steps - before)))
-        return metrics
-
-    def _kept_for_the_contest(self, room: int) -> int:
-        """Steps to keep for comparing the policies; 0 if the critic makes no target or if they are too few."""
-        config = self.config
-        if config.estimator != "target" or not config.delta or not config.gate:
-            return 0
-        episodes = 2 * _SLACK * max(self.longest, 1.0)
-        most = min(config.total_steps // _MOST_SHARE, room)
-        affordable = min(_EPISODES, int(most / episodes))
-        return int(affordable * episodes) if self.longest and affordable >= _EPISODES // 2 else 0
-
-    def _contend(self, room: int) -> bool:
-        """Fit DAgger's policy too and keep the one with the better return; True if it is the critic's."""
-        count, batch_size = self.config.final_updates, self.config.batch_size
-        critics = copy.deepcopy(self.policy)
-        self.train(self.cloning, self.batches(count, batch_size), count)
-        episodes = min(_EPISODES, int(room / (2 * _SLACK * self.longest)))
-        seed = draw_seed(self.seed, self.iteration, 2)
-        # One after the other, since a policy that falls leaves its steps to one that does not.
-        with_it = play(critics, self.sampler.envs, episodes=episodes, seed=seed, max_steps=room)
-        left = room - with_it.steps
-        without = play(self.policy, self.sampler.envs, episodes=episodes, seed=seed, max_steps=left)
-        self.sampler.env_steps += with_it.steps + without.steps
-        better = without.mean > with_it.mean + _MARGIN * abs(with_it.mean)
-        if with_it.complete and without.complete and better:
-            return False
-        self.policy.load_state_dict(critics.state_dict())
-        return True
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -141,7 +95,7 @@ class AggreVaTeD(DAgger):
             batches = self.batches(count, config.batch_size)
         else:
             batches = self._drawn(obs, labels, count)
-        metrics |= self.train(partial(self._losses, gate), batches, count) | {"critic": float(gate.open)}
+        metrics |= self.train(partial(self._losses, gate), batches, count)
         self.iteration += 1
         return metrics
 
@@ -203,11 +157,3 @@ class AggreVaTeD(DAgger):
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
     _PARTS = (*DAgger._PARTS, "value", "fitted")
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"longest": self.longest}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        super().load_state_dict(state)
-        self.longest = state["longest"]

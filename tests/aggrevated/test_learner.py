@@ -290,49 +290,6 @@ def test_a_target_passes_a_poor_expert_and_cloning_does_not(tmp_path: Path) -> N
     assert means[1] > -0.6
 
 
-class Shifted(Bowl):
-    """A critic that passes the gate, since random actions are worse still, and is wrong: it wants 0.5 more."""
-
-    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return -(actions - obs - 0.5).square().sum(-1)
-
-
-def test_where_the_critics_step_costs_returns_daggers_policy_is_kept(tmp_path: Path) -> None:
-    """The expert is perfect. What the shifted critic wants costs up to 0.5^2 a step, 2.5 an episode of ten steps.
-
-    4 episodes of either policy are 80 of the 1,600 steps, and a fifth as many are kept as slack.
-    """
-    base: dict[str, Any] = {"updates_per_iteration": 60, "final_updates": 400, "learning_rate": 5e-3}
-    means = []
-    for gate in (0.5, 0.0):
-        learner = trained(
-            tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Shifted(), total_steps=1_600, iterations=8,
-            gate=gate, **base,
-        )  # fmt: skip
-        assert learner.metrics["critic"] == (gate == 0)
-        assert learner.env_steps == (1_600 - 16 if gate else 1_600)
-        means.append(evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean)
-    assert means[0] > -0.05
-    assert means[1] < -0.5
-
-
-def test_where_the_critics_step_pays_it_is_kept(tmp_path: Path) -> None:
-    """The expert is off by 0.5 and returns -2.5."""
-    base: dict[str, Any] = {"updates_per_iteration": 60, "final_updates": 300, "learning_rate": 5e-3}
-    learner = trained(
-        tmp_path,
-        "ContinuousIdentity-v0",
-        lambda obs: obs + 0.5,
-        Bowl(),
-        total_steps=1_600,
-        iterations=8,
-        **base,
-    )
-    assert learner.metrics["critic"] == 1.0
-    assert learner.env_steps == 1_600 - 16
-    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean > -1.0
-
-
 def test_an_estimator_that_does_not_fit_the_actions_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="use exact, score or regression"),
