@@ -39,13 +39,14 @@ class FQEConfig:
     """Widths of each critic's hidden layers (ReLU)."""
     learning_rate: float = 1e-3
     """Adam's step size."""
-    tau: float = 0.05
+    tau: float = 0.01
     """Share of the critics in each update of the target critics."""
     gamma: float = 0.99
     """Discount."""
-    n_step: int = 16
+    n_step: int = 1
     """Most rewards that a target sums up before it bootstraps. It goes on only while the expert acts, so no action of
-    another policy biases it."""
+    another policy biases it. 16, with tau 0.05, brings values near the truth sooner, but not returns (BipedalWalker,
+    seeds 10 and 11: 293 and 244; with the defaults 279 and 303)."""
     batch_size: int = 256
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
