@@ -29,18 +29,35 @@ from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.bc import bc_loss
-from imitate.dagger import DAgger
+from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
+
+
+class NaturalStudent(Student):
+    """Takes natural-gradient steps, whose length does not depend on the progress."""
+
+    def __init__(self, config: AggreVaTeDConfig, actor: ActorPolicy) -> None:
+        super().__init__(config, actor)
+        self.natural = NaturalGradient(actor.parameters(), config.kl_limit)
+
+    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
+        """One step of at most `kl_limit`."""
+        with torch.no_grad():
+            old = self.actor(prepared)
+        self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
+        self.actor.project_()
 
 
 class AggreVaTeD(DAgger):
@@ -67,9 +84,8 @@ class AggreVaTeD(DAgger):
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
-        self.natural: NaturalGradient | None = None
         if config.update == "natural":
-            self.natural = NaturalGradient(self.actor.parameters(), config.kl_limit)
+            self.student = NaturalStudent(config, self.actor)
         self.oracle, self.fitted = oracle, None
         if oracle is None:
             self.oracle, self.fitted = choose_oracle(
@@ -95,7 +111,7 @@ class AggreVaTeD(DAgger):
             batches = self.batches(count, config.batch_size)
         else:
             batches = self._drawn(obs, labels, count)
-        metrics |= self.train(partial(self._losses, gate), batches, count)
+        metrics |= self.student.fit(partial(self._losses, gate), batches, count)
         self.iteration += 1
         return metrics
 
@@ -142,18 +158,14 @@ class AggreVaTeD(DAgger):
             loss = loss - self.config.ent_coef * distribution.entropy()
         return loss, {"policy_loss": policy_loss, "imitation_loss": cloning}
 
-    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:
-        """DAgger's, or a natural-gradient step, whose length does not depend on `progress`."""
-        if self.natural is None:
-            super().descend(loss, prepared, progress)
-        else:
-            with torch.no_grad():
-                old = self.actor(prepared)
-            self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
-        self.actor.project_()
-
     def _reseed(self) -> None:
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
-    _PARTS = (*DAgger._PARTS, "value", "fitted")
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | parts_state(self, "value", "fitted")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
+        load_parts(self, state, "value", "fitted")
+        super().load_state_dict(state)

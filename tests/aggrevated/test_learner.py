@@ -445,14 +445,14 @@ def test_without_aggregation_only_the_last_roll_in_is_learned_from(
         learner.step()
         labels.append(1)
         seen: set[float] = set()
-        original = learner.train
+        original = learner.student.fit
 
-        def train(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
+        def fit(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
             columns = list(minibatches)
             seen.update(float(label) for _, expert in columns for label in expert)
             return original(loss, columns, count)
 
-        monkeypatch.setattr(learner, "train", train)
+        monkeypatch.setattr(learner.student, "fit", fit)
         learner.step()
     assert seen == known
 
