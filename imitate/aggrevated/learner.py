@@ -13,11 +13,14 @@ loss), `gate` and `fqe` (the critic for experts without one).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -28,11 +31,12 @@ from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.bc import bc_loss
-from imitate.dagger import DAgger, Student
+from imitate.aggrevated.rival import episode_returns, lead, played
+from imitate.bc import bc_loss, new_policy
+from imitate.dagger import DAgger, DAggerConfig, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
-from imitate.envs.seeds import draw_seed
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
@@ -43,6 +47,8 @@ from imitate.rl.rollout import Rollout
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
+_TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
+_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
 
 
 class NaturalStudent(Student):
@@ -94,6 +100,64 @@ class AggreVaTeD(DAgger):
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
+        comparable = config.trial and config.delta and self.estimator.minibatches is None
+        self.rival: Student | None = self._dagger() if comparable else None
+        self.trusted = True  # the critic, until the rival has won
+        self.episodes = 0  # that ended in roll-ins
+
+    def _dagger(self) -> Student:
+        """A student with DAgger's own network."""
+        theirs = DAggerConfig()
+        config = replace(self.config, hidden=theirs.hidden, activation=theirs.activation)
+        spaces_ = self.sampler.envs.single_observation_space, self.action_space
+        return Student(config, new_policy(config, *spaces_, seed=self.seed).to(self.device))
+
+    def act(self, obs: Array) -> Array:
+        """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every second environment."""
+        actions = super().act(obs)
+        if self.rival is not None:
+            rivals = slice(self.iteration % 2, None, 2)
+            if len(obs[rivals]):
+                actions[rivals] = self.rival.act(obs[rivals])
+        return actions
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """DAgger's, or once the trial of both policies, with at most `limit` environment steps."""
+        config = self.config
+        if self.rival is None or self.env_steps < _TRIAL_AT * config.total_steps:
+            return super().step(limit)
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
+        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
+            self.rival = None
+            return super().step(limit)
+        return self._compete(pairs, room // 3)
+
+    def _compete(self, pairs: int, limit: int) -> dict[str, float]:
+        """Let both policies play the same episodes and go on with the better; learn from these states."""
+        assert self.rival is not None
+        seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
+        self.begin()
+        returns, pieces = [], []
+        for student in (self.student, self.rival):
+            rollout = played(student.policy, self.sampler.envs, seeds, limit)
+            self.sampler.env_steps += int(rollout.steps.sum())
+            labels = rollout.actions.copy()
+            labels[rollout.steps] = self.mixture.ask(rollout.obs[rollout.steps])
+            for segment in rollout.segments(labels):
+                self.store.append(segment)
+            returns.append(episode_returns(rollout))
+            pieces.append((rollout.obs[rollout.steps], labels[rollout.steps]))
+        own, others = returns
+        metrics = {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        if lead(others, own) > 1:
+            self.student, self.trusted = self.rival, False
+        self.rival = None
+        obs, labels = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        metrics |= self.learn(obs, labels, last=False)
+        self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
+        return metrics
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -112,6 +176,10 @@ class AggreVaTeD(DAgger):
         else:
             batches = self._drawn(obs, labels, count)
         metrics |= self.student.fit(partial(self._losses, gate), batches, count)
+        if self.rival is not None:
+            self.rival.observe(obs)
+            self.rival.fit(self.rival.cloning, self.batches(count, config.batch_size), count)
+        self.episodes += 0 if rollout is None else len(rollout.ends)
         self.iteration += 1
         return metrics
 
@@ -123,7 +191,7 @@ class AggreVaTeD(DAgger):
 
     def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
         """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
-        if self.fitted is None:
+        if self.fitted is None or not self.trusted:
             return 0
         reader, held_out = self.store.reader(), new // 2
         pieces = [reader[index] for index in range(self.fitted.memory.pieces, len(reader))]
@@ -134,6 +202,8 @@ class AggreVaTeD(DAgger):
     @torch.no_grad()
     def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
         """Judge the critic on held-out states (any, if it is not learned), and the learner by the critic's values."""
+        if not self.trusted:
+            return Gate(torch.ones(1, device=self.device), math.nan, False)
         if self.oracle is None:
             return Gate(torch.ones(1, device=self.device), math.nan, True)
         if self.fitted is not None and held_out:
@@ -163,9 +233,14 @@ class AggreVaTeD(DAgger):
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | parts_state(self, "value", "fitted")
+        counts = {"trusted": self.trusted, "episodes": self.episodes}
+        return super().state_dict() | counts | parts_state(self, "value", "fitted", "rival")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        load_parts(self, state, "value", "fitted")
+        self.trusted, self.episodes = state["trusted"], state["episodes"]
+        if not self.trusted:
+            self.student = self._dagger()
+        self.rival = self._dagger() if "rival" in state else None
+        load_parts(self, state, "value", "fitted", "rival")
         super().load_state_dict(state)
