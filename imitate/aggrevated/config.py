@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from imitate.aggrevated.fqe import FQEConfig
@@ -100,3 +100,9 @@ class AggreVaTeDConfig(DAggerConfig):
             kind = "discrete" if discrete else "continuous"
             raise InputError(f"estimator {estimator!r} does not fit {kind} actions: use {fitting}")
         return replace(super().completed(discrete), beta=beta, estimator=estimator)
+
+    def without_critic(self) -> DAggerConfig:
+        """DAgger's settings: the same data and updates, with DAgger's own network."""
+        own = {"hidden", "activation"}
+        shared = {each.name: getattr(self, each.name) for each in fields(DAggerConfig)}
+        return DAggerConfig(**{name: value for name, value in shared.items() if name not in own})

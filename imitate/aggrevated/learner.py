@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,7 @@ from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.aggrevated.rival import episode_returns, lead, played
 from imitate.bc import bc_loss, new_policy
-from imitate.dagger import DAgger, DAggerConfig, Student
+from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
@@ -71,6 +70,9 @@ class AggreVaTeD(DAgger):
 
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape). `oracle`
     replaces the action values that `config.oracle` names; it is not trained.
+
+    rival    DAgger's student, until the trial (`imitate.aggrevated.rival`)
+    trusted  whether to use the critic: until the rival has won
     """
 
     config: AggreVaTeDConfig
@@ -87,6 +89,7 @@ class AggreVaTeD(DAgger):
         oracle: QOracle | None = None,
     ) -> None:
         self.generator = torch.Generator(device)
+        self.rival: Student | None = None
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
@@ -101,16 +104,17 @@ class AggreVaTeD(DAgger):
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
         comparable = config.trial and config.delta and self.estimator.minibatches is None
-        self.rival: Student | None = self._dagger() if comparable else None
-        self.trusted = True  # the critic, until the rival has won
+        if comparable:
+            self.rival = self._dagger()
+        self.trusted = True
         self.episodes = 0  # that ended in roll-ins
 
     def _dagger(self) -> Student:
-        """A student with DAgger's own network."""
-        theirs = DAggerConfig()
-        config = replace(self.config, hidden=theirs.hidden, activation=theirs.activation)
-        spaces_ = self.sampler.envs.single_observation_space, self.action_space
-        return Student(config, new_policy(config, *spaces_, seed=self.seed).to(self.device))
+        """DAgger's student, untrained."""
+        config, envs = self.config.without_critic(), self.sampler.envs
+        policy = new_policy(config, envs.single_observation_space, self.action_space, seed=self.seed)
+        policy.seed(draw_seed(self.seed, self.iteration, 4))
+        return Student(config, policy.to(self.device))
 
     def act(self, obs: Array) -> Array:
         """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every second environment."""
@@ -231,6 +235,8 @@ class AggreVaTeD(DAgger):
     def _reseed(self) -> None:
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
+        if self.rival is not None:
+            self.rival.actor.seed(draw_seed(self.seed, self.iteration, 4))
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"trusted": self.trusted, "episodes": self.episodes}
