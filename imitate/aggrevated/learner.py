@@ -14,7 +14,7 @@ loss), `gate` and `fqe` (the critic for experts without one).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
 from imitate.experts.critics import QOracle
 from imitate.rl.rollout import Rollout
 
@@ -57,21 +58,27 @@ class AggreVaTeD(DAgger):
         config: AggreVaTeDConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array],
+        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
-        self.generator = torch.Generator(device)
+        self.generator, self._fqe = torch.Generator(device), config.fqe
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
         self.natural: NaturalGradient | None = None
         if config.update == "natural":
             self.natural = NaturalGradient(self.actor.parameters(), config.kl_limit)
-        self.oracle, self.fitted = oracle, None
-        if oracle is None:
+        self.oracle: QOracle | None = oracle
+        if oracle is None and self.teachers is not None:
+            if config.oracle not in ("auto", "fqe"):
+                raise InputError(
+                    f"several experts are compared by fitted Q, not by oracle {config.oracle!r}: use fqe"
+                )
+            self.oracle = self.teachers
+        elif oracle is None:
             self.oracle, self.fitted = choose_oracle(
                 expert, config, observations, self.action_space, seed=seed, device=device
             )
@@ -113,6 +120,8 @@ class AggreVaTeD(DAgger):
         pieces = [reader[index] for index in range(self.fitted.memory.pieces, len(reader))]
         self.fitted.take_in(pieces, self.mixture.ask)
         metrics["fqe_loss"] = self.fitted.fit(self.config.fqe_updates, self.rng, held_out=held_out)
+        if self.teachers is not None:
+            metrics |= self.teachers.metrics()
         return held_out
 
     @torch.no_grad()
@@ -156,4 +165,4 @@ class AggreVaTeD(DAgger):
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
 
-    _PARTS = (*DAgger._PARTS, "value", "fitted")
+    _PARTS = (*DAgger._PARTS, "value")
