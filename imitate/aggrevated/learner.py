@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
 from imitate.experts.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -82,29 +83,35 @@ class AggreVaTeD(DAgger):
         config: AggreVaTeDConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array],
+        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
-        self.generator = torch.Generator(device)
+        self.generator, self._fqe = torch.Generator(device), config.fqe
         self.rival: Student | None = None
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
         if config.update == "natural":
             self.student = NaturalStudent(config, self.actor)
-        self.oracle, self.fitted = oracle, None
-        if oracle is None:
+        self.oracle: QOracle | None = oracle
+        if oracle is None and self.teachers is not None:
+            if config.oracle not in ("auto", "fqe"):
+                raise InputError(
+                    f"several experts are compared by fitted Q, not by oracle {config.oracle!r}: use fqe"
+                )
+            self.oracle = self.teachers
+        elif oracle is None:
             self.oracle, self.fitted = choose_oracle(
                 expert, config, observations, self.action_space, seed=seed, device=device
             )
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
-        comparable = config.trial and config.delta and self.estimator.minibatches is None
-        if comparable:
+        simple = self.teachers is None and self.estimator.minibatches is None
+        if config.trial and config.delta and simple:
             self.rival = self._dagger()
         self.trusted = True
         self.episodes = 0  # that ended in roll-ins
@@ -201,6 +208,8 @@ class AggreVaTeD(DAgger):
         pieces = [reader[index] for index in range(self.fitted.memory.pieces, len(reader))]
         self.fitted.take_in(pieces, self.mixture.ask)
         metrics["fqe_loss"] = self.fitted.fit(self.config.fqe_updates, self.rng, held_out=held_out)
+        if self.teachers is not None:
+            metrics |= self.teachers.metrics()
         return held_out
 
     @torch.no_grad()
@@ -240,7 +249,7 @@ class AggreVaTeD(DAgger):
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"trusted": self.trusted, "episodes": self.episodes}
-        return super().state_dict() | counts | parts_state(self, "value", "fitted", "rival")
+        return super().state_dict() | counts | parts_state(self, "value", "rival")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
@@ -248,5 +257,5 @@ class AggreVaTeD(DAgger):
         if not self.trusted:
             self.student = self._dagger()
         self.rival = self._dagger() if "rival" in state else None
-        load_parts(self, state, "value", "fitted", "rival")
+        load_parts(self, state, "value", "rival")
         super().load_state_dict(state)
