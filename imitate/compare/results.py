@@ -37,7 +37,7 @@ class Point:
 class Result:
     """One learner with one seed, as `result.json` of its run says.
 
-    curve             after 0, 1/16, 2/16 ... of the budget
+    curve             after 0, 1/16, 2/16 ... of the budget; an offline learner's changes only where it is trained anew
     returns, lengths  of the test episodes, by its last policy
     env_steps         steps that the learner took itself; with demo_steps, what it spent of the budget
     cpu_seconds       processor time of recording its demonstrations and of training

@@ -30,6 +30,9 @@ from imitate.training.process import cpu_seconds
 __all__ = ["curve_returns", "is_done", "record", "run", "test", "train", "trust_names"]
 
 NUM_ENVS = 8  # of tests, whose results do not depend on it
+TRAINED_ANEW = (1, 2, 4, 8)
+"""Sixteenths of the budget at which an offline learner is trained for its curve; with the run itself that is at most
+five trainings, where one at every sixteenth took minutes."""
 
 Progress = Callable[[int], None]
 
@@ -142,27 +145,26 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
 
 
 def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
-    """Marks of an offline learner: what it makes of the first 1/16, 2/16 ... of its demonstrations, trained anew each
-    time, as somebody with that budget would. Where that is no episode it has learned nothing yet. None where Ctrl-C
-    came first."""
+    """Marks of an offline learner: what it makes of the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations, trained
+    anew each time, as somebody with that budget would. Until the next of these its curve stays where it is; where a
+    share is no episode it has learned nothing yet. None where Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
     note = recorded(job)
-    marks: dict[int, Mark] = {}
-    counts = [int(np.searchsorted(steps, job.steps * n / POINTS, side="right")) for n in range(POINTS)]
-    for n, count in enumerate(counts):
-        if n == 0 or count == 0:
-            marks[n] = Mark("00", 0, 0.0)
-        elif count == counts[n - 1]:
-            marks[n] = marks[n - 1]
-        else:
+    marks = {0: Mark("00", 0, 0.0)}
+    trained = 0  # episodes of the latest training
+    for n in range(1, POINTS):
+        count = int(np.searchsorted(steps, job.steps * n / POINTS, side="right"))
+        marks[n] = marks[n - 1]
+        if n in TRAINED_ANEW and count > trained:
             folder = job.folder / "snapshots" / f"{n:02}-run"
             if not training(comparison, job, count).execute(folder, lambda _steps: None):
                 return None
             seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
             own = int(steps[count - 1])
             marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
+            trained = count
     return marks
 
 
