@@ -6,14 +6,15 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from imitate.compare.backends import Report
 from imitate.compare.learners import find, trust_learner
-from imitate.compare.machine import machine
+from imitate.compare.machine import provenance
 from imitate.compare.plan import POINTS, Comparison, Job
 from imitate.compare.recording import affordable_episodes, is_recorded, record, recorded
 from imitate.compare.results import Point, Result
@@ -27,14 +28,12 @@ from imitate.envs.trust import trust
 from imitate.files import read_json, versions, write_json
 from imitate.training.process import cpu_seconds
 
-__all__ = ["curve_returns", "is_done", "record", "run", "test", "train", "trust_names"]
+__all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure", "trust_names"]
 
 NUM_ENVS = 8  # of tests, whose results do not depend on it
 TRAINED_ANEW = (1, 2, 4, 8)
 """Sixteenths of the budget at which an offline learner is trained for its curve; with the run itself that is at most
 five trainings, where one at every sixteenth took minutes."""
-
-Progress = Callable[[int], None]
 
 
 def is_done(comparison: Comparison, job: Job) -> bool:
@@ -44,12 +43,12 @@ def is_done(comparison: Comparison, job: Job) -> bool:
     return result is not None and len(result.returns) >= comparison.episodes
 
 
-def run(root: Path, comparison: Comparison, job: Job, *, progress: Progress) -> None:
+def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> None:
     """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
     trust_names(comparison)
     trust_learner(job.algorithm)
     job = job.moved(lambda path: root / path)
-    (record if job.records else train)(comparison, job, progress)
+    (record if job.records else train_and_measure)(comparison, job, progress)
 
 
 def trust_names(comparison: Comparison) -> None:
@@ -58,7 +57,7 @@ def trust_names(comparison: Comparison) -> None:
     trust(comparison.expert or "")
 
 
-def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
+def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
     """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
     before = Result.load(job.folder)
     if before is not None:  # all that was asked for since are more test episodes
@@ -105,7 +104,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         stepped=chosen.stepped,
         notes=chosen.notes,
         versions=versions(),
-        machine=machine(),
+        machine=provenance(),
     ).save(job.folder)
     shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
     return True

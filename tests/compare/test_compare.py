@@ -253,7 +253,7 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     wanted = comparison("gail", episodes=2, curve_episodes=1)
     planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
     for job in planned:
-        (work.record if job.records else work.train)(wanted, job, lambda _steps: None)
+        (work.record if job.records else work.train_and_measure)(wanted, job, lambda _steps: None)
     found = Result.load(planned[-1].folder)
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)

@@ -23,7 +23,7 @@ from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
 from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import ExpertFacts, Measured, Point, References, Result
+from imitate.compare.results import ExpertFacts, Point, Reference, References, Result
 from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
 from imitate.compare.verdict import answer, cost_words, pairs, warnings
 from imitate.compare.words import duration, listed, number, percent
@@ -81,9 +81,9 @@ def fill(
     write_json(out / "comparison.json", comparison.to_json())
     facts = None
     if expert is not None:
-        measured = Measured([expert - 5, expert + 5], [10, 10], [expert, expert])
+        measured = Reference([expert - 5, expert + 5], [10, 10], [expert, expert])
         facts = ExpertFacts("CartPole-v1", "DQN on CartPole-v1", "0123456789abcdef" * 4, None, measured)
-    references = References("key", 10.0, True, Measured([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
+    references = References("key", 10.0, True, Reference([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
     write_json(out / "references.json", asdict(references))
     index = {}
     for name in (*names, *comparison.controls):

@@ -16,7 +16,7 @@ from imitate.cli import main
 from imitate.compare import Suite, carry_out, write_suite_report
 from imitate.compare.aggregate import leads, read_suite
 from imitate.compare.plan import Comparison
-from imitate.compare.results import ExpertFacts, Measured, References, Result
+from imitate.compare.results import ExpertFacts, Reference, References, Result
 from imitate.compare.suite import BUNDLED
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
 from imitate.errors import InputError
@@ -116,9 +116,9 @@ RETURNS: dict[str, dict[str, list[list[float]]]] = {
 def fill(out: Path, returns: dict[str, dict[str, list[list[float]]]] = RETURNS) -> Path:
     """A suite as `carry_out` leaves it."""
     parts = {}
-    measured = Measured([495.0, 505.0], [10, 10], [500.0, 500.0])
+    measured = Reference([495.0, 505.0], [10, 10], [500.0, 500.0])
     facts = ExpertFacts("CartPole-v1", "DQN on CartPole-v1", "0123456789abcdef" * 4, None, measured)
-    references = References("key", 10.0, False, Measured([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
+    references = References("key", 10.0, False, Reference([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
     for env_id, learners in returns.items():
         seeds = max(map(len, learners.values()))
         part = Comparison(
