@@ -40,7 +40,10 @@ def test_a_learner_that_would_not_begin_to_learn_is_refused_before_anything_runs
     assert not (tmp_path / "out").exists()
 
 
-def test_every_learner_can_be_made_before_anything_is_recorded(tmp_path: Path) -> None:
+def test_every_learner_can_be_made_before_anything_is_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     discrete = tuple(name for name in ALGORITHMS if name != "rpo")
     wanted = Comparison("CartPole-v1", discrete, "CartPole-v1", seeds=1)
     assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
@@ -51,6 +54,7 @@ def test_every_learner_can_be_made_before_anything_is_recorded(tmp_path: Path) -
     assert least["bc"] == 0
     assert (least["gail"], least["rpo"]) == (8, 4)  # environments side by side
     assert not list(tmp_path.iterdir())
+    assert caplog.messages == []
 
 
 def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:

@@ -569,17 +569,23 @@ def test_ten_learners_stay_readable(tmp_path: Path, width: int) -> None:
         result(name, seed, returns[name][seed]).save(out / index[f"{name}-seed{seed}"])
     with chromium.Page(write_report(out).as_uri(), tmp_path / "profile", width=width) as page:
         assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 10
-        cut = page.evaluate(
-            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, .chart text, .tiles dd')].filter(
-                 node => {
-                   const box = node.getBoundingClientRect();
-                   return box.left < 0 || box.right > innerWidth || node.scrollWidth > node.clientWidth + 1
-                     && getComputedStyle(node).display !== 'inline' && node.namespaceURI.endsWith('xhtml');
-                 }).map(node => node.textContent)"""
-        )
-        assert cut == []
+        assert page.evaluate(chromium.CUT) == []
+        assert page.evaluate(chromium.ON_TOP) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.problems == []
+
+
+needs_axe = pytest.mark.skipif(
+    not chromium.AXE.is_file(), reason="no axe-core here: npm install --no-save axe-core"
+)
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(page_url: str, tmp_path: Path, width: int) -> None:
+    with chromium.Page(page_url, tmp_path / "profile", width=width) as page:
+        assert page.violations() == []
 
 
 @needs_chromium

@@ -10,7 +10,7 @@ from pathlib import Path
 import chromium
 import numpy as np
 import pytest
-from test_report import BUDGET, five, needs_chromium, result
+from test_report import BUDGET, five, needs_axe, needs_chromium, result
 
 from imitate.cli import main
 from imitate.compare import Suite, carry_out, write_suite_report
@@ -241,6 +241,49 @@ def test_a_browser_shows_a_suite(tmp_path: Path, width: int) -> None:
         page.evaluate(f"{heads}[1].click(), {heads}[1].click()")
         assert page.evaluate(names) == ["SB3 PPO", "PPO", "BC", "Expert", "Random actions"]
         assert page.problems == []
+
+
+LEARNERS = (
+    *("bc", "dagger", "gail", "aggrevated", "ppo", "a2c", "reinforce", "sb3:ppo"),
+    *("gail:minus-one", "ppo@without-normalisation"),
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_ten_learners_of_a_suite_stay_readable(tmp_path: Path, width: int) -> None:
+    learners = {name: five(40 * n + 30, 40 * n + 60) for n, name in enumerate(LEARNERS)}
+    suite = fill(tmp_path / "suite", dict.fromkeys(("CartPole-v1", "Acrobot-v1", "MountainCar-v0"), learners))
+    with chromium.Page(write_suite_report(suite).as_uri(), tmp_path / "profile", width=width) as page:
+        assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 40
+        assert page.evaluate(chromium.CUT) == []
+        assert page.evaluate(chromium.ON_TOP) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.problems == []
+
+
+@needs_chromium
+def test_what_is_cut_or_covered_is_noticed(tmp_path: Path) -> None:
+    text = '<text x="{}" y="20">{}</text>'
+    svg = "".join(
+        text.format(x, word) for x, word in ((10, "one"), (12, "two"), (90, "sticks out"), (50, "three"))
+    )
+    page_file = tmp_path / "page.html"
+    page_file.write_text(
+        '<h1 style="width: 20px; overflow: hidden">Wide</h1><h2>Fits</h2><p style="margin-left: -30px">Left</p>'
+        f'<div class="chart" style="width: 100px"><svg width="100" style="overflow: visible">{svg}</svg></div>'
+    )
+    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+        assert page.evaluate(chromium.CUT) == ["Wide", "Left", "sticks out"]
+        assert page.evaluate(chromium.ON_TOP) == [["one", "two"]]
+
+
+@needs_chromium
+@needs_axe
+def test_axe_finds_nothing_in_a_suite(tmp_path: Path) -> None:
+    page_file = write_suite_report(fill(tmp_path / "suite"))
+    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+        assert page.violations() == []
 
 
 # --- commands
