@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,8 @@ def least_steps(comparison: Comparison, out: Path) -> dict[str, int]:
     """
     # No demonstrations have been recorded yet: any path does here.
     planned = jobs(replace(comparison, seeds=1), out, episode_steps=1)
-    return {job.algorithm: training(comparison, job).least_steps() for job in planned if not job.records}
+    with _quiet():
+        return {job.algorithm: training(comparison, job).least_steps() for job in planned if not job.records}
 
 
 def check_budget(comparison: Comparison, references: References, least: Mapping[str, int]) -> None:
@@ -74,3 +77,15 @@ def _demonstrated(budget: int, references: References) -> int:
     assert references.expert is not None
     episode = float(np.mean(references.expert.measured.lengths))
     return int(episode * max(min(DEMO_EPISODES, DEMO_SHARE * budget // episode), 1))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What every learner has to say of its expert is said once, when that is measured."""
+    logger = logging.getLogger("imitate")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
