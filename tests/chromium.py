@@ -14,6 +14,28 @@ from typing import Any
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+"""The accessibility checks of axe-core, where somebody has installed them."""
+
+CUT = """[...document.querySelectorAll('h1, h2, h3, p, li, dt, dd, button, summary, .finals span, .chart text')]
+  .filter(node => {
+    if (node.closest('.scroll')) return false;  // which is there to be scrolled
+    const box = node.getBoundingClientRect(), chart = node.closest('.chart')?.getBoundingClientRect();
+    const outer = chart ?? {left: 0, right: innerWidth};
+    const spilled = node.namespaceURI.endsWith('xhtml') && node.scrollWidth > node.clientWidth + 1
+      && getComputedStyle(node).display !== 'inline';
+    return box.width && (box.left < outer.left - 1 || box.right > outer.right + 1 || spilled);
+  }).map(node => node.textContent.trim())"""
+"""Texts that don't fit their box, the page or their chart."""
+
+ON_TOP = """[...document.querySelectorAll('.chart svg')].flatMap(chart => {
+  const boxes = [...chart.querySelectorAll('text')].map(node => [node.textContent, node.getBoundingClientRect()]);
+  return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+    p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 3 && q.top < p.bottom - 3
+  ).map(([b]) => [a, b]));
+})"""
+"""Pairs of texts in a chart that cover each other."""
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -91,6 +113,12 @@ class Page:
         while not self.evaluate(expression):
             assert time.monotonic() < end, f"{expression} did not come true in {seconds} s"
             time.sleep(0.05)
+
+    def violations(self) -> list[str]:
+        """What axe-core finds, as `rule: element`; needs AXE."""
+        self.evaluate(AXE.read_text("utf-8"))
+        found = self.evaluate("axe.run().then(result => result.violations)")
+        return [f"{each['id']}: {node['html'][:120]}" for each in found for node in each["nodes"]]
 
     def screenshot(self, path: Path) -> None:
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -20,6 +20,9 @@ from imitate.errors import InputError
 from imitate.experts import known_experts
 from imitate.files import read_json
 
+if TYPE_CHECKING:
+    from imitate.compare.backends import Backend
+
 __all__ = ["compare", "quickstart"]
 
 DEFAULT = ("bc", "dagger", "ppo")
@@ -27,102 +30,105 @@ DEFAULT = ("bc", "dagger", "ppo")
 
 
 def compare(argv: list[str]) -> int:
-    def command(
-        file: Annotated[str | None, tyro.conf.Positional] = None,
-        *,
-        out: Path | None = None,
-        watch: Path | None = None,
-        env: str | None = None,
-        expert: str | None = None,
-        algorithms: tuple[str, ...] = (),
-        add: tuple[str, ...] = (),
-        seeds: int | None = None,
-        budget: int | None = None,
-        episodes: int | None = None,
-        curve_episodes: int | None = None,
-        num_envs: int | None = None,
-        env_kwargs: JsonObject | None = None,
-        hyperparameters: JsonObject | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
-        workers: int | None = None,
-        backend: BackendName = "processes",
-        address: str | None = None,
-        cpus_per_run: float | None = None,
-        gpus_per_run: float | None = None,
-        json: bool = False,
-    ) -> int:
-        """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
-        imitation was worth it.
-
-        Args:
-            file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
-                imitate: classic, box2d, pixels, bullet. Options take the place of what it says
-            out: the folder of the report. What it holds is not done again: the same command goes on where it was
-                interrupted, and --add, --seeds and --episodes alone make a finished one grow
-            watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
-            env: a Gymnasium id, or my_module:MyEnv-v0
-            expert: who is imitated; by default the bundled expert of the environment, if there is one
-            algorithms: which learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
-                my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
-            add: more learners, beside those of the folder or file
-            seeds: how many seeds of each; by default 5
-            budget: environment steps of each run, demonstrations and training together; by default 50,000
-            episodes: episodes of the final test, with the same seeds for everyone; by default 20
-            curve_episodes: episodes of each point of a learning curve; by default 10
-            num_envs: environments that a learner steps side by side; by default the preset's
-            env_kwargs: keywords of the environment, as a JSON object
-            hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
-            device: where the networks are; by default cpu
-            workers: runs at a time; by default one a core, here or in the cluster
-            backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
-            address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
-            cpus_per_run: cores that Ray reserves for each run; by default 1
-            gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
-            json: print the summary as JSON
-        """
-        if watch is not None:
-            show(watch)
-            return 0
-        if out is None:
-            raise InputError("name the folder of the report with --out")
-        where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
-        if device == "cuda" and backend == "ray" and not gpus_per_run:
-            raise InputError(
-                "--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25"
-            )
-        given: dict[str, Any] = {
-            "env_id": env and resolve_env_id(env),
-            "expert": expert,
-            "algorithms": algorithms or None,
-            "seeds": seeds,
-            "budget": budget,
-            "episodes": episodes,
-            "curve_episodes": curve_episodes,
-            "num_envs": num_envs,
-            "env_kwargs": env_kwargs,
-            "hyperparameters": hyperparameters,
-            "device": device,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        for name in (*algorithms, *add):
-            trust_learner(name)
-        wanted = _wanted(file, out, given, add)
-        try:
-            report = run_comparison(
-                wanted, out, backend=None if backend == "processes" else where, workers=workers
-            )
-        except KeyboardInterrupt:
-            print("imitate: the same command goes on from here", file=sys.stderr)
-            raise
-        summary = read_json(out / "summary.json", dict[str, Any])
-        if json:
-            print_json(summary)
-        else:
-            print(summary["sentence"])
-            print(report)
-        return 1 if summary["failures"] else 0
-
     return run(command, argv, "compare")
+
+
+def command(
+    file: Annotated[str | None, tyro.conf.Positional] = None,
+    *,
+    out: Path | None = None,
+    watch: Path | None = None,
+    env: str | None = None,
+    expert: str | None = None,
+    algorithms: tuple[str, ...] = (),
+    add: tuple[str, ...] = (),
+    seeds: int | None = None,
+    budget: int | None = None,
+    episodes: int | None = None,
+    curve_episodes: int | None = None,
+    num_envs: int | None = None,
+    env_kwargs: JsonObject | None = None,
+    hyperparameters: JsonObject | None = None,
+    device: Literal["cpu", "cuda"] | None = None,
+    workers: int | None = None,
+    backend: BackendName = "processes",
+    address: str | None = None,
+    cpus_per_run: float | None = None,
+    gpus_per_run: float | None = None,
+    json: bool = False,
+) -> int:
+    """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
+    imitation was worth it.
+
+    Args:
+        file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
+            imitate: classic, box2d, pixels, bullet, mujoco. Options take the place of what it says
+        out: the folder of the report. What it holds is not done again: the same command goes on where it was
+            interrupted, and --add, --seeds and --episodes alone make a finished one grow
+        watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
+        env: a Gymnasium id, or my_module:MyEnv-v0
+        expert: who is imitated; by default the bundled expert of the environment, if there is one
+        algorithms: which learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
+            my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
+        add: more learners, beside those of the folder or file
+        seeds: how many seeds of each; by default 5
+        budget: environment steps of each run, demonstrations and training together; by default 50,000
+        episodes: episodes of the final test, with the same seeds for everyone; by default 20
+        curve_episodes: episodes of each point of a learning curve; by default 10
+        num_envs: environments that a learner steps side by side; by default the preset's
+        env_kwargs: keywords of the environment, as a JSON object
+        hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
+        device: where the networks are; by default cpu
+        workers: runs at a time; by default one a core, here or in the cluster
+        backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
+        address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
+        cpus_per_run: cores that Ray reserves for each run; by default 1
+        gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
+        json: print the summary as JSON
+    """
+    if watch is not None:
+        show(watch)
+        return 0
+    if out is None:
+        raise InputError("name the folder of the report with --out")
+    where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
+    if device == "cuda" and backend == "ray" and not gpus_per_run:
+        raise InputError("--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25")
+    given: dict[str, Any] = {
+        "env_id": env and resolve_env_id(env),
+        "expert": expert,
+        "algorithms": algorithms or None,
+        "seeds": seeds,
+        "budget": budget,
+        "episodes": episodes,
+        "curve_episodes": curve_episodes,
+        "num_envs": num_envs,
+        "env_kwargs": env_kwargs,
+        "hyperparameters": hyperparameters,
+        "device": device,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in (*algorithms, *add):
+        trust_learner(name)
+    wanted = _wanted(file, out, given, add)
+    return _carry_out(wanted, out, None if backend == "processes" else where, workers, as_json=json)
+
+
+def _carry_out(
+    wanted: Comparison | Suite, out: Path, backend: Backend | None, workers: int | None, *, as_json: bool
+) -> int:
+    try:
+        report = run_comparison(wanted, out, backend=backend, workers=workers)
+    except KeyboardInterrupt:
+        print("imitate: the same command goes on from here", file=sys.stderr)
+        raise
+    summary = read_json(out / "summary.json", dict[str, Any])
+    if as_json:
+        print_json(summary)
+    else:
+        print(summary["sentence"])
+        print(report)
+    return 1 if summary["failures"] else 0
 
 
 def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison | Suite:

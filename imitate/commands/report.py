@@ -13,7 +13,7 @@ from imitate.compare.aggregate import read_suite
 from imitate.compare.outcome import read_outcome
 from imitate.compare.suite import is_suite
 from imitate.compare.suite_report import suite_rows
-from imitate.compare.tables import COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
+from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
 from imitate.errors import InputError
 
 __all__ = ["report"]
@@ -41,7 +41,7 @@ def report(argv: list[str]) -> int:
         if of_suites:
             columns, table = suite_rows(read_suite(*folders))
         else:
-            columns = COLUMNS if format == "csv" else SHOWN
+            columns = ALL_COLUMNS if format == "csv" else SHOWN
             table = rows(read_outcome(*folders))
         writer = {"md": as_markdown, "latex": as_latex, "csv": as_csv}[format]
         print(writer(table, columns), end="")

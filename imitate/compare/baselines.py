@@ -66,7 +66,7 @@ class Baseline:
         if comparison.num_envs is not None:
             settings["n_envs"] = comparison.num_envs
         envs = int(settings["n_envs"])
-        fixed = {*given, *(["num_envs"] if comparison.num_envs or "n_envs" in given else [])}
+        fixed = given | ({"num_envs": envs} if comparison.num_envs or "n_envs" in given else {})
         new, fewer = shortened(settings, envs, job.steps, fixed, rollout="n_steps")
         changed = notes(settings, new, (envs, fewer))
         said = made_for(int(settings.pop("n_timesteps")), job.steps) + changed
@@ -81,7 +81,7 @@ class Baseline:
     def stepped(self) -> dict[str, Any]:
         return {"num_envs": self.settings["n_envs"], "backend": "gymnasium"}
 
-    def check(self) -> None:
+    def least_steps(self) -> int:
         """Raise InputError where it can't act in this environment, or the budget is not enough for one iteration."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # SB3 has some to say about the zoo's own settings
@@ -89,6 +89,8 @@ class Baseline:
         self._affordable(model)
         assert model.env is not None
         model.env.close()
+        # With one step less than these, off-policy algorithms end before their first update.
+        return int(getattr(model, "learning_starts", 0)) + 1
 
     def save(self, folder: Path, model: BaseAlgorithm) -> None:
         facts = {"env_id": self.comparison.env_id, "env_kwargs": self.comparison.env_kwargs}

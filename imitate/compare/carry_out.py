@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from imitate.compare.backends import Backend, Failure, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
+from imitate.compare.checks import check_budget, check_folder, is_used, least_steps
 from imitate.compare.filming import film
 from imitate.compare.machine import processors
 from imitate.compare.outcome import Entry
@@ -25,7 +26,6 @@ from imitate.compare.plan import Comparison, Job, file_name, jobs
 from imitate.compare.references import measured_references
 from imitate.compare.results import References, Result
 from imitate.compare.suite import Suite, is_suite
-from imitate.compare.training import training
 from imitate.compare.watch import REFRESH_SECONDS, Screen, states, summary
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -70,15 +70,18 @@ def carry_out(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if isinstance(wanted, Suite) and _is_used(out) and not is_suite(out):
+    if isinstance(wanted, Suite) and is_used(out) and not is_suite(out):
         raise InputError(f"{out} exists and is no suite; choose another --out")
     asked = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
     comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
-        _check_folder(comparison, out / label)
-        # GPUs of a cluster need not be here.
-        _check_learners(comparison if backend is None else replace(comparison, device="cpu"), out / label)
-    parts = [_part(label, comparison, out / label) for label, comparison in comparisons.items()]
+        check_folder(comparison, out / label)
+    # GPUs of a cluster need not be here.
+    least = {
+        label: least_steps(comparison if backend is None else replace(comparison, device="cpu"), out / label)
+        for label, comparison in comparisons.items()
+    }
+    parts = [_part(label, each, out / label, least[label]) for label, each in comparisons.items()]
     with ExitStack() as stack:
         for folder in (out, *(part.out for part in parts if part.label)):
             stack.enter_context(lock(folder, "another comparison"))
@@ -89,24 +92,11 @@ def carry_out(
         _fill(parts, out, backend or Processes(workers or processors()))
 
 
-def _part(label: str, comparison: Comparison, out: Path) -> _Part:
+def _part(label: str, comparison: Comparison, out: Path, least_steps: Mapping[str, int]) -> _Part:
     references = measured_references(comparison, out)
-    longest = references.episode_steps
-    if comparison.budget < longest:
-        raise InputError(
-            f"a budget of {comparison.budget} steps is too small, where an episode takes {longest:.0f} steps; "
-            f"give at least {int(longest) + 1}"
-        )
+    check_budget(comparison, references, least_steps)
     sha256 = references.expert.sha256 if references.expert else ""
-    return _Part(label, comparison, out, references, jobs(comparison, out, longest, sha256))
-
-
-def _check_learners(comparison: Comparison, out: Path) -> None:
-    """Raise InputError where one can't act here, or does not take its hyperparameters."""
-    for job in jobs(replace(comparison, seeds=1), out, episode_steps=1):
-        if not job.records:
-            # No demonstrations have been recorded yet: any path does here.
-            training(comparison, job).check()
+    return _Part(label, comparison, out, references, jobs(comparison, out, references.episode_steps, sha256))
 
 
 def _describe(part: _Part) -> None:
@@ -143,11 +133,6 @@ def _film_learners(pool: Pool, part: _Part) -> None:
             _film(pool, part, name, next(f for f, r in results.items() if r is typical))
 
 
-def _is_used(out: Path) -> bool:
-    """Whether there is something at `out`."""
-    return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
-
-
 def _in_its_experts_environment(comparison: Comparison) -> Comparison:
     """With the expert's own keywords of the environment, if the comparison has none, as in `imitate train`."""
     if comparison.expert is None or comparison.env_kwargs:
@@ -156,22 +141,6 @@ def _in_its_experts_environment(comparison: Comparison) -> Comparison:
     if expert.env_kwargs:
         logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
     return replace(comparison, env_kwargs=dict(expert.env_kwargs))
-
-
-def _check_folder(comparison: Comparison, out: Path) -> None:
-    """Raise InputError unless `out` is new, empty, or holds a comparison on the same environment, expert and budget:
-    learners, seeds and episodes may be added to that, and settings changed."""
-    if not _is_used(out):
-        return
-    try:
-        found = read_json(out / "comparison.json", dict[str, Any])
-    except InputError as error:
-        raise InputError(f"{out} exists and is no comparison; choose another --out") from error
-    wanted = comparison.to_json()
-    for name in ("env_id", "env_kwargs", "expert", "budget"):
-        if found.get(name) != wanted[name]:
-            got = f"its {name} is {found.get(name)!r}, not {wanted[name]!r}"
-            raise InputError(f"{out} holds another comparison: {got}; choose another --out")
 
 
 def _run(pool: Pool, parts: Sequence[_Part], out: Path, screen: Screen) -> None:

@@ -8,14 +8,16 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["machine", "processors"]
+from imitate.files import machine
+
+__all__ = ["processors", "provenance"]
 
 
 @cache
-def machine() -> dict[str, str]:
+def provenance() -> dict[str, str]:
     """The processor, how many of it this process may use, the operating system, and the commit of the code where it
     runs from a checkout."""
-    facts = {"cpu": _cpu(), "processors": str(processors()), "os": _os()}
+    facts = {"cpu": machine()["cpu"] or platform.machine(), "processors": str(processors()), "os": _os()}
     if commit := _commit():
         facts["commit"] = commit
     return facts
@@ -24,15 +26,6 @@ def machine() -> dict[str, str]:
 def processors() -> int:
     """How many processors this process may use: fewer than the machine has in a container or a cluster's job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _os() -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from imitate.compare.learners import title
 from imitate.compare.plan import Comparison
-from imitate.compare.results import Cost, Measured, References, Result
+from imitate.compare.results import Cost, Reference, References, Result
 from imitate.compare.statistics import area, interval, reached, worst
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -224,7 +224,7 @@ def _cut(result: Result, comparison: Comparison) -> Result:
 def _shortened(references: References, comparison: Comparison) -> References:
     """On the same episodes as the learners."""
 
-    def cut(measured: Measured) -> Measured:
+    def cut(measured: Reference) -> Reference:
         return replace(measured, returns=measured.returns[: comparison.episodes])
 
     expert = references.expert

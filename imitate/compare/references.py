@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from imitate.compare import work
 from imitate.compare.plan import Comparison, digest
-from imitate.compare.results import ExpertFacts, Measured, References
+from imitate.compare.results import ExpertFacts, Reference, References
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
@@ -69,7 +69,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     return References(key, steps, filmed, random, facts)
 
 
-def _measured(comparison: Comparison, policy: Policy) -> Measured:
+def _measured(comparison: Comparison, policy: Policy) -> Reference:
     evaluation = work.test(comparison, policy)
     curve = work.curve_returns(comparison, policy)
-    return Measured(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)
+    return Reference(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)

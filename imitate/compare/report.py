@@ -10,11 +10,11 @@ import jinja2
 from imitate.compare import views
 from imitate.compare.figures import COLORS, DARK_COLORS, draw_curves, draw_final, save_figure
 from imitate.compare.learners import title
-from imitate.compare.machine import machine
+from imitate.compare.machine import provenance
 from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.statistics import ENOUGH_SEEDS
 from imitate.compare.summary import summary_of
-from imitate.compare.tables import COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows, runs_csv
+from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows, runs_csv
 from imitate.compare.toml import as_toml
 from imitate.compare.verdict import Answer, Pair, answer, pairs, warnings
 from imitate.compare.words import listed, number, percent
@@ -76,7 +76,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
         chart=views.chart(outcome),
         finals=views.finals(outcome),
         rows=table,
-        columns=COLUMNS,
+        columns=ALL_COLUMNS,
         shown=len(SHOWN),
         copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": as_latex(table)},
         matrix=views.matrix(outcome, found),
@@ -87,7 +87,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
         toml=as_toml(comparison.to_json()),
         machines=machines,
         versions=outcome.learners[0].results[0].versions or versions(),
-        here=machine(),
+        here=provenance(),
         colors=list(enumerate(zip(COLORS, DARK_COLORS, strict=True))),
         count=len(COLORS),
     )

@@ -13,7 +13,7 @@ import numpy as np
 from imitate.compare.statistics import interval
 from imitate.files import read_json, write_json
 
-__all__ = ["COSTS", "Cost", "ExpertFacts", "Measured", "Point", "References", "Result"]
+__all__ = ["COSTS", "Cost", "ExpertFacts", "Point", "Reference", "References", "Result"]
 
 Cost = Literal["steps", "queries", "cpu_seconds"]
 COSTS: Mapping[Cost, str] = {
@@ -37,7 +37,7 @@ class Point:
 class Result:
     """One learner with one seed, as `result.json` of its run says.
 
-    curve             after 0, 1/16, 2/16 ... of the budget
+    curve             after 0, 1/16, 2/16 ... of the budget; an offline learner's changes only where it is trained anew
     returns, lengths  of the test episodes, by its last policy
     env_steps         steps that the learner took itself; with demo_steps, what it spent of the budget
     cpu_seconds       processor time of recording its demonstrations and of training
@@ -79,7 +79,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Reference:
     """A policy that does not learn, measured on the test episodes and on those of the curves."""
 
     returns: list[float]
@@ -103,7 +103,7 @@ class ExpertFacts:
     description: str
     sha256: str
     published_return: float | None
-    measured: Measured
+    measured: Reference
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class References:
     key: str
     episode_steps: float
     filmed: bool
-    random: Measured
+    random: Reference
     expert: ExpertFacts | None
 
 

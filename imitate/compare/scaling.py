@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["made_for", "notes", "shortened"]
@@ -14,12 +14,22 @@ LEAST_STEPS = 32  # of an environment in an iteration that is shortened so
 
 
 def shortened(
-    has: Mapping[str, Any], num_envs: int, budget: int, fixed: Collection[str], rollout: str = "num_steps"
+    has: Mapping[str, Any],
+    num_envs: int,
+    budget: int,
+    fixed: Mapping[str, Any],
+    rollout: str = "num_steps",
 ) -> tuple[dict[str, Any], int]:
     """The hyperparameters to change, so that an iteration takes no more than 1/20 of the budget, and the number of
-    environments; what the user gave (`fixed`) stays. `rollout` names the steps of one environment in an iteration."""
+    environments; what the user gave (`fixed`) stays. `rollout` names the steps of one environment in an iteration.
+    Nested settings (`ppo` in GAIL) are shortened alike."""
     most = budget // LEAST_ITERATIONS
     new: dict[str, Any] = {}
+    for name, inner in has.items():
+        if isinstance(inner, Mapping):
+            own = {**fixed.get(name, {}), **{key: fixed[key] for key in ("num_envs",) if key in fixed}}
+            changed, num_envs = shortened(inner, num_envs, budget, own, rollout)
+            new |= {name: changed} if changed else {}
     if has.get("learning_starts", 0) > most and "learning_starts" not in fixed:
         new["learning_starts"] = max(most, 1)
     long = has.get(rollout, 0) > LEAST_STEPS  # rounds of DQN and A2C are short, and not what is shortened
@@ -34,7 +44,12 @@ def shortened(
 
 def notes(has: Mapping[str, Any], new: Mapping[str, Any], envs: tuple[int, int]) -> list[str]:
     """What was changed, `num_steps 128 -> 32`; `envs` are their number before and after."""
-    said = [f"{name} {has[name]} -> {value}" for name, value in new.items()]
+    said = []
+    for name, value in new.items():
+        if isinstance(value, Mapping):
+            said += [f"{name}.{each}" for each in notes(has[name], value, (0, 0))]
+        else:
+            said.append(f"{name} {has[name]} -> {value}")
     return said if envs[0] == envs[1] else [*said, f"num_envs {envs[0]} -> {envs[1]}"]
 
 

@@ -18,7 +18,7 @@ from imitate.files import read_bytes, read_json, write_json
 
 __all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
 
-BUNDLED = ("classic", "box2d", "pixels", "bullet")
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
 """Suites that come with the package; they are files as everybody's are."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from imitate.compare.outcome import Entry, Outcome
-from imitate.compare.results import Cost, Measured
+from imitate.compare.results import Cost, Reference
 from imitate.compare.statistics import worst
 from imitate.compare.verdict import cost_words, typical_cost
 from imitate.compare.words import number, percent
 
-__all__ = ["COLUMNS", "SHOWN", "Cell", "Row", "as_csv", "as_latex", "as_markdown", "rows", "runs_csv"]
+__all__ = ["ALL_COLUMNS", "SHOWN", "Cell", "Row", "as_csv", "as_latex", "as_markdown", "rows", "runs_csv"]
 
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
 FOLDED = (
     *("Worst 10 %", "Steps to 50 %", "Steps to 90 %", "Answers to 95 %", "CPU s to 95 %", "Area under share"),
     *("Own steps", "Demo steps", "CPU seconds", "Seeds"),
 )
-COLUMNS = SHOWN + FOLDED
+ALL_COLUMNS = SHOWN + FOLDED
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def _row(outcome: Outcome, entry: Entry) -> Row:
     return Row(entry.title, outcome.place(entry), cells)
 
 
-def _reference(outcome: Outcome, name: str, measured: Measured) -> Row:
+def _reference(outcome: Outcome, name: str, measured: Reference) -> Row:
     share, (low, high) = outcome.share(measured.mean), measured.interval
-    cells = dict.fromkeys(COLUMNS, Cell("")) | {
+    cells = dict.fromkeys(ALL_COLUMNS, Cell("")) | {
         "Learner": Cell(name),
         "Mean return": Cell(number(measured.mean), measured.mean),
         "95 % interval": Cell(_range(low, high), low),
@@ -140,7 +140,7 @@ def _tex(text: str) -> str:
     )
 
 
-def as_csv(table: list[Row], columns: tuple[str, ...] = COLUMNS) -> str:
+def as_csv(table: list[Row], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
     """The table as it is shown; `runs_csv` has every run in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

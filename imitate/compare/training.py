@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
+
+import numpy as np
 
 from imitate.algorithms import Algorithm
 from imitate.compare.baselines import Baseline
@@ -15,17 +17,18 @@ from imitate.compare.learners import base, baseline, find
 from imitate.compare.plan import Comparison, Job, overrides
 from imitate.compare.scaling import made_for, notes, shortened
 from imitate.compare.snapshots import Snapshots
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.schema import DemoInfo
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
-from imitate.envs.vec import SyncVecEnv
 from imitate.experts import load_expert
-from imitate.nn.state import as_tuples
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.training.experiment import Experiment, execute
+from imitate.training.experiment import Experiment, execute, make_learner
 
 __all__ = ["Trained", "Training", "stored_policy", "training"]
 
 CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
+MADE_UP_STEPS = 16
 
 
 class Training(Protocol):
@@ -38,8 +41,9 @@ class Training(Protocol):
     def stepped(self) -> dict[str, Any]: ...
     @property
     def notes(self) -> list[str]: ...
-    def check(self) -> None:
-        """Raise InputError where the learner can't act in this environment."""
+    def least_steps(self) -> int:
+        """The fewest environment steps of its own with which it learns anything. Raises InputError where the learner
+        can't act in this environment."""
         ...
 
     def save(self, folder: Path, policy: Any) -> None:
@@ -102,7 +106,7 @@ class Trained:
             device=comparison.device,
             **run_fields,
         )
-        new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, fixed={*given, *run_fields})
+        new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, {**given, **run_fields})
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
         if not algorithm.offline:
             said = made_for(Experiment.preset(name, comparison.env_id).budget, job.steps) + said
@@ -116,13 +120,15 @@ class Trained:
     def stepped(self) -> dict[str, Any]:
         return {} if self.algorithm.offline else {"num_envs": self.run.num_envs, "backend": self.run.backend}
 
-    def check(self) -> None:
-        """Where it needs no more than environments a learner is made, and thrown away."""
-        if set(self.algorithm.needs) == {"envs"}:
-            run = self.run
-            config = self.algorithm.config(**as_tuples(run.hyperparameters))
-            with closing(SyncVecEnv([partial(make_env, run.env_id, run.env_kwargs)])) as envs:
-                self.algorithm.learner(config, envs=envs, seed=run.seed, device=run.device)
+    def least_steps(self) -> int:
+        """A learner is made, from made-up demonstrations, and thrown away."""
+        run = self.run
+        with TemporaryDirectory() as folder, ExitStack() as stack:
+            if "demos" in self.algorithm.needs:
+                demos = _made_up(Path(folder) / "demos.h5", run)
+                few = {"demo_pairs": None} if run.hyperparameters.get("demo_pairs") else {}
+                run = run.changed(few, demos=str(demos), demo_episodes=None)
+            return make_learner(run, Path(folder), stack, None, new=False)[0].least_steps
 
     def save(self, folder: Path, policy: Any) -> None:
         save_policy(folder, policy)
@@ -139,3 +145,15 @@ class Trained:
             progress=lambda steps, _metrics: progress(steps),
             snapshot=snapshots,
         )
+
+
+def _made_up(path: Path, run: Experiment) -> Path:
+    """A short episode of random observations and actions, with which every learner can be made."""
+    with closing(make_env(run.env_id, run.env_kwargs)) as env:
+        obs_space, action_space = env.observation_space, env.action_space
+    obs = np.stack([obs_space.sample() for _ in range(MADE_UP_STEPS + 1)])
+    actions = np.stack([action_space.sample() for _ in range(MADE_UP_STEPS)])
+    info = DemoInfo(run.env_id, obs_space, action_space, env_kwargs=run.env_kwargs, expert="random")
+    with DemoWriter(path, info) as writer:
+        writer.append(Trajectory(obs, actions, np.zeros(MADE_UP_STEPS, np.float32), True, False))
+    return path

@@ -90,7 +90,9 @@ def summary(found: Sequence[State]) -> str:
     said += f", {count['failed']} failed" if count["failed"] else ""
     took = _took(found)
     seconds = sum(_remaining(each, took) or 0.0 for each in found)
-    known = seconds and any(each.seconds for each in found)
+    known = seconds >= 1 and any(
+        each.seconds for each in found
+    )  # less is a run that says nothing of its progress
     return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
 
 

@@ -6,14 +6,15 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from imitate.compare.backends import Report
 from imitate.compare.learners import find, trust_learner
-from imitate.compare.machine import machine
+from imitate.compare.machine import provenance
 from imitate.compare.plan import POINTS, Comparison, Job
 from imitate.compare.recording import affordable_episodes, is_recorded, record, recorded
 from imitate.compare.results import Point, Result
@@ -27,11 +28,12 @@ from imitate.envs.trust import trust
 from imitate.files import read_json, versions, write_json
 from imitate.training.process import cpu_seconds
 
-__all__ = ["curve_returns", "is_done", "record", "run", "test", "train", "trust_names"]
+__all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure", "trust_names"]
 
 NUM_ENVS = 8  # of tests, whose results do not depend on it
-
-Progress = Callable[[int], None]
+TRAINED_ANEW = (1, 2, 4, 8)
+"""Sixteenths of the budget at which an offline learner is trained for its curve; with the run itself that is at most
+five trainings, where one at every sixteenth took minutes."""
 
 
 def is_done(comparison: Comparison, job: Job) -> bool:
@@ -41,12 +43,12 @@ def is_done(comparison: Comparison, job: Job) -> bool:
     return result is not None and len(result.returns) >= comparison.episodes
 
 
-def run(root: Path, comparison: Comparison, job: Job, *, progress: Progress) -> None:
+def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> None:
     """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
     trust_names(comparison)
     trust_learner(job.algorithm)
     job = job.moved(lambda path: root / path)
-    (record if job.records else train)(comparison, job, progress)
+    (record if job.records else train_and_measure)(comparison, job, progress)
 
 
 def trust_names(comparison: Comparison) -> None:
@@ -55,7 +57,7 @@ def trust_names(comparison: Comparison) -> None:
     trust(comparison.expert or "")
 
 
-def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
+def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
     """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
     before = Result.load(job.folder)
     if before is not None:  # all that was asked for since are more test episodes
@@ -102,7 +104,7 @@ def train(comparison: Comparison, job: Job, progress: Progress) -> bool:
         stepped=chosen.stepped,
         notes=chosen.notes,
         versions=versions(),
-        machine=machine(),
+        machine=provenance(),
     ).save(job.folder)
     shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
     return True
@@ -142,27 +144,26 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
 
 
 def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
-    """Marks of an offline learner: what it makes of the first 1/16, 2/16 ... of its demonstrations, trained anew each
-    time, as somebody with that budget would. Where that is no episode it has learned nothing yet. None where Ctrl-C
-    came first."""
+    """Marks of an offline learner: what it makes of the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations, trained
+    anew each time, as somebody with that budget would. Until the next of these its curve stays where it is; where a
+    share is no episode it has learned nothing yet. None where Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
     note = recorded(job)
-    marks: dict[int, Mark] = {}
-    counts = [int(np.searchsorted(steps, job.steps * n / POINTS, side="right")) for n in range(POINTS)]
-    for n, count in enumerate(counts):
-        if n == 0 or count == 0:
-            marks[n] = Mark("00", 0, 0.0)
-        elif count == counts[n - 1]:
-            marks[n] = marks[n - 1]
-        else:
+    marks = {0: Mark("00", 0, 0.0)}
+    trained = 0  # episodes of the latest training
+    for n in range(1, POINTS):
+        count = int(np.searchsorted(steps, job.steps * n / POINTS, side="right"))
+        marks[n] = marks[n - 1]
+        if n in TRAINED_ANEW and count > trained:
             folder = job.folder / "snapshots" / f"{n:02}-run"
             if not training(comparison, job, count).execute(folder, lambda _steps: None):
                 return None
             seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
             own = int(steps[count - 1])
             marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
+            trained = count
     return marks
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS, Learner, find
 from imitate.datasets.convert.sources import is_spec
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.envs import BACKENDS, resolve_backend
@@ -29,7 +29,7 @@ from imitate.training.inputs import check_demos, check_expert, check_widths, han
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
 
-__all__ = ["Experiment", "check_demos", "check_expert", "execute", "variant_settings"]
+__all__ = ["Experiment", "check_demos", "check_expert", "execute", "make_learner", "variant_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,19 +219,32 @@ def execute(
     return finished
 
 
+def make_learner(
+    experiment: Experiment, out: Path, stack: ExitStack, checkpoint: Checkpoint | None, *, new: bool
+) -> tuple[Learner, dict[str, Any]]:
+    """The learner of a run in the folder `out`, and what it was handed, which `stack` closes.
+
+    checkpoint  of the run, for the demonstrations that the learner has stored
+    new         also check the expert's critic
+
+    Raises InputError where inputs don't fit together, and where it can't act in this environment.
+    """
+    algorithm = find(experiment.algorithm)
+    config = make_config(experiment.algorithm, experiment.hyperparameters)
+    handed = handed_to(experiment, config, stack, new=new)
+    if "store" in algorithm.needs:
+        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
+    device = _device(experiment.device)
+    return algorithm.learner(config, seed=experiment.seed, device=device, **handed), handed
+
+
 def _prepare(
     experiment: Experiment, out: Path, stack: ExitStack, progress: Progress | None, snapshot: Snapshot | None
 ) -> Run:
     """Prepare everything up to the first step; `stack` closes what was opened."""
-    algorithm = find(experiment.algorithm)
-    config = make_config(experiment.algorithm, experiment.hyperparameters)
     checkpoint = Checkpoint.read(out)
-    device = _device(experiment.device)
-    handed = handed_to(experiment, config, stack, new=checkpoint is None)
-    if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
     # Before anything is written, since unusable demonstrations raise here.
-    learner = algorithm.learner(config, seed=experiment.seed, device=device, **handed)
+    learner, handed = make_learner(experiment, out, stack, checkpoint, new=checkpoint is None)
 
     def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
         return evaluate(
@@ -255,7 +268,7 @@ def _prepare(
         eval_episodes=experiment.eval_episodes,
         most_validation=math.inf if limit is None else limit * experiment.eval_episodes,
         checkpoint_every=experiment.checkpoint_every,
-        num_envs=0 if algorithm.offline else experiment.num_envs,
+        num_envs=0 if find(experiment.algorithm).offline else experiment.num_envs,
         store=handed.get("store"),
         checkpoint=checkpoint,
         progress=progress,

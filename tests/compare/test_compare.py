@@ -253,7 +253,7 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     wanted = comparison("gail", episodes=2, curve_episodes=1)
     planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
     for job in planned:
-        (work.record if job.records else work.train)(wanted, job, lambda _steps: None)
+        (work.record if job.records else work.train_and_measure)(wanted, job, lambda _steps: None)
     found = Result.load(planned[-1].folder)
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
@@ -319,8 +319,8 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     assert (bc["demo_steps"], bc["env_steps"], bc["expert_queries"]) == (4_000, 0, 4_000)
     assert dagger["expert_queries"] == dagger["env_steps"]
     assert (ppo["expert_queries"], ppo["demo_steps"]) == (0, 0)
-    # Episodes of 500 steps: none for 250 steps, one for 500 to 750, two for 1,000 to 1,250.
-    assert bc["curve"]["budget_steps"][:6] == [0, 0, 500, 500, 1_000, 1_000]
+    # BC is trained anew on 1/8, 1/4, 1/2 and all; 1/16 is no episode.
+    assert bc["curve"]["budget_steps"] == [0] * 2 + [500] * 2 + [1_000] * 4 + [2_000] * 8 + [4_000]
     steps = ppo["curve"]["budget_steps"]
     assert steps == sorted(steps)
     assert all(n * 250 <= step < n * 250 + 256 for n, step in enumerate(steps[:-1]))

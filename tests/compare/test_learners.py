@@ -46,7 +46,7 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     wanted = small(name, env_id)
     job = job_of(wanted, tmp_path)
     reported: list[int] = []
-    assert work.train(wanted, job, reported.append)
+    assert work.train_and_measure(wanted, job, reported.append)
     found = Result.load(job.folder)
     assert found is not None
     assert 0.9 * 500 <= found.env_steps <= 500
@@ -74,11 +74,11 @@ def test_a_baseline_repeats_to_the_byte_after_an_interruption(tmp_path: Path) ->
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        work.train(wanted, job, interrupt)
+        work.train_and_measure(wanted, job, interrupt)
     whole = job_of(wanted, tmp_path / "b")
     results = []
     for each in (job, whole):
-        work.train(wanted, each, lambda _steps: None)
+        work.train_and_measure(wanted, each, lambda _steps: None)
         results.append(Result.load(each.folder))
     a, b = results
     assert a is not None
@@ -133,7 +133,7 @@ def test_baselines_that_can_not_run_are_refused_in_one_line(
 ) -> None:
     wanted = small(name, env_id, **fields)
     with pytest.raises(InputError, match=said) as error:
-        training(wanted, job_of(wanted, tmp_path)).check()
+        training(wanted, job_of(wanted, tmp_path)).least_steps()
     assert "\n" not in str(error.value)
 
 
@@ -154,7 +154,7 @@ def test_events_are_found_by_the_runs_name(tmp_path: Path) -> None:
     for name, scalar in (("sb3:ppo", "train/train_return"), ("ppo", "train/train_return")):
         wanted = small(name, budget=1_000)
         job = job_of(wanted, tmp_path)
-        work.train(wanted, job, lambda _steps: None)
+        work.train_and_measure(wanted, job, lambda _steps: None)
         assert job.folder.parent == tmp_path / "runs"
         events = EventAccumulator(str(job.folder))
         events.Reload()
@@ -236,14 +236,14 @@ def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) ->
 
 
 def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None:
-    from imitate.compare.results import Measured, Point, References
+    from imitate.compare.results import Point, Reference, References
     from imitate.files import write_json
 
     out = tmp_path / "out"
     wanted = small("stranger:Mine", budget=1_600)
     write_json(out / "comparison.json", wanted.to_json())
     write_json(out / "runs.json", {"stranger:Mine-seed0": "runs/a"})
-    random = Measured([9.0, 9.0], [9, 9], [9.0])
+    random = Reference([9.0, 9.0], [9, 9], [9.0])
     from dataclasses import asdict
 
     write_json(out / "references.json", asdict(References("", 9.0, False, random, None)))

@@ -73,6 +73,15 @@ def test_tasks_travel_with_their_files(tmp_path: Path) -> None:
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"1": "2", "3": "6", "total": "8"}
 
 
+def test_amounts_are_in_good_grammar(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"), Ray():
+        pass
+    with caplog.at_level("WARNING"), Ray(cpus=3, gpus=0.5):
+        pass
+    assert "Ray: 1 node with 2 CPUs; a run takes 1 CPU" in caplog.messages
+    assert "no node has 3 CPUs and 0.5 GPUs yet: runs wait until one joins" in caplog.messages
+
+
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers_fails_in_the_end(tmp_path: Path) -> None:
     with Ray() as backend:

@@ -23,7 +23,7 @@ from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
 from imitate.compare.outcome import Outcome, read_outcome
 from imitate.compare.plan import POINTS, Comparison
 from imitate.compare.report import write_report
-from imitate.compare.results import ExpertFacts, Measured, Point, References, Result
+from imitate.compare.results import ExpertFacts, Point, Reference, References, Result
 from imitate.compare.tables import as_csv, as_latex, as_markdown, rows
 from imitate.compare.verdict import answer, cost_words, pairs, warnings
 from imitate.compare.words import duration, listed, number, percent
@@ -81,9 +81,9 @@ def fill(
     write_json(out / "comparison.json", comparison.to_json())
     facts = None
     if expert is not None:
-        measured = Measured([expert - 5, expert + 5], [10, 10], [expert, expert])
+        measured = Reference([expert - 5, expert + 5], [10, 10], [expert, expert])
         facts = ExpertFacts("CartPole-v1", "DQN on CartPole-v1", "0123456789abcdef" * 4, None, measured)
-    references = References("key", 10.0, True, Measured([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
+    references = References("key", 10.0, True, Reference([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
     write_json(out / "references.json", asdict(references))
     index = {}
     for name in (*names, *comparison.controls):
@@ -569,17 +569,23 @@ def test_ten_learners_stay_readable(tmp_path: Path, width: int) -> None:
         result(name, seed, returns[name][seed]).save(out / index[f"{name}-seed{seed}"])
     with chromium.Page(write_report(out).as_uri(), tmp_path / "profile", width=width) as page:
         assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 10
-        cut = page.evaluate(
-            """[...document.querySelectorAll('.legend button, .finals span, h1, .lead, .chart text, .tiles dd')].filter(
-                 node => {
-                   const box = node.getBoundingClientRect();
-                   return box.left < 0 || box.right > innerWidth || node.scrollWidth > node.clientWidth + 1
-                     && getComputedStyle(node).display !== 'inline' && node.namespaceURI.endsWith('xhtml');
-                 }).map(node => node.textContent)"""
-        )
-        assert cut == []
+        assert page.evaluate(chromium.CUT) == []
+        assert page.evaluate(chromium.ON_TOP) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.problems == []
+
+
+needs_axe = pytest.mark.skipif(
+    not chromium.AXE.is_file(), reason="no axe-core here: npm install --no-save axe-core"
+)
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(page_url: str, tmp_path: Path, width: int) -> None:
+    with chromium.Page(page_url, tmp_path / "profile", width=width) as page:
+        assert page.violations() == []
 
 
 @needs_chromium

@@ -10,13 +10,13 @@ from pathlib import Path
 import chromium
 import numpy as np
 import pytest
-from test_report import BUDGET, five, needs_chromium, result
+from test_report import BUDGET, five, needs_axe, needs_chromium, result
 
 from imitate.cli import main
 from imitate.compare import Suite, carry_out, write_suite_report
 from imitate.compare.aggregate import leads, read_suite
 from imitate.compare.plan import Comparison
-from imitate.compare.results import ExpertFacts, Measured, References, Result
+from imitate.compare.results import ExpertFacts, Reference, References, Result
 from imitate.compare.suite import BUNDLED
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
 from imitate.errors import InputError
@@ -116,9 +116,9 @@ RETURNS: dict[str, dict[str, list[list[float]]]] = {
 def fill(out: Path, returns: dict[str, dict[str, list[list[float]]]] = RETURNS) -> Path:
     """A suite as `carry_out` leaves it."""
     parts = {}
-    measured = Measured([495.0, 505.0], [10, 10], [500.0, 500.0])
+    measured = Reference([495.0, 505.0], [10, 10], [500.0, 500.0])
     facts = ExpertFacts("CartPole-v1", "DQN on CartPole-v1", "0123456789abcdef" * 4, None, measured)
-    references = References("key", 10.0, False, Measured([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
+    references = References("key", 10.0, False, Reference([18.0, 22.0], [10, 10], [20.0, 20.0]), facts)
     for env_id, learners in returns.items():
         seeds = max(map(len, learners.values()))
         part = Comparison(
@@ -241,6 +241,49 @@ def test_a_browser_shows_a_suite(tmp_path: Path, width: int) -> None:
         page.evaluate(f"{heads}[1].click(), {heads}[1].click()")
         assert page.evaluate(names) == ["SB3 PPO", "PPO", "BC", "Expert", "Random actions"]
         assert page.problems == []
+
+
+LEARNERS = (
+    *("bc", "dagger", "gail", "aggrevated", "ppo", "a2c", "reinforce", "sb3:ppo"),
+    *("gail:minus-one", "ppo@without-normalisation"),
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_ten_learners_of_a_suite_stay_readable(tmp_path: Path, width: int) -> None:
+    learners = {name: five(40 * n + 30, 40 * n + 60) for n, name in enumerate(LEARNERS)}
+    suite = fill(tmp_path / "suite", dict.fromkeys(("CartPole-v1", "Acrobot-v1", "MountainCar-v0"), learners))
+    with chromium.Page(write_suite_report(suite).as_uri(), tmp_path / "profile", width=width) as page:
+        assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 40
+        assert page.evaluate(chromium.CUT) == []
+        assert page.evaluate(chromium.ON_TOP) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.problems == []
+
+
+@needs_chromium
+def test_what_is_cut_or_covered_is_noticed(tmp_path: Path) -> None:
+    text = '<text x="{}" y="20">{}</text>'
+    svg = "".join(
+        text.format(x, word) for x, word in ((10, "one"), (12, "two"), (90, "sticks out"), (50, "three"))
+    )
+    page_file = tmp_path / "page.html"
+    page_file.write_text(
+        '<h1 style="width: 20px; overflow: hidden">Wide</h1><h2>Fits</h2><p style="margin-left: -30px">Left</p>'
+        f'<div class="chart" style="width: 100px"><svg width="100" style="overflow: visible">{svg}</svg></div>'
+    )
+    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+        assert page.evaluate(chromium.CUT) == ["Wide", "Left", "sticks out"]
+        assert page.evaluate(chromium.ON_TOP) == [["one", "two"]]
+
+
+@needs_chromium
+@needs_axe
+def test_axe_finds_nothing_in_a_suite(tmp_path: Path) -> None:
+    page_file = write_suite_report(fill(tmp_path / "suite"))
+    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+        assert page.violations() == []
 
 
 # --- commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def test_what_was_written_last_is_sent_last_and_a_checkpoint_after_that(tmp_path
 def test_on_the_way_only_what_is_new_is_sent_and_nothing_removed(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "run").mkdir(parents=True)
+    (there / "run" / "snapshots" / "01").mkdir(parents=True)
+    (there / "run" / "snapshots" / "01" / "policy").write_text("removed when the task has ended")
     (there / "run" / "old").write_text("old")
     (there / "run" / "log").write_text("1")
     os.utime(there / "run" / "log", (1, 1))
@@ -60,6 +63,7 @@ def test_on_the_way_only_what_is_new_is_sent_and_nothing_removed(tmp_path: Path)
     receive(job, written(job, there, known), whole=False)
     (there / "run" / "log").write_text("12")
     (there / "run" / "old").unlink()
+    shutil.rmtree(there / "run" / "snapshots")
     new = written(job, there, known)
     assert list(new) == ["run/log"]
     receive(job, new, whole=False)

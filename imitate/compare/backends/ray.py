@@ -174,10 +174,10 @@ class Ray:
 
     def _check_resources(self) -> None:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        wanted = f"{self._cpus:g} CPUs" + (f" and {self._gpus:g} GPUs" if self._gpus else "")
         total = ray.cluster_resources()
-        has = f"{len(nodes)} nodes with {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
-        logger.info("Ray: %s; a run takes %s", has, wanted)
+        wanted = _amounts(CPU=self._cpus, GPU=self._gpus)
+        has = _amounts(CPU=total.get("CPU", 0), GPU=total.get("GPU", 0))
+        logger.info("Ray: %s with %s; a run takes %s", _amounts(node=len(nodes)), has, wanted)
         if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= self._gpus for node in nodes):
             if self._alone:
                 raise InputError(
@@ -275,6 +275,14 @@ def _check_address(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address}: {one_line(error)}; {_HOW}") from error
+
+
+def _amounts(**numbers: float) -> str:
+    """`1 CPU and 0.5 GPUs`; what there is none of is left out."""
+    return (
+        " and ".join(f"{n:g} {what}" + ("" if n == 1 else "s") for what, n in numbers.items() if n)
+        or "no CPU"
+    )
 
 
 def _said(error: Exception) -> str:

@@ -47,7 +47,8 @@ def written(task: Task, root: Path, known: dict[str, int] | None = None) -> File
 
 
 def receive(task: Task, files: Files, *, whole: bool) -> None:
-    """Write what came from a task's worker; `whole`: these are all its files, so others of the task are removed.
+    """Write what came from a task's worker; `whole`: these are all its files, so others of the task are removed, and
+    folders in which nothing is left.
 
     Raises InputError, and writes nothing, if a file is none of those that the task writes.
     """
@@ -59,6 +60,10 @@ def receive(task: Task, files: Files, *, whole: bool) -> None:
     for name, path in files_at(task.root, task.writes) if whole else ():
         if name not in files:
             path.unlink()
+    for path in task.writes if whole else ():
+        for folder in sorted((task.root / path).rglob("*"), reverse=True):  # the inner ones first
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def write(root: Path, name: str, content: Array) -> None:

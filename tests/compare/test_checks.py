@@ -1,0 +1,75 @@
+"""What is refused before a comparison runs, and what is shortened so that it need not be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imitate.algorithms import ALGORITHMS
+from imitate.compare import Comparison
+from imitate.compare.carry_out import carry_out
+from imitate.compare.checks import least_steps
+from imitate.compare.plan import jobs
+from imitate.compare.training import training
+from imitate.errors import InputError
+
+
+def small(name: str, **fields: Any) -> Comparison:
+    settings: dict[str, Any] = {"seeds": 1, "budget": 4_000, "episodes": 4, "curve_episodes": 3}
+    return Comparison("CartPole-v1", (name,), "CartPole-v1:ppo", **(settings | fields))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("sqil", {"dqn": {"learning_starts": 700}}, "which takes 704 steps before it learns and about 500 for dem"),
+        ("dqn", {"learning_starts": 1_100}, "which takes 1104 steps before it learns; give more, or leave dqn out"),
+        ("sb3:dqn", {"learning_starts": 1_000}, "too small for sb3:dqn, which takes 1001 steps before it learns"),
+    ],
+)  # fmt: skip
+def test_a_learner_that_would_not_begin_to_learn_is_refused_before_anything_runs(
+    tmp_path: Path, name: str, settings: dict[str, Any], said: str
+) -> None:
+    """CartPole's expert has episodes of 500 steps, and one demonstration is the least."""
+    wanted = small(name, budget=1_000, hyperparameters={name: settings})
+    with pytest.raises(InputError, match=said) as error:
+        carry_out(wanted, tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_learner_can_be_made_before_anything_is_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    discrete = tuple(name for name in ALGORITHMS if name != "rpo")
+    wanted = Comparison("CartPole-v1", discrete, "CartPole-v1", seeds=1)
+    assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
+    wanted = Comparison(
+        "Pendulum-v1", ("bc", "gail", "rpo"), "Pendulum-v1", hyperparameters={"gail": {"demo_pairs": 300}}
+    )
+    least = least_steps(wanted, tmp_path)
+    assert least["bc"] == 0
+    assert (least["gail"], least["rpo"]) == (8, 4)  # environments side by side
+    assert not list(tmp_path.iterdir())
+    assert caplog.messages == []
+
+
+def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:
+    """GAIL's PPO has rollouts of 8 x 128 steps, SQIL's DQN waits for 1,000."""
+    found = {}
+    for name, given in (("gail", {}), ("sqil", {}), ("sqil", {"dqn": {"learning_starts": 300}})):
+        wanted = small(name, hyperparameters={name: given})
+        run = training(wanted, next(job for job in jobs(wanted, tmp_path, 500) if job.algorithm == name))
+        found[name, bool(given)] = run
+    gail = found["gail", False]
+    assert (gail.stepped["num_envs"], gail.hyperparameters["ppo"]["num_steps"]) == (
+        6,
+        33,
+    )  # 4,000 / 20 in all
+    assert "ppo.num_steps 128 -> 33" in gail.notes
+    assert found["sqil", False].hyperparameters["dqn"]["learning_starts"] == 200
+    assert "dqn.learning_starts 1000 -> 200" in found["sqil", False].notes
+    assert found["sqil", True].hyperparameters["dqn"]["learning_starts"] == 300
