@@ -82,6 +82,11 @@ def load_expert(
         return _from_folder(folder, asked)
     if asked.spec == "random":
         return _random(asked)
+    if asked.spec == "human":
+        raise InputError(
+            "a person can't be queried as an expert: correct a run with `imitate collect human --env ENV --intervene "
+            "RUN --out mine.h5`, join the demonstrations with `imitate data concat`, and train bc on both"
+        )
     if _CALLABLE.fullmatch(asked.spec):
         return _from_callable(asked)
     raise InputError(

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 
-from imitate.bc import BC, BCConfig, bc_loss
+from imitate.bc import BC, BCConfig, bc_loss, whitening
 from imitate.datasets.collect import collect
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
@@ -112,3 +112,29 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match=r"holdout must be in \[0, 1\), got 1"):
         BCConfig(holdout=1.0)
+
+
+def test_whitening_makes_correlated_inputs_uncorrelated() -> None:
+    """Correlation 0.9 is shrunk to 0.873; along (1, 1) and (1, -1) the variances are 1.873 and 0.127."""
+    matrix = whitening(torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64))
+    along, across = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    assert_allclose(matrix @ along, along / 1.873**0.5)
+    assert_allclose(matrix @ across, across / 0.127**0.5)
+
+
+def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    learner = BC(BCConfig(demo_pairs=30), demos=demos, seed=0)
+    learner.step()
+    obs = demos.transitions().obs
+    x = learner.policy.encoder.prepare(obs)
+    whitened, _ = learner._inputs(obs, obs)
+    assert not torch.allclose(x, whitened)
+    assert_allclose(learner.policy(x).logits.detach(), learner.mean(whitened).logits.detach(), atol=1e-5)
+    assert len(learner._heldout) == 0  # 30 pairs are too few to spare some
+
+
+def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    for options, wanted in ({}, False), ({"batch_size": 500}, True), ({"whiten": True}, True):
+        assert (BC(BCConfig(**options), demos=demos, seed=0)._whitening is not None) == wanted

@@ -222,6 +222,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "foreign zip": (["evaluate", "foreign.zip"], "foreign.zip"),
     "truncated zip": (["evaluate", "truncated.zip"], "truncated.zip"),
+    "a person as expert": (
+        ["train", "dagger", "--env", "CartPole-v1", "--expert", "human", "--out", "o"],
+        "imitate collect human --env ENV --intervene RUN",
+    ),
     "not a run": (["evaluate", "nothing"], "no expert 'nothing'"),
     "not a run to start from": (
         ["train", "ppo", "--env", "CartPole-v1", "--init", "nothing", "--out", "o"],
