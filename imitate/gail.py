@@ -19,6 +19,8 @@ no network: if p_E and p_L are the shares of time that expert and learner spend 
 
 and staying there forever is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
 that the time limit truncates does not enter it: its return is bootstrapped.
+
+The policy can begin as a clone of the demonstrations, as the paper suggests (section 7) to save environment steps.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
+from imitate.bc import BC, BCConfig, new_policy
+from imitate.datasets.edit import drawn
 from imitate.datasets.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
@@ -73,6 +77,9 @@ class GAILConfig:
     """Environment steps after which training and its schedules end; by default the run's budget."""
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
+    bc_updates: int = 0
+    """Begin with a clone of the demonstrations, trained for this many updates, with BC's network; PPO only. 0 begins
+    from nothing, and so do the controls `plus_one` and `minus_one`, which are to know nothing of the expert."""
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
     """Learner that gets the reward; its settings are under its name. For RPO take ppo and set --ppo.rpo-alpha."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
@@ -107,7 +114,7 @@ class GAILConfig:
             if isinstance(settings, Mapping):  # from a preset or a run's config.json
                 object.__setattr__(self, name, config_class(**as_tuples(settings)))
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
-        check_range(self, 0, math.inf, "learning_rate", "input_noise", "gradient_penalty")
+        check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
         if self.absorbing and self.learner_config.gamma == 1:
@@ -119,6 +126,13 @@ class GAILConfig:
     def learner_config(self) -> Any:
         """Settings of the chosen learner."""
         return replace(getattr(self, self.learner), total_steps=self.total_steps)
+
+    @property
+    def bc_config(self) -> BCConfig | None:
+        """Settings of the clone to begin with, if any."""
+        if not self.bc_updates or self.learner != "ppo" or self.reward in ("plus_one", "minus_one"):
+            return None
+        return BCConfig(max_updates=self.bc_updates, holdout=0.0, log_std_init=self.ppo.log_std_init)
 
 
 class Discriminator(nn.Module):
@@ -229,9 +243,9 @@ class GAIL:
     ) -> None:
         """Learn from the demonstrations' `episodes` (indices, by default all).
 
-        PPO can start from a `policy`, for example one that BC trained.
+        PPO can start from a `policy`, for example one that BC trained, instead of a clone.
         """
-        self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
+        self.config, self.seed, self.device = config, seed, torch.device(device)
         learner_class, _ = _LEARNERS[config.learner]
         self.gamma: float = config.learner_config.gamma
         handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
@@ -239,15 +253,21 @@ class GAIL:
             if config.learner != "ppo":
                 raise InputError(f"{config.learner} does not start from another policy: use learner ppo")
             handed["policy"] = policy
+        self.bc_config = config.bc_config if policy is None else None
+        if self.bc_config is not None:
+            handed["policy"] = new_policy(
+                self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
+            )
         self.learner: OnPolicy = learner_class(config.learner_config, **handed)
         with seeded(draw_seed(seed, 1)):
             discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
         self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
-        self.episodes = np.arange(len(demos)) if episodes is None else episodes
-        self.pairs = None if config.demo_pairs is None else self._draw_pairs(config.demo_pairs)
-        table = demos.table[self.episodes]
+        table = demos.table if episodes is None else demos.table[episodes]
         self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        if config.demo_pairs is not None:
+            demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        self.demos, self.episodes = demos, episodes
         self.clock = np.zeros(2)  # the learner's steps and terminations, exponentially discounted
         self.iteration = 0
         self._reseed()
@@ -273,11 +293,20 @@ class GAIL:
 
         Metrics are means over these rounds.
         """
+        if self.iteration == 0 and self.bc_config is not None:
+            self._clone(self.bc_config)
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
         history = [self._round(left) for left in rounds(self, count, limit)]
         self.iteration += 1
         metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
         return metrics | self.learner.pop_episodes()
+
+    def _clone(self, config: BCConfig) -> None:
+        """Fit the policy to the demonstrations, in place: the learner's optimiser holds its parameters."""
+        bc = BC(config, demos=self.demos, episodes=self.episodes, seed=self.seed, device=self.device)
+        while not bc.done:
+            bc.step()
+        self.policy.load_state_dict(bc.policy.state_dict())
 
     def _round(self, limit: int | None) -> dict[str, float | Tensor]:
         progress = progress_of(self, limit)
@@ -340,17 +369,7 @@ class GAIL:
         worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, self.config.reward))
         return reward_of(logits + alive, self.config.reward).cpu().numpy(), worth
 
-    def _draw_pairs(self, count: int) -> tuple[Tensor, ...]:
-        rng = np.random.default_rng(draw_seed(self.seed, 2))
-        pairs = next(self.demos.batches(count, rng, episodes=self.episodes))
-        if len(pairs[0]) < count:
-            has = f"the demonstrations have {len(pairs[0])}"
-            raise InputError(f"{count} pairs were asked for, {has}: ask for fewer")
-        return pairs
-
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
-        if self.pairs is not None:
-            return itertools.repeat(self.pairs)
         size = self.config.batch_size
         epochs = (self.demos.batches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
         return itertools.chain.from_iterable(epochs)

@@ -234,11 +234,10 @@ def test_pixels() -> None:
 
 def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
     with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
-        first, again = (learner(demos, demo_pairs=5).pairs for _ in range(2))
-        assert first is not None
-        assert again is not None
-        assert len(first[0]) == 5
-        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+        first, again = (learner(demos, demo_pairs=5).demos.transitions() for _ in range(2))
+        assert len(first.obs) == 5
+        assert torch.equal(first.obs, again.obs)
+        assert torch.equal(first.labels, again.labels)
         with pytest.raises(InputError, match="21 pairs were asked for, the demonstrations have 20"):
             learner(demos, demo_pairs=21)
 
@@ -257,6 +256,28 @@ def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Pat
     settings = {"seed": 0, "demos": str(path), "budget": 400, "init": str(clone)}
     experiment = Experiment.create("gail", "Identity-v0", **settings)
     assert all(control.init is None for _, control in controls(experiment, tmp_path / "audit"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "clones"),
+    [({}, True), ({"demo_pairs": 50}, True), ({"reward": "plus_one"}, False), ({"learner": "a2c"}, False)],
+)
+def test_it_begins_with_a_clone_unless_it_is_to_know_nothing(
+    tmp_path: Path, settings: dict[str, Any], clones: bool
+) -> None:
+    still = {"ppo": {"learning_rate": 0.0, "num_steps": 4}, "a2c": {"learning_rate": 0.0}}
+    with DemoReader(demonstrations(tmp_path / "demos.h5", ENVS["continuous"])) as demos:
+        gail = learner(demos, bc_updates=500, **still | settings)
+        gail.step()
+        mean = evaluate(gail.policy, ENVS["continuous"], episodes=20).mean
+        assert mean > -0.3 if clones else mean < -2  # nothing learned: -3.3
+        if not clones:
+            return
+        clone = gail.policy
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+        before = [parameter.clone() for parameter in clone.parameters()]
+        GAIL(GAILConfig(bc_updates=5, **still), envs=envs, demos=demos, seed=1, policy=clone).step()
+        assert all(map(torch.equal, before, clone.parameters()))  # who hands in a policy gets no other
 
 
 def test_settings_that_can_not_be_used_are_named() -> None:
@@ -279,6 +300,7 @@ def test_the_learners_settings_come_one_by_one_over_the_presets() -> None:
     "settings",
     [
         {"ppo": IDENTITY},
+        {"ppo": IDENTITY, "bc_updates": 20, "demo_pairs": 50},
         {"learner": "a2c", "updates_per_round": 1},
         {"learner": "reinforce", "demo_pairs": 7, "spectral_norm": True},
     ],
