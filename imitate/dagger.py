@@ -18,19 +18,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
 from imitate.bc import bc_loss, mean_agreement, new_policy
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.trajectory import Policy, tensor_of
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
-from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.distributions import Distribution
 from imitate.nn.following import first_layer, follow
 from imitate.nn.policy import LOG_STD_RANGE
 from imitate.nn.state import load_parts, parts_state
@@ -127,7 +126,7 @@ class DAgger:
         device: torch.device | str = "cpu",
     ) -> None:
         observations, actions = envs.single_observation_space, envs.single_action_space
-        self.config = config = config.completed(isinstance(actions, spaces.Discrete))
+        self.config = config = config.completed(values_of(actions) is not None)
         self.store, self.seed, self.device = store, seed, torch.device(device)
         self.actor = new_policy(config, observations, actions, seed=seed).to(self.device)
         self.policy = copy.deepcopy(self.actor)
@@ -199,7 +198,7 @@ class DAgger:
         """Let the input statistics follow new states (B, ...); metrics of the roll-in."""
         for policy in (self.actor, self.policy):
             if policy.encoder.moments is not None:
-                new = torch.from_numpy(obs).to(self.device)
+                new = policy.encoder.numbers(tensor_of(obs).to(self.device))
                 follow(policy.encoder.moments, new, *first_layer(policy.encoder))
         return {
             "alpha": self.mixture.alpha,
@@ -209,7 +208,7 @@ class DAgger:
 
     def cloning(
         self,
-        distribution: Categorical | Gaussian,
+        distribution: Distribution,
         obs: Tensor,  # noqa: ARG002
         expert: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -33,7 +33,7 @@ from imitate.dagger import DAgger
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
 from imitate.rl.rollout import Rollout
@@ -63,6 +63,7 @@ class AggreVaTeD(DAgger):
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
+        check_plain("AggreVaTeD", envs.single_observation_space, envs.single_action_space)
         self.generator = torch.Generator(device)
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
