@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from imitate.errors import InputError
 
-__all__ = ["LEAVES", "Array", "Fields", "Space", "all_finite", "as_fields", "in_rows", "leaves"]
+__all__ = ["LEAVES", "Array", "Fields", "Space", "all_finite", "as_dict", "as_fields", "in_rows", "leaves"]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
 _DEEPEST = 8  # Dicts in Dicts
@@ -89,6 +89,13 @@ def _fill(rows: Array, space: Fields, obs: Any) -> None:
             _fill(rows[name], part, value)
         else:
             rows[name] = value
+
+
+def as_dict(rows: Array) -> Any:
+    """The inverse of `in_rows`: rows (T,) as a dict of arrays (T, *shape), any other array as it is."""
+    if rows.dtype.names is None:
+        return rows
+    return {name: as_dict(np.ascontiguousarray(rows[name])) for name in rows.dtype.names}
 
 
 def all_finite(array: Array) -> bool:

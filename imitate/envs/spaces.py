@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "Space",
     "check_plain",
     "check_supported",
+    "multi_discrete",
     "space_from_json",
     "space_to_json",
     "values_of",
@@ -37,6 +38,18 @@ def values_of(space: Space) -> tuple[Any, Any] | None:
     if isinstance(space, spaces.MultiBinary):
         return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
     return None
+
+
+def multi_discrete(parts: Sequence[Space]) -> spaces.MultiDiscrete:
+    """The actions of a Tuple of these parts, side by side. Raises InputError for others than discrete ones."""
+    values = [one for part in parts if (one := values_of(part)) is not None]
+    if not values or len(values) < len(parts):
+        raise InputError(
+            f"action space Tuple of {', '.join(map(_name, parts))} is not supported: wanted Discrete, MultiDiscrete "
+            "and MultiBinary in it; wrap the environment"
+        )
+    first, count = (np.concatenate([np.ravel(one[place]) for one in values]) for place in (0, 1))
+    return spaces.MultiDiscrete(count, start=first)
 
 
 def check_supported(observation_space: Space, action_space: Space) -> None:

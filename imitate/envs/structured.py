@@ -9,8 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.envs.fields import Array, as_fields, in_rows
-from imitate.envs.spaces import values_of
-from imitate.errors import InputError
+from imitate.envs.spaces import multi_discrete
 
 __all__ = ["structured"]
 
@@ -44,15 +43,8 @@ class _Choices(gym.ActionWrapper[Any, Any, Any]):
         super().__init__(env)
         assert isinstance(env.action_space, spaces.Tuple)
         self._parts = list(env.action_space)
-        values = [values_of(part) for part in self._parts]
-        if not values or any(one is None for one in values):
-            raise InputError(
-                f"action space {env.action_space} is not supported: wanted a Tuple of Discrete, MultiDiscrete and "
-                "MultiBinary; wrap the environment"
-            )
-        first, count = ([np.ravel(one[place]) for one in values if one is not None] for place in (0, 1))
-        self.action_space = spaces.MultiDiscrete(np.concatenate(count), start=np.concatenate(first))
-        self._ends = np.cumsum([len(part) for part in count])[:-1]
+        self.action_space = multi_discrete(self._parts)
+        self._ends = np.cumsum([int(np.prod(part.shape or ())) for part in self._parts])[:-1]
 
     def action(self, action: Array) -> tuple[Any, ...]:
         pieces = zip(self._parts, np.split(np.asarray(action), self._ends), strict=True)
