@@ -124,6 +124,8 @@ def _padded(rows: Array) -> Array:
 def _env_spec(info: DemoInfo) -> str:
     """Gymnasium's description of the environment, as it is registered here."""
     registered = gym.registry.get(bare_id(info.env_id))
+    if registered is not None and callable(registered.entry_point):  # only a name can be written
+        registered = None
     plain = {} if registered is None else json.loads(registered.to_json())
     unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []} if registered is None else {}
     kwargs = dict(info.env_kwargs)

@@ -22,11 +22,13 @@ _LEAST_PIXELS = 36  # a side of the smallest image that NatureCNN takes; smaller
 
 
 class FieldEncoder(nn.Module):
-    """Maps raw observations of several parts to features (B, F), by an MLP on all parts.
+    """Maps raw observations of several parts to features (B, F).
 
     Observations are Dict, as bytes of rows (B, row_bytes) from `tensor_of`; MultiDiscrete; or MultiBinary (B, *shape).
     Images from 36 x 36 pixels on go through a NatureCNN each. The rest is concatenated: Discrete and MultiDiscrete
-    one-hot, uint8 scaled to [0, 1], numbers as they are; and standardised by running statistics if `normalize` is set.
+    one-hot, uint8 scaled to [0, 1], numbers as they are; standardised by running statistics if `normalize` is set; and
+    goes through an MLP of its own, so that a few numbers count beside the 512 features of an image. A last layer joins
+    the two.
     """
 
     def __init__(
@@ -42,8 +44,11 @@ class FieldEncoder(nn.Module):
         self.cnns = nn.ModuleList(map(nature_cnn, self._images.values()))
         count = sum(spaces.flatdim(part) for part in self._numbers.values())
         self.moments = RunningMoments((count,)) if normalize and count else None
-        self.net = MLP([count + 512 * len(self._images), *hidden], activation)
-        self.features = hidden[-1] if hidden else count + 512 * len(self._images)
+        self.net: nn.Sequential = MLP([count, *hidden], activation) if count else nn.Sequential()
+        widths = [count, *hidden] if count else [0]
+        joint = widths[-1] + 512 * len(self._images)
+        self.join = MLP([joint, *hidden[-1:]], activation) if self._images else nn.Sequential()
+        self.features = hidden[-1] if hidden else joint
 
     def prepare(self, obs: Tensor) -> Tensor:
         """Raw observations as they are."""
@@ -63,14 +68,12 @@ class FieldEncoder(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         numbers = self.numbers(obs)
-        inputs = [
-            numbers if self.moments is None else self.moments(numbers)
-        ]  # first: see `following.first_layer`
+        features = [self.net(numbers if self.moments is None else self.moments(numbers))]
         images = fields_of(self._space, obs, self._images)
         for (name, space), cnn in zip(self._images.items(), self.cnns, strict=True):
             image = images[name].movedim(-1, -3) if channels_last(space) else images[name]
-            inputs.append(cnn(image.to(torch.float32, memory_format=torch.channels_last) / 255.0))
-        return self.net(torch.cat(inputs, 1))  # type: ignore[no-any-return]
+            features.append(cnn(image.to(torch.float32, memory_format=torch.channels_last) / 255.0))
+        return self.join(torch.cat(features, 1))  # type: ignore[no-any-return]
 
 
 def fields_of(space: Space, obs: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:

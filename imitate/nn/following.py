@@ -36,9 +36,6 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
 
 
 def first_layer(encoder: Encoder | FieldEncoder) -> list[tuple[Tensor, Tensor]]:
-    """Weight (of standardised observations, which come first) and bias of the layer that they enter; empty if there is
-    no such layer."""
-    if encoder.moments is None or not isinstance(encoder.net, MLP):
-        return []
-    count = len(encoder.moments.mean)
-    return [(layer.weight[:, :count], layer.bias) for layer in encoder.net._linear[:1]]
+    """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
+    linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
+    return [(layer.weight, layer.bias) for layer in linear]
