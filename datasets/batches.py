@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from imitate.datasets.columns import Column
-from imitate.datasets.trajectory import Transitions
+from imitate.datasets.trajectory import Transitions, tensor_of
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -89,7 +89,7 @@ class Steps:
             rows = self._data["row"].take(which) + (field == "next_obs")
             if self._stack > 1:
                 rows = rows[:, None] + np.arange(self._stack)
-            return torch.from_numpy(self._data["obs"].take(rows, axis=0))
+            return tensor_of(self._data["obs"].take(rows, axis=0))
         return torch.from_numpy(self._data[self._source(field)].take(which, axis=0))
 
     def field_bytes(self, field: Field) -> int:
@@ -111,7 +111,7 @@ class Steps:
 
     def transitions(self) -> Transitions:
         """All steps. One episode is not copied; of several, `next_obs` is, and `obs` too if frames are stacked."""
-        rows, row = torch.from_numpy(self._data["obs"][: self._rows]), self._data["row"][: self._count]
+        rows, row = tensor_of(self._data["obs"][: self._rows]), self._data["row"][: self._count]
         everything = np.arange(self._count)
         if self._rows == self._count + self._stack:  # one episode
             stacks = rows if self._stack == 1 else rows.unfold(0, self._stack, 1).movedim(-1, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.schema import DemoInfo, damaged, outside
-from imitate.envs.spaces import Array
+from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
 
 __all__ = ["LARGEST_EPISODE", "Column", "read_columns"]
@@ -66,7 +66,7 @@ class Column:
                 for at in range(max(start, first), min(stop, end), piece):
                     until = min(at + piece, stop, end)
                     into[at - start : until - start] = part[at - first : until - first]
-        if into.dtype.kind == "f" and not np.isfinite(into).all():
+        if not all_finite(into):
             raise InputError(
                 f"{self.name} of {file} hold NaN or infinity: drop the episode or record it again"
             )
@@ -81,7 +81,7 @@ def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column
     """The columns of open files, with what their values have to be in. Where some files have labels, the actions of the
     others are theirs."""
     # Observations may leave the bounds of a Box: where one does, the environment declared them wrong.
-    obs = info.observation_space if isinstance(info.observation_space, spaces.Discrete) else None
+    obs = None if isinstance(info.observation_space, spaces.Box) else info.observation_space
     held = {"obs": obs, "actions": info.action_space, "rewards": None}
     if any("expert_actions" in file for file in files):
         held["expert_actions"] = info.action_space

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
 
 __all__ = ["ActionNoise", "dart"]
@@ -21,7 +21,7 @@ class ActionNoise:
 
     spec    "gaussian:SIGMA", SIGMA in units of half the action range, clipped to the space (Box only);
             "gaussian:[[...], ...]" with a covariance (D, D) in these units squared, as `dart` finds it;
-            "random:P", with probability P a uniform action instead (Box and Discrete)
+            "random:P", with probability P a uniform action instead
 
     Every episode has its own generator, seeded by the episode's seed, so an episode does not depend on others played
     in parallel. Raises InputError for a spec that can't be parsed or does not suit the space.
@@ -67,8 +67,9 @@ class ActionNoise:
     def _random(self, action: Array, rng: np.random.Generator) -> Any:
         if rng.random() >= self._size:
             return action
-        if isinstance(self._space, spaces.Discrete):
-            return self._space.start + rng.integers(self._space.n)
+        if (discrete := values_of(self._space)) is not None:
+            first, count = discrete
+            return first + rng.integers(count)
         assert isinstance(self._space, spaces.Box)
         return rng.uniform(self._space.low, self._space.high)
 
@@ -83,8 +84,10 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
     Raises InputError where the learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
-    if isinstance(action_space, spaces.Discrete):
-        wrong = float((actions != labels).mean()) * int(action_space.n) / max(1, int(action_space.n) - 1)
+    if (discrete := values_of(action_space)) is not None:
+        count = float(np.prod(discrete[1], dtype=np.float64))
+        differs = np.reshape(actions != labels, (len(labels), -1)).any(axis=1)
+        wrong = float(differs.mean()) * count / max(1.0, count - 1)
         if wrong == 0:
             raise InputError(
                 "the learner makes no errors here, so DART has no noise to add: leave --noise out"

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
@@ -186,8 +186,9 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        if isinstance(self._space, spaces.Discrete):
-            return np.asarray(self._rng.integers(self._space.n, size=len(obs)) + self._space.start)
+        shape = (len(obs), *(self._space.shape or ()))
+        if (discrete := values_of(self._space)) is not None:
+            first, count = discrete
+            return np.asarray(self._rng.integers(count, size=shape) + first)
         assert isinstance(self._space, spaces.Box)
-        shape = (len(obs), *self._space.shape)
         return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)

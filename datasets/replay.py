@@ -11,6 +11,7 @@ import numpy as np
 
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError
 
@@ -50,8 +51,7 @@ def first_difference(env: Env, trajectory: Trajectory, number: int) -> Differenc
         for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):
             a, b = np.asarray(one), np.asarray(other)
             if not np.array_equal(a, b):
-                most = np.abs(a.astype(np.float64) - b).max() if a.shape == b.shape else np.nan
-                return Difference(number, step, what, float(most))
+                return Difference(number, step, what, _most(a, b))
     return None
 
 
@@ -71,3 +71,9 @@ def _recorded(trajectory: Trajectory) -> Iterator[tuple[Any, np.float32, bool, b
     for step, reward in enumerate(trajectory.rewards):
         last = step == len(trajectory) - 1
         yield trajectory.obs[step + 1], reward, last and trajectory.terminated, last and trajectory.truncated
+
+
+def _most(a: Array, b: Array) -> float:
+    if a.dtype.names is not None:
+        return max(_most(a[name], b[name]) for name in a.dtype.names)
+    return float(np.abs(a.astype(np.float64) - b).max()) if a.shape == b.shape else np.nan

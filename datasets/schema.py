@@ -14,7 +14,8 @@ import h5py
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
+from imitate.envs.fields import Fields, as_fields
+from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
 from imitate.errors import InputError, one_line
 from imitate.files import versions
 
@@ -90,6 +91,7 @@ class DemoInfo:
 
     def __post_init__(self) -> None:
         check_supported(self.observation_space, self.action_space)
+        object.__setattr__(self, "observation_space", as_fields(self.observation_space))
         shape = self.observation_space.shape or ()
         if self.frame_stack < 1 or (
             self.frame_stack > 1 and (len(shape) < 2 or shape[0] != self.frame_stack)
@@ -263,9 +265,19 @@ def _checked(name: str, value: Any, kind: type[T]) -> T:
     return value
 
 
-def outside(space: gym.Space[Any], actions: Array) -> Array:
-    """(T,) which of the actions (T, *shape) are not in their space."""
-    if isinstance(space, spaces.Discrete):
-        return np.asarray((actions < space.start) | (actions >= space.start + space.n))
-    assert isinstance(space, spaces.Box)
-    return np.asarray(((actions < space.low) | (actions > space.high)).any(axis=-1))
+def outside(space: gym.Space[Any], values: Array) -> Array:
+    """(T,) which of the values (T, *shape) are not in their space. Of Dict observations, only discrete parts can leave
+    it: where a Box's numbers do, the environment declared its bounds wrong."""
+    if isinstance(space, Fields):
+        parts = [
+            outside(part, values[name]) for name, part in space.items() if not isinstance(part, spaces.Box)
+        ]
+        return np.any(parts, axis=0) if parts else np.zeros(len(values), bool)
+    discrete = values_of(space)
+    if discrete is not None:
+        first, count = discrete
+        beyond = (values < first) | (values >= first + count)
+    else:
+        assert isinstance(space, spaces.Box)
+        beyond = (values < space.low) | (values > space.high)
+    return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from imitate.envs.spaces import Array
+from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
 
-__all__ = ["Array", "Policy", "Trajectory", "Transitions"]
+__all__ = ["Array", "Policy", "Trajectory", "Transitions", "tensor_of"]
 
 
 class Policy(Protocol):
@@ -27,7 +28,8 @@ class Policy(Protocol):
 class Trajectory:
     """One episode of T >= 1 steps, or a part of one that was cut (then `truncated`).
 
-    obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation
+    obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation. Of Dict
+                    observations they are rows (T+1,) of a structured array: `obs["goal"]` is (T+1, *goal_shape)
     actions         (T, *action_shape) as the environment took them
     rewards         (T,) float32, the environment's own
     terminated      the task ended: nothing to bootstrap
@@ -66,7 +68,7 @@ class Trajectory:
             )
         for name in ("obs", "actions", "rewards", "expert_actions"):
             array = getattr(self, name)
-            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+            if array is not None and not all_finite(array):
                 raise InputError(
                     f"{name} of a trajectory hold NaN or infinity; drop the episode or repair its source"
                 )
@@ -89,8 +91,9 @@ class Trajectory:
 class Transitions:
     """B steps as tensors, in no particular order.
 
-    Shapes: obs and next_obs (B, *obs_shape), actions (B, *action_shape), rewards (B,) float32, terminated and
-    truncated (B,) bool; expert_actions are like actions, or None.
+    Shapes: obs and next_obs (B, *obs_shape), or what `tensor_of` makes of Dict observations; actions
+    (B, *action_shape), rewards (B,) float32, terminated and truncated (B,) bool; expert_actions are like actions, or
+    None.
     """
 
     obs: Tensor
@@ -108,3 +111,11 @@ class Transitions:
     def labels(self) -> Tensor:
         """The actions to imitate (B, *action_shape)."""
         return self.actions if self.expert_actions is None else self.expert_actions
+
+
+def tensor_of(array: Array) -> Tensor:
+    """The array as a tensor in the same memory; rows (...) of a structured one as their bytes (..., B) uint8."""
+    if array.dtype.names is None:
+        return torch.from_numpy(array)
+    rows = np.ascontiguousarray(array)
+    return torch.from_numpy(rows.view(np.uint8).reshape(*array.shape, rows.dtype.itemsize))

@@ -44,6 +44,7 @@ _DESCRIPTIONS = {
     "expert_actions": "The expert's actions, free of noise: what to imitate. A row a step.",
     "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
 }
+_FIELDS = " A row has a field for each part of the Dict."
 
 
 class DemoWriter:
@@ -246,17 +247,24 @@ def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
         write_info(file, info)
         for name, (shape, dtype) in _rows(info, expert_actions).items():
             pixels = len(shape) >= 2 and dtype == np.uint8
-            row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+            row_bytes = dtype.itemsize * int(np.prod(shape))
             chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
+            parted = name == "obs" and dtype.names is not None
             file.create_dataset(
                 name,
                 (0, *shape),
                 dtype,
                 maxshape=(None, *shape),
                 chunks=(256 if name == "episodes" else chunk, *shape),
-                compression=1 if pixels else None,
-            ).attrs["description"] = _DESCRIPTIONS[name]
+                compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
+            ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
         file["episodes"].attrs["reserved"] = np.int64(0)
+
+
+def _has_pixels(dtype: np.dtype[Any]) -> bool:
+    """Whether rows of a structured array have images in them."""
+    parts = [] if dtype.fields is None else [part for part, *_ in dtype.fields.values()]
+    return any(_has_pixels(part) or (part.base == np.uint8 and len(part.shape) >= 2) for part in parts)
 
 
 def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
@@ -265,7 +273,7 @@ def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ..
     steps = {
         "obs": (info.frame_shape, info.observation_space.dtype),
         "actions": action,
-        "rewards": ((), np.float32),
+        "rewards": ((), np.dtype(np.float32)),
     }
     labels = {"expert_actions": action} if expert_actions else {}
     return steps | labels | {"episodes": ((), EPISODES)}

@@ -138,6 +138,8 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
 def _to_tensor(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {key: _to_tensor(value) for key, value in values.items()}
+    if values.dtype.names is not None:  # rows of Dict observations
+        return {name: _to_tensor(values[name]) for name in values.dtype.names}
     return torch.as_tensor(np.ascontiguousarray(values))
 
 

@@ -251,6 +251,8 @@ def _without_time_feature(trained: Spaces) -> Spaces:
 
 def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
     """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
+    if isinstance(trained, spaces.Dict) and isinstance(env, spaces.Dict):
+        return set(trained) == set(env) and all(_alike(part, env[name]) for name, part in trained.items())
     if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
         return int(trained.n) == int(env.n)
     if isinstance(trained, spaces.Box) and isinstance(env, spaces.Box):

@@ -65,6 +65,7 @@ class Algorithm:
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
     audit       whether `train --audit` can train the controls
+    structured  whether it takes Dict observations, and MultiDiscrete and MultiBinary spaces
     """
 
     title: str
@@ -77,6 +78,7 @@ class Algorithm:
     inner: str = ""
     check: str = ""
     audit: bool = False
+    structured: bool = False
 
     @property
     def offline(self) -> bool:
@@ -101,12 +103,15 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "bc": Algorithm("BC", "behavioural cloning of recorded demonstrations", "imitate.bc", ("demos",)),
+    "bc": Algorithm(
+        "BC", "behavioural cloning of recorded demonstrations", "imitate.bc", ("demos",), structured=True
+    ),
     "dagger": Algorithm(
         "DAgger",
         "cloning on the learner's own states, labelled by the expert",
         "imitate.dagger",
         ("envs", "expert", "store"),
+        structured=True,
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
@@ -223,4 +228,4 @@ def _own(name: str) -> Algorithm:
     takes = inspect.signature(learner).parameters
     summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
     needs = tuple(need for need in get_args(Need) if need in takes)
-    return Algorithm(class_name, summary, module.__name__, needs)
+    return Algorithm(class_name, summary, module.__name__, needs, structured=True)

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 from imitate.datasets.edit import drawn
 from imitate.datasets.reader import DemoReader
+from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
-from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -102,7 +103,7 @@ def new_policy(
     Where the config leaves the widths open, continuous actions get more: from ten episodes of HalfCheetah 64 tanh units
     return a thirtieth of what 256 relu units do.
     """
-    discrete = isinstance(action_space, spaces.Discrete)
+    discrete = values_of(action_space) is not None
     with seeded(seed):
         return ActorPolicy(
             observation_space,
@@ -115,13 +116,13 @@ def new_policy(
         )
 
 
-def bc_loss(policy: ActorPolicy, distribution: Categorical | Gaussian, actions: Tensor) -> Tensor:
+def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
     """Loss (B,) of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
 
-    Discrete actions: cross-entropy. Continuous actions: mean squared error of the policy's mode, since the likelihood
-    of a squashed Gaussian is infinite at the bounds, where experts often act.
+    Discrete actions: cross-entropy, summed over the parts of an action. Continuous actions: mean squared error of the
+    policy's mode, since the likelihood of a squashed Gaussian is infinite at the bounds, where experts often act.
     """
-    if isinstance(distribution, Categorical):
+    if not isinstance(distribution, Gaussian):
         return -distribution.log_prob(actions)
     return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
 
@@ -134,17 +135,19 @@ def whitening(correlations: Tensor) -> Tensor:
     """
     identity = torch.eye(len(correlations), dtype=correlations.dtype, device=correlations.device)
     values, vectors = torch.linalg.eigh((1 - _SHRINKAGE) * correlations + _SHRINKAGE * identity)
-    return vectors @ (vectors / values.sqrt()).T
+    matrix: Tensor = vectors @ (vectors / values.sqrt()).T
+    return matrix
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
     """(B,) 1 where the policy's action agrees with the label, else 0.
 
-    Discrete actions must be equal; continuous ones within a tenth of half the range in every dimension.
+    Discrete actions must be equal in all parts; continuous ones within a tenth of half the range in every dimension.
     """
     mode = policy(prepared).mode()
     if policy.head == "categorical":
-        return torch.eq(mode, policy.to_unit(labels)).float()
+        equal = torch.eq(mode, policy.to_unit(labels))
+        return equal.reshape(len(mode), -1).all(-1).float()
     error = policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)
     return (error.abs() < 0.1).all(-1).float()
 
@@ -153,7 +156,7 @@ def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
 def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
     """Mean `agreement` over observations (N, *obs_shape); give states that the policy was not trained on."""
     device = policy.output.weight.device
-    prepared = policy.encoder.prepare(torch.from_numpy(obs).to(device))
+    prepared = policy.encoder.prepare(tensor_of(obs).to(device))
     return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
 
 
@@ -245,7 +248,7 @@ class BC:
     def _correlations(self, rng: np.random.Generator) -> Tensor | None:
         """`whitening` of the demonstrations' standardised observations; None for images and the like."""
         encoder = self.actor.encoder
-        if encoder.moments is None:
+        if encoder.moments is None or not isinstance(self.demos.info.observation_space, spaces.Box):
             return None
         total, count = torch.zeros((), dtype=torch.float64, device=self.device), 0
         for (obs,) in self.demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):

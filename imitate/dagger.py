@@ -17,21 +17,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
 from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.teachers import Teachers
 from imitate.bc import bc_loss, mean_agreement, new_policy
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.trajectory import Policy, tensor_of
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
-from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.distributions import Distribution
 from imitate.nn.following import first_layer, follow
 from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -130,12 +129,12 @@ class Student:
         """Let the input statistics follow new states (B, ...)."""
         for policy in (self.actor, self.policy):
             if policy.encoder.moments is not None:
-                new = torch.from_numpy(obs).to(policy.output.weight.device)
+                new = policy.encoder.numbers(tensor_of(obs).to(policy.output.weight.device))
                 follow(policy.encoder.moments, new, *first_layer(policy.encoder))
 
     def cloning(
         self,
-        distribution: Categorical | Gaussian,
+        distribution: Distribution,
         obs: Tensor,  # noqa: ARG002
         expert: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -192,7 +191,7 @@ class DAgger:
         device: torch.device | str = "cpu",
     ) -> None:
         observations, actions = envs.single_observation_space, envs.single_action_space
-        self.config = config = config.completed(isinstance(actions, spaces.Discrete))
+        self.config = config = config.completed(values_of(actions) is not None)
         self.store, self.seed, self.device = store, seed, torch.device(device)
         actor = new_policy(config, observations, actions, seed=seed).to(self.device)
         self.student = Student(config, actor)

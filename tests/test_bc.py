@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
+from structured import Knower
 
 from imitate.bc import BC, BCConfig, bc_loss, whitening
 from imitate.datasets.collect import collect
@@ -44,6 +45,24 @@ def test_one_episode_of_the_bundled_expert_is_enough_for_500(tmp_path: Path) -> 
     learner = cloned(recorded(tmp_path, "CartPole-v1", load_expert("CartPole-v1:ppo"), 1))
     assert learner.updates == 500 * 2  # passes over 500 steps in minibatches of 256
     assert evaluate(learner.policy, "CartPole-v1").mean == 500
+
+
+@pytest.mark.parametrize(
+    ("env_id", "best"), [("Told-multi-v0", 20.0), ("Told-tuple-v0", 20.0), ("Told-binary-v0", 10.0)]
+)
+def test_dict_observations_and_actions_of_several_parts_are_cloned(
+    tmp_path: Path, env_id: str, best: float
+) -> None:
+    """Random play returns 20 / 3 and 10 / 8."""
+    demos = recorded(tmp_path, env_id, Knower(env_id.split("-")[1]), 20)
+    learner = cloned(demos, max_updates=300, learning_rate=3e-3, weight_decay=0.0)
+    assert evaluate(learner.policy, env_id).mean == best
+
+
+def test_pictures_in_dict_observations_are_cloned(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ToldByPicture-v0", Knower(), 20)
+    learner = cloned(demos, max_updates=120, batch_size=50, hidden=(64,), activation="relu")
+    assert evaluate(learner.policy, "ToldByPicture-v0").mean > 19  # random: 20 / 3
 
 
 def test_continuous_actions_are_cloned(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
+from structured import Knower
 
 from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets.evaluation import evaluate
@@ -50,6 +51,15 @@ def test_dagger_balances_with_any_expert(tmp_path: Path, per: str, expert: Any) 
     with learned(tmp_path, "CartPole-v1", expert, alpha_per=per, final_updates=500, **shape) as learner:
         assert evaluate(learner.policy, "CartPole-v1").mean == 500
         assert learner.store.num_steps == learner.env_steps == learner.expert_queries == 3_000
+
+
+def test_dagger_learns_from_dict_observations(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {"total_steps": 800, "iterations": 4, "updates_per_iteration": 50}
+    with learned(
+        tmp_path, "Told-tuple-v0", Knower(), final_updates=300, learning_rate=3e-3, **shape
+    ) as learner:
+        assert evaluate(learner.policy, "Told-tuple-v0").mean == 20.0  # random: 20 / 3
+        assert learner.config.alpha_floor == 0.0  # as for all discrete actions
 
 
 def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: Path) -> None:

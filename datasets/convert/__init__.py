@@ -26,6 +26,7 @@ from imitate.datasets.convert import (
 )
 from imitate.datasets.convert.recording import Format, Notes, complete, fitted
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
 
@@ -43,6 +44,9 @@ FORMATS: dict[str, Format] = {
     "csv": csv_files,
     "imitate": ours,
 }
+
+_STRUCTURED = ("minari", "minari-arrow", "imitate")
+"""Those that hold Dict observations."""
 
 _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
@@ -84,7 +88,8 @@ def convert(
 
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
     env_id    the environment, where the source names none
-    obs_keys  the observations to take of several; by default all flat ones, in one array
+    obs_keys  the observations to take of several, in one array; by default all, as a Dict, where the format has Dict
+              observations (Minari), else all flat ones
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
 
@@ -106,6 +111,10 @@ def convert(
         info = complete(recording, env_id, env_kwargs)
         notes.clear()  # of a pass that looked for bounds
         notes.update(at_opening)
+        if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
+            raise InputError(
+                f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}"
+            )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))
         episodes = iter(counted)

@@ -20,6 +20,7 @@ __all__ = [
     "batches",
     "column",
     "fields",
+    "is_struct",
     "numbers",
     "parquet",
     "parquet_writer",
@@ -74,10 +75,13 @@ def parts(table: Any, name: str) -> dict[str, Any]:
 
 
 def fields(array: Any) -> dict[str, Any]:
-    pa = needs("pyarrow")
-    if not pa.types.is_struct(array.type):
+    if not is_struct(array):
         raise InputError(f"a column is {array.type}, wanted a struct")
     return {field.name: array.field(number) for number, field in enumerate(array.type)}
+
+
+def is_struct(array: Any) -> bool:
+    return bool(needs("pyarrow").types.is_struct(array.type))
 
 
 def numbers(array: Any) -> Array:

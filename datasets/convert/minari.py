@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import h5py
-from gymnasium import spaces
+import numpy as np
 
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
@@ -20,7 +20,8 @@ from imitate.datasets.convert.minari_writer import COLUMNS, store, write
 from imitate.datasets.convert.recording import Notes, Recording, refused
 from imitate.datasets.schema import DemoInfo, info_from_plain
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.spaces import Array, Space
+from imitate.envs.fields import Array, Fields, Space
+from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
 from imitate.files import read_json
 
@@ -47,8 +48,10 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         if stored[0] is None or stored[1] is None:
             raise InputError("its metadata lack a space; write it again with Minari 0.5")
         action_space = space_of(stored[1])
-        if not isinstance(action_space, spaces.Box | spaces.Discrete):
-            raise InputError(f"actions are {action_space}: wanted Box or Discrete")
+        if isinstance(action_space, Fields) and stored[1]["type"] == "Tuple":
+            action_space = multi_discrete([action_space[str(place)] for place in range(len(action_space))])
+        if isinstance(action_space, Fields):
+            raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
         picked = Picked(space_of(stored[0]), keys, notes)
         if spec.get("additional_wrappers"):
             notes["wrappers of the environment are not applied"] += 1
@@ -94,16 +97,22 @@ def _from_hdf5(
 
     def get(parent: h5py.Group, name: str | None, space: Space) -> Any:
         name = "observations" if name is None else name
-        if isinstance(space, spaces.Dict):
+        name = f"_index_{name}" if f"_index_{name}" in parent else name  # of a Tuple
+        if isinstance(space, Fields):
             return hdf5.group(parent, name)
         if jpeg and is_image(space):
             return images_of(list(hdf5_rows(parent, name)), space)
         return hdf5.array(parent, name)
 
     keyed = isinstance(episode.get("observations"), h5py.Group)
+    if isinstance(parts := episode.get("actions"), h5py.Group):  # of a Tuple
+        actions = np.column_stack([hdf5.array(parts, f"_index_{place}") for place in range(len(parts))])
+    else:
+        actions = hdf5.array(episode, "actions")
     return _trajectory(
         picked.take(hdf5.group(episode, "observations") if keyed else episode, get),
-        *(hdf5.array(episode, name) for name in COLUMNS[1:]),
+        actions,
+        *(hdf5.array(episode, name) for name in COLUMNS[2:]),
         seed=episode.attrs.get("seed", -1),
         labels=labels,
     )
@@ -127,17 +136,22 @@ def _from_arrow(
 
     def get(parent: Any, name: str | None, space: Space) -> Any:
         column = arrow.column(table, "observations") if name is None else parent[name]
-        if isinstance(space, spaces.Dict):
+        if isinstance(space, Fields):
             return arrow.fields(column)
         if jpeg and is_image(space):
             return images_of(column.to_pylist(), space)
         return arrow.numbers(column).reshape(len(column), *(space.shape or ()))
 
     obs = picked.take(
-        arrow.parts(table, "observations") if isinstance(picked.space_as_stored, spaces.Dict) else table, get
+        arrow.parts(table, "observations") if isinstance(picked.space_as_stored, Fields) else table, get
     )
     # Everything has a row as observations have, and the last one is padding.
-    actions = arrow.numbers(arrow.column(table, "actions"))[:-1].reshape(-1, *(action_space.shape or ()))
+    column = arrow.column(table, "actions")
+    if arrow.is_struct(column):  # of a Tuple
+        fields = arrow.fields(column)
+        actions = np.column_stack([arrow.numbers(fields[str(place)]) for place in range(len(fields))])[:-1]
+    else:
+        actions = arrow.numbers(column)[:-1].reshape(-1, *(action_space.shape or ()))
     rest = [arrow.numbers(arrow.column(table, name))[:-1] for name in COLUMNS[2:]]
     labels = infos.get("expert_actions")
     if labels is not None:

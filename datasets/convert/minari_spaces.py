@@ -1,4 +1,4 @@
-"""Spaces of Minari's data sets, and observations of several parts as one array."""
+"""Spaces of Minari's data sets, and observations of several parts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.convert.recording import Notes
-from imitate.envs.spaces import Array, Space, space_from_json
+from imitate.datasets.convert.recording import Notes, typed
+from imitate.envs.fields import Array, Fields, Space, in_rows
+from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError
 
 __all__ = ["Picked", "images_of", "is_image", "space_of", "space_to_text"]
@@ -21,17 +22,17 @@ _LARGEST_IMAGE = 1 << 26
 
 
 class Picked:
-    """Which observations to take of a space, in one array: of a Dict the flat ones, as FlattenObservation does, or
-    those that `keys` name."""
+    """Which observations to take of a space: all; or of a Dict those that `keys` name, in one array, as
+    FlattenObservation has them."""
 
     def __init__(self, space: Space, keys: Sequence[str], notes: Notes) -> None:
-        self.space_as_stored = space
-        if not isinstance(space, spaces.Dict):
-            if keys:
-                raise InputError(f"the observations have no keys, they are {space}: leave --obs-keys out")
-            self.space = space
+        self.space_as_stored = self.space = space
+        self._notes = notes
+        if not keys:
             return
-        names = keys or [name for name, one in space.items() if len(one.shape or ()) < 2]
+        if not isinstance(space, Fields):
+            raise InputError(f"the observations have no keys, they are {space}: leave --obs-keys out")
+        names = keys
         for name in names:
             if name not in space.spaces:
                 raise InputError(f"no observation {name!r}; there are {', '.join(space)}")
@@ -45,12 +46,28 @@ class Picked:
 
     def take(self, values: Any, get: Any) -> Array:
         """(T+1, *shape), where get(values, name, space) reads one part of a Dict."""
-        if not isinstance(self.space_as_stored, spaces.Dict):
+        if not isinstance(self.space_as_stored, Fields):
             return np.asarray(get(values, None, self.space_as_stored))
+        if isinstance(self.space, Fields):
+            return self._rows(self.space, values, get)
         if self._alone is not None:
             return np.asarray(get(values, self._alone, self._chosen[self._alone]))
         parts = list(_flat(self._chosen, values, get))
         return np.concatenate(parts, axis=1).astype(self.space.dtype, copy=False)
+
+    def _rows(self, space: Fields, values: Any, get: Any) -> Array:
+        parts = {}
+        for name, part in space.items():
+            inside = get(values, name, part)
+            if isinstance(part, Fields):
+                parts[name] = self._rows(part, inside, get)
+            else:
+                parts[name] = typed(np.asarray(inside), part, f"observations {name!r}", self._notes)
+        lengths = {len(rows) for rows in parts.values()}
+        if len(lengths) > 1:
+            raise InputError(f"its observations have {sorted(lengths)} rows, wanted equally many")
+        rows: Array = in_rows(space, parts, (lengths.pop(),))
+        return rows
 
 
 def _flat(space: spaces.Dict, values: Any, get: Any) -> Iterator[Array]:
@@ -95,26 +112,28 @@ def is_image(space: Space) -> bool:
 
 
 def space_of(data: Mapping[str, Any], depth: int = 0) -> Space:
-    """The space of Minari's description. Raises InputError for others than Box, Discrete and Dict of these."""
-    if data.get("type") != "Dict":
+    """The space of Minari's description, with Dict and Tuple as Fields. Raises InputError for texts and graphs."""
+    if data.get("type") not in ("Dict", "Tuple"):
         return space_from_json(data)
     parts = data.get("subspaces")
+    if isinstance(parts, list):
+        parts = {str(place): part for place, part in enumerate(parts)}
     if not isinstance(parts, dict) or depth > 4 or not all(isinstance(part, dict) for part in parts.values()):
-        raise InputError("not the description of a Dict space")
-    return spaces.Dict([(str(name), space_of(part, depth + 1)) for name, part in parts.items()])
+        raise InputError(f"not the description of a {data['type']} space")
+    return Fields({name: space_of(part, depth + 1) for name, part in parts.items()})
 
 
 def space_to_text(space: Space) -> str:
     """Minari's description: as ours, with a number for every bound."""
+    return json.dumps(_plain(space))
+
+
+def _plain(space: Space) -> dict[str, Any]:
+    if isinstance(space, Fields):
+        return {"type": "Dict", "subspaces": {name: _plain(part) for name, part in space.items()}}
     if isinstance(space, spaces.Discrete):
-        plain: dict[str, Any] = {
-            "type": "Discrete",
-            "dtype": "int64",
-            "start": int(space.start),
-            "n": int(space.n),
-        }
-    else:
-        assert isinstance(space, spaces.Box)
-        plain = {"type": "Box", "dtype": str(space.dtype), "shape": list(space.shape)}
-        plain |= {"low": space.low.tolist(), "high": space.high.tolist()}
-    return json.dumps(plain)
+        return {"type": "Discrete", "dtype": "int64", "start": int(space.start), "n": int(space.n)}
+    if not isinstance(space, spaces.Box):
+        return space_to_json(space)
+    plain = {"type": "Box", "dtype": str(space.dtype), "shape": list(space.shape)}
+    return plain | {"low": space.low.tolist(), "high": space.high.tolist()}

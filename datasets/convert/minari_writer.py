@@ -18,7 +18,7 @@ from imitate.datasets.convert import arrow
 from imitate.datasets.convert.minari_spaces import space_to_text
 from imitate.datasets.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.spaces import Array
+from imitate.envs.fields import Array, as_dict
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -78,12 +78,21 @@ def _add_hdf5(file: h5py.File, number: int, episode: Trajectory) -> None:
     if episode.info.get("seed", -1) >= 0:
         group.attrs["seed"] = episode.info["seed"]
     for name, rows in zip(COLUMNS, _columns(episode), strict=True):
-        compression = "gzip" if rows.ndim > 2 and rows.dtype == np.uint8 else None
-        group.create_dataset(
-            name, data=rows, chunks=True, maxshape=(None, *rows.shape[1:]), compression=compression
-        )
+        _add_rows(group, name, rows)
     if episode.expert_actions is not None:
         group.create_dataset("infos/expert_actions", data=_padded(episode.expert_actions))
+
+
+def _add_rows(group: h5py.Group, name: str, rows: Any) -> None:
+    if isinstance(rows, dict):
+        inner = group.create_group(name)
+        for key, part in rows.items():
+            _add_rows(inner, key, part)
+        return
+    compression = "gzip" if rows.ndim > 2 and rows.dtype == np.uint8 else None
+    group.create_dataset(
+        name, data=rows, chunks=True, maxshape=(None, *rows.shape[1:]), compression=compression
+    )
 
 
 def _add_arrow(data: Path, number: int, episode: Trajectory) -> None:
@@ -101,10 +110,10 @@ def _add_arrow(data: Path, number: int, episode: Trajectory) -> None:
     (folder / "metadata.json").write_text(json.dumps(metadata), "utf-8")
 
 
-def _columns(episode: Trajectory) -> tuple[Array, ...]:
+def _columns(episode: Trajectory) -> tuple[Any, ...]:
     flags = np.zeros((2, len(episode)), bool)
     flags[:, -1] = episode.terminated, episode.truncated
-    return episode.obs, episode.actions, episode.rewards, *flags
+    return as_dict(episode.obs), episode.actions, episode.rewards, *flags
 
 
 def _padded(rows: Array) -> Array:
@@ -115,6 +124,8 @@ def _padded(rows: Array) -> Array:
 def _env_spec(info: DemoInfo) -> str:
     """Gymnasium's description of the environment, as it is registered here."""
     registered = gym.registry.get(bare_id(info.env_id))
+    if registered is not None and callable(registered.entry_point):  # only a name can be written
+        registered = None
     plain = {} if registered is None else json.loads(registered.to_json())
     unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []} if registered is None else {}
     kwargs = dict(info.env_kwargs)

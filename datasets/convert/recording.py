@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, one_line
 
-__all__ = ["Format", "Notes", "Recording", "complete", "ended", "fitted", "needs", "refused"]
+__all__ = ["Format", "Notes", "Recording", "complete", "ended", "fitted", "needs", "refused", "typed"]
 
 Notes = Counter[str]
 """What the result does not have as the source had it, and how often."""
@@ -117,11 +117,11 @@ def fitted(
     for number, episode in enumerate(episodes):
         with refused(f"episode {number}"):
             arrays: dict[str, Any] = {
-                "obs": _cast(episode.obs, info.observation_space, "observations", notes),
-                "actions": _cast(episode.actions, info.action_space, "actions", notes),
+                "obs": typed(episode.obs, info.observation_space, "observations", notes),
+                "actions": typed(episode.actions, info.action_space, "actions", notes),
             }
             if episode.expert_actions is not None:
-                arrays["expert_actions"] = _cast(episode.expert_actions, info.action_space, "labels", notes)
+                arrays["expert_actions"] = typed(episode.expert_actions, info.action_space, "labels", notes)
             if clip and isinstance(info.action_space, spaces.Box):
                 low, high = info.action_space.low, info.action_space.high
                 for name in arrays.keys() & {"actions", "expert_actions"}:
@@ -178,7 +178,8 @@ class refused:
             ) from error
 
 
-def _cast(array: Array, space: Space, what: str, notes: Notes) -> Array:
+def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
+    """The rows in the type of the space. Raises InputError where they do not fit it."""
     if isinstance(space, spaces.Discrete) and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape[1:] != space.shape:

@@ -36,7 +36,7 @@ from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
@@ -89,6 +89,7 @@ class AggreVaTeD(DAgger):
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
+        check_plain("AggreVaTeD", envs.single_observation_space, envs.single_action_space)
         self.generator, self._fqe = torch.Generator(device), config.fqe
         self.rival: Student | None = None
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)

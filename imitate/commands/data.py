@@ -181,7 +181,8 @@ def convert(
         format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
         env: the environment, where the data do not name it
         env_kwargs: keyword arguments of the environment, as a JSON object
-        obs_keys: the observations to take where there are several; by default all flat ones, in one array
+        obs_keys: the observations to take where there are several, in one array; by default all as Dict
+            observations, from formats that have them, else all flat ones
         clip: move actions that leave the action space to its bounds
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from imitate.envs.atari import is_atari, preprocessed, settings
+from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import current_folder, import_typed
 from imitate.errors import InputError, did_you_mean, one_line
@@ -38,6 +39,8 @@ def make_env(
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
     sets another limit.
 
+    Dict observations come as rows of structured arrays and Tuple actions go as arrays (`imitate.envs.structured`).
+
     Raises InputError for an unknown id, keywords that the environment does not take, or a missing package.
     """
     env_id = resolve_env_id(env_id)
@@ -60,6 +63,7 @@ def make_env(
             env = Cut(env, MAX_EPISODE_STEPS)
         if time_feature:
             env = TimeFeature(env)
+        env = structured(env)
     except InputError:
         raise
     except (TypeError, ValueError) as error:

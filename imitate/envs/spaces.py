@@ -3,50 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
+from imitate.envs.fields import LEAVES, Array, Fields, Space, as_fields, leaves
 from imitate.errors import InputError, one_line
 
-__all__ = ["Array", "Space", "check_supported", "space_from_json", "space_to_json"]
+__all__ = [
+    "Array",
+    "Space",
+    "check_plain",
+    "check_supported",
+    "multi_discrete",
+    "space_from_json",
+    "space_to_json",
+    "values_of",
+]
 
 _LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
+_OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these"
+_ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
 
-Array = npt.NDArray[Any]
-Space = spaces.Space[Any]
+
+def values_of(space: Space) -> tuple[Any, Any] | None:
+    """The first value and the number of values: ints of Discrete; arrays of MultiDiscrete and MultiBinary, one for each
+    part; None of a Box."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start.astype(np.int64), space.nvec.astype(np.int64)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
+    return None
+
+
+def multi_discrete(parts: Sequence[Space]) -> spaces.MultiDiscrete:
+    """The actions of a Tuple of these parts, side by side. Raises InputError for others than discrete ones."""
+    values = [one for part in parts if (one := values_of(part)) is not None]
+    if not values or len(values) < len(parts):
+        raise InputError(
+            f"action space Tuple of {', '.join(map(_name, parts))} is not supported: wanted Discrete, MultiDiscrete "
+            "and MultiBinary in it; wrap the environment"
+        )
+    first, count = (np.concatenate([np.ravel(one[place]) for one in values]) for place in (0, 1))
+    return spaces.MultiDiscrete(count, start=first)
 
 
 def check_supported(observation_space: Space, action_space: Space) -> None:
     """Raise InputError, naming the space, for unsupported spaces.
 
-    Observations must be Box or Discrete, and actions Discrete or a bounded, flat Box of floats.
+    Observations must be Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these; actions Discrete, flat
+    MultiDiscrete or MultiBinary, or a bounded, flat Box of floats.
     """
-    if not isinstance(observation_space, spaces.Box | spaces.Discrete):
+    if not isinstance(as_fields(observation_space), LEAVES | Fields):
         raise InputError(
-            f"observation space {_name(observation_space)} is not supported: wanted Box or Discrete; "
+            f"observation space {_name(observation_space)} is not supported: wanted {_OBSERVATIONS}; "
             "wrap the environment, e.g. with gymnasium.wrappers.FlattenObservation"
         )
     if isinstance(action_space, spaces.Discrete):
         return
-    if not isinstance(action_space, spaces.Box):
+    if not isinstance(action_space, LEAVES):
         raise InputError(
-            f"action space {_name(action_space)} is not supported: wanted Discrete or Box; wrap the environment"
+            f"action space {_name(action_space)} is not supported: wanted {_ACTIONS}; wrap the environment"
         )
-    if len(action_space.shape) != 1 or action_space.dtype.kind != "f" or not action_space.is_bounded():
+    if len(action_space.shape or ()) != 1:
+        raise InputError(
+            f"action space {action_space} is not supported: it must be flat; wrap the environment"
+        )
+    if not isinstance(action_space, spaces.Box):
+        return
+    if action_space.dtype.kind != "f" or not action_space.is_bounded():
         raise InputError(
             f"action space {action_space} is not supported: a Box of actions must be flat, of floats and bounded; "
             "wrap the environment, e.g. with gymnasium.wrappers.RescaleAction"
         )
 
 
+def check_plain(learner: str, observation_space: Space, action_space: Space) -> None:
+    """Raise InputError, in the name of a learner, unless both spaces are Box or Discrete."""
+    for what, space in (("observations", as_fields(observation_space)), ("actions", action_space)):
+        if not isinstance(space, spaces.Box | spaces.Discrete):
+            name = "Dict or Tuple" if isinstance(space, Fields) else _name(space)
+            raise InputError(
+                f"{learner} does not take {name} {what}, only Box and Discrete ones: choose bc or dagger, or wrap the "
+                "environment, e.g. with gymnasium.wrappers.FlattenObservation"
+            )
+
+
 def space_to_json(space: Space) -> dict[str, Any]:
-    """A Box or Discrete space as plain data; equal bounds are stored as one number."""
+    """A supported space as plain data; equal bounds are stored as one number."""
+    if isinstance(space, Fields):
+        return {"type": "Dict", "spaces": {name: space_to_json(part) for name, part in space.items()}}
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {
+            "type": "MultiDiscrete",
+            "nvec": space.nvec.tolist(),
+            "start": space.start.tolist(),
+            "dtype": str(space.dtype),
+        }
     if isinstance(space, spaces.Box):
         low, high = _compact(space.low), _compact(space.high)
         return {
@@ -56,15 +117,25 @@ def space_to_json(space: Space) -> dict[str, Any]:
             "shape": list(space.shape),
             "dtype": str(space.dtype),
         }
-    raise InputError(f"space {_name(space)} can't be stored: wanted Box or Discrete")
+    raise InputError(f"space {_name(space)} can't be stored: wanted {_OBSERVATIONS}")
 
 
 def space_from_json(data: Mapping[str, Any]) -> Space:
     """The space that `space_to_json` described. Raises InputError for an invalid description."""
     try:
+        if data["type"] == "Dict":
+            space = Fields({name: space_from_json(part) for name, part in data["spaces"].items()})
+            _check_size(sum(math.prod(part.shape or ()) for _, part, _ in leaves(space)))
+            return space
         if data["type"] == "Discrete":
             _check_size(int(data["n"]))
             return spaces.Discrete(int(data["n"]), start=int(data["start"]))
+        if data["type"] == "MultiBinary":
+            sizes = data["n"] if isinstance(data["n"], int) else tuple(map(int, data["n"]))
+            _check_size(math.prod(np.atleast_1d(sizes).tolist()))
+            return spaces.MultiBinary(sizes)
+        if data["type"] == "MultiDiscrete":
+            return _multi_discrete(data)
         shape, dtype = tuple(map(int, data["shape"])), np.dtype(str(data["dtype"]))
         _check_size(math.prod(shape))
         if dtype.kind not in "biuf":
@@ -73,8 +144,26 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
         return spaces.Box(low, high, shape, dtype.type)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        AssertionError,
+        RecursionError,
+    ) as error:
         raise InputError(f"not the description of a space: {one_line(error)}") from error
+
+
+def _multi_discrete(data: Mapping[str, Any]) -> spaces.MultiDiscrete:
+    dtype = np.dtype(str(data["dtype"]))
+    nvec, start = (np.asarray(data[name], np.int64) for name in ("nvec", "start"))
+    _check_size(int(nvec.size))
+    if dtype.kind not in "iu" or nvec.min() < 1 or start.shape != nvec.shape:
+        raise InputError("not the description of a MultiDiscrete space")
+    _check_size(int(nvec.astype(object).sum()))
+    return spaces.MultiDiscrete(nvec, dtype.type, start=start)
 
 
 def _check_size(count: int) -> None:

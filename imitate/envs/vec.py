@@ -9,6 +9,7 @@ import numpy as np
 
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space, check_supported
+from imitate.envs.structured import structured
 from imitate.errors import InputError
 
 __all__ = [
@@ -66,7 +67,7 @@ class SyncVecEnv:
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         if not env_fns:
             raise InputError("num_envs must be at least 1, got 0")
-        self._envs = [make() for make in env_fns]
+        self._envs = [structured(make()) for make in env_fns]
         self.num_envs = len(self._envs)
         self.single_observation_space = self._envs[0].observation_space
         self.single_action_space = self._envs[0].action_space

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["Categorical", "Gaussian"]
+__all__ = ["Categorical", "Choices", "Distribution", "Gaussian"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,31 @@ class Categorical:
     def entropy(self) -> Tensor:
         log_probs = self.logits.log_softmax(-1)
         return -(log_probs.exp() * log_probs).sum(-1)  # (B,)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """D independent categorical actions (B, D), each from 0, with all their logits (B, sum of sizes) side by side."""
+
+    logits: Tensor
+    sizes: tuple[int, ...]
+
+    @property
+    def parts(self) -> list[Categorical]:
+        return [Categorical(logits) for logits in torch.split(self.logits, list(self.sizes), -1)]
+
+    def mode(self) -> Tensor:
+        return torch.stack([part.mode() for part in self.parts], -1)
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        return torch.stack([part.sample(generator) for part in self.parts], -1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        each = [part.log_prob(action) for part, action in zip(self.parts, actions.unbind(-1), strict=True)]
+        return torch.stack(each).sum(0)  # (B,)
+
+    def entropy(self) -> Tensor:
+        return torch.stack([part.entropy() for part in self.parts]).sum(0)  # (B,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +92,9 @@ class Gaussian:
         if self.squashed:
             entropy = entropy + _log_tanh_slope(self.mean)
         return entropy.sum(-1)  # (B,)
+
+
+Distribution = Categorical | Choices | Gaussian
 
 
 def _log_tanh_slope(raw: Tensor) -> Tensor:

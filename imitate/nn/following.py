@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from imitate.nn.fields import FieldEncoder
 from imitate.nn.networks import MLP, Encoder
 from imitate.nn.normalize import RunningMoments
 
@@ -34,7 +35,7 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
         weight.mul_(factor.to(weight.dtype))
 
 
-def first_layer(encoder: Encoder) -> list[tuple[Tensor, Tensor]]:
+def first_layer(encoder: Encoder | FieldEncoder) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
     linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
     return [(layer.weight, layer.bias) for layer in linear]

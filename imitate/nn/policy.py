@@ -10,9 +10,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json
+from imitate.datasets.trajectory import tensor_of
+from imitate.envs.fields import as_fields, in_rows
+from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
 from imitate.errors import InputError
-from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussian
+from imitate.nn.fields import FieldEncoder
 from imitate.nn.networks import Activation, Encoder
 
 __all__ = ["LOG_STD_RANGE", "ActorPolicy", "Head"]
@@ -28,6 +31,8 @@ class ActorPolicy(nn.Module):
     `to_env` turns raw actions into the environment's; `act` does all of it on NumPy arrays.
     """
 
+    first: Tensor  # (D,) of MultiDiscrete and MultiBinary actions, the first value of each part
+
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -41,9 +46,9 @@ class ActorPolicy(nn.Module):
     ) -> None:
         super().__init__()
         check_supported(observation_space, action_space)
-        discrete = isinstance(action_space, spaces.Discrete)
-        self.head: Head = head or ("categorical" if discrete else "clipped")
-        if (self.head == "categorical") != discrete:
+        observation_space, discrete = as_fields(observation_space), values_of(action_space)
+        self.head: Head = head or ("clipped" if discrete is None else "categorical")
+        if (self.head == "categorical") == (discrete is None):
             raise InputError(f"policy head {self.head!r} does not fit action space {action_space}")
         self.observation_space, self.action_space = observation_space, action_space
         self.architecture: dict[str, Any] = {
@@ -52,10 +57,15 @@ class ActorPolicy(nn.Module):
             "head": self.head,
             "normalize_obs": normalize_obs,
         }
-        self.encoder = Encoder(observation_space, hidden, activation, normalize=normalize_obs)
+        plain = isinstance(observation_space, spaces.Box | spaces.Discrete)
+        encoder: Any = Encoder if plain else FieldEncoder
+        self.encoder = encoder(observation_space, hidden, activation, normalize=normalize_obs)
         self._generator = torch.Generator().manual_seed(0)
-        if isinstance(action_space, spaces.Discrete):
-            self.output = nn.Linear(self.encoder.features, int(action_space.n))
+        if discrete is not None:
+            first, counts = discrete
+            self.sizes = tuple(np.ravel(counts).tolist())
+            self.output = nn.Linear(self.encoder.features, sum(self.sizes))
+            self.register_buffer("first", torch.as_tensor(first), persistent=False)
             return
         assert isinstance(action_space, spaces.Box)
         size = action_space.shape[0]
@@ -69,14 +79,16 @@ class ActorPolicy(nn.Module):
             "scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False
         )
 
-    def forward(self, prepared: Tensor) -> Categorical | Gaussian:
+    def forward(self, prepared: Tensor) -> Distribution:
         return self.distribution(self.encoder(prepared))
 
-    def distribution(self, features: Tensor) -> Categorical | Gaussian:
+    def distribution(self, features: Tensor) -> Distribution:
         """The distribution for the encoder's features (B, F)."""
         out = self.output(features)
-        if self.head == "categorical":
+        if isinstance(self.action_space, spaces.Discrete):
             return Categorical(out)
+        if self.head == "categorical":
+            return Choices(out, self.sizes)
         return Gaussian(out, self.log_std, self.head == "squashed")
 
     @torch.no_grad()
@@ -92,6 +104,8 @@ class ActorPolicy(nn.Module):
         """Raw actions to the environment's units; differentiable if continuous."""
         if isinstance(self.action_space, spaces.Discrete):
             return raw + int(self.action_space.start)
+        if self.head == "categorical":
+            return raw + self.first
         unit = raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0)
         return self.center + self.scale * unit  # type: ignore[operator]
 
@@ -99,25 +113,27 @@ class ActorPolicy(nn.Module):
         """The environment's actions to [-1, 1]^D, or to indices from 0."""
         if isinstance(self.action_space, spaces.Discrete):
             return actions.long() - int(self.action_space.start)
+        if self.head == "categorical":
+            return actions.long() - self.first
         return (actions - self.center) / self.scale  # type: ignore[operator]
 
     @torch.inference_mode()
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape).
 
-        A single observation (*obs_shape) gives a single action. Samples come from the policy's own generator, which
-        `seed` sets.
+        A single observation (*obs_shape), or a dict of one, gives a single action. Samples come from the policy's own
+        generator, which `seed` sets.
         """
-        obs = np.asarray(obs)
+        obs = np.asarray(in_rows(self.observation_space, obs))
         single = obs.ndim == len(self.observation_space.shape or ())
         device = self.output.weight.device
-        distribution = self(
-            self.encoder.prepare(torch.as_tensor(obs[None] if single else obs, device=device))
-        )
+        distribution = self(self.encoder.prepare(tensor_of(obs[None] if single else obs).to(device)))
         if self._generator.device != device:  # the policy was moved: restart from the same seed there
             self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
         actions: Array = self.to_env(raw).cpu().numpy()
+        if isinstance(self.action_space, spaces.MultiDiscrete | spaces.MultiBinary):
+            actions = actions.astype(self.action_space.dtype)
         return actions[0] if single else actions
 
     def predict(self, obs: Array, *, deterministic: bool = True) -> tuple[Array, None]:

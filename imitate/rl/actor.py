@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
-from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import ValueNet, numpy_forward, orthogonal_, seeded
 from imitate.nn.policy import ActorPolicy, Head
 
@@ -49,6 +48,7 @@ def make_actor_critic(
     The input statistics of a given `policy` are frozen: updating them would change what it does.
     """
     space = envs.single_observation_space
+    check_plain("an actor-critic learner", space, envs.single_action_space)
     share_pixels = share_pixels and policy is None
     with seeded(seed):
         if policy is None:
@@ -72,12 +72,11 @@ def make_actor_critic(
 
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
     """Raw observations (B, *obs_shape), prepared for the networks."""
-    return policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
+    prepared: Tensor = policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
+    return prepared
 
 
-def evaluate_actor_critic(
-    policy: ActorPolicy, value_net: nn.Module, prepared: Tensor
-) -> tuple[Categorical | Gaussian, Tensor]:
+def evaluate_actor_critic(policy: ActorPolicy, value_net: nn.Module, prepared: Tensor) -> tuple[Any, Tensor]:
     """Distribution and values (B,) for prepared observations; a shared body is evaluated once."""
     if not isinstance(value_net, ValueNet) or value_net.encoder is not policy.encoder:
         return policy(prepared), value_net(prepared)

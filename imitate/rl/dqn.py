@@ -23,7 +23,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
@@ -196,6 +196,7 @@ class DQN:
         self, config: DQNConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:
         space, actions = envs.single_observation_space, envs.single_action_space
+        check_plain("DQN", space, actions)
         if not isinstance(actions, spaces.Discrete):
             raise InputError(f"dqn wants discrete actions, got {actions}; use ppo")
         self.config, self.seed, self.device = config, seed, torch.device(device)

@@ -10,8 +10,8 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import Array, all_finite
 from imitate.envs.seeds import episode_seeds
-from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
@@ -47,7 +47,7 @@ class Rollout:
     def __post_init__(self) -> None:
         for name in ("obs", "end_obs", "last_obs", "rewards"):
             array = getattr(self, name)
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if not all_finite(array):
                 raise InputError(
                     f"{name} of the environment hold NaN or infinity: nothing can be learned from them"
                 )

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box
 
 from imitate.algorithms import find
 from imitate.datasets.convert.sources import in_our_format
@@ -15,7 +15,9 @@ from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs import make_vec
+from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import make_env
+from imitate.envs.spaces import Space, check_plain
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
@@ -64,9 +66,11 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
         path = in_our_format(str(experiment.demos), env_id, env_kwargs or None)
         demos = stack.enter_context(DemoReader(path))
         check_demos(demos, env_id)
+        if not algorithm.structured:
+            check_plain(algorithm.title, demos.info.observation_space, demos.info.action_space)
         handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
     if "envs" in algorithm.needs:
-        handed["envs"] = make_vec(
+        envs = handed["envs"] = make_vec(
             env_id,
             experiment.num_envs,
             backend=experiment.backend,
@@ -74,7 +78,9 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
             episodic_life=experiment.episodic_life,
             clip_rewards=experiment.clip_rewards,
         )
-        stack.callback(handed["envs"].close)
+        stack.callback(envs.close)
+        if not algorithm.structured:
+            check_plain(algorithm.title, envs.single_observation_space, envs.single_action_space)
     if "expert" in algorithm.needs:
         spec = str(experiment.expert)
         expert = handed["expert"] = load_expert(
@@ -146,7 +152,9 @@ def check_widths(run: str, hyperparameters: Mapping[str, Any]) -> None:
             )
 
 
-def _shape(space: Any) -> str:
-    return (
-        str(space) if isinstance(space, Discrete) else f"{type(space).__name__}{space.shape} of {space.dtype}"
-    )
+def _shape(space: Space) -> str:
+    """The space without its bounds."""
+    space = as_fields(space)
+    if isinstance(space, Fields):
+        return f"Dict({', '.join(f'{name}: {_shape(part)}' for name, part in space.items())})"
+    return f"Box{space.shape} of {space.dtype}" if isinstance(space, Box) else str(space)

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
+from imitate.envs.fields import in_rows
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -36,12 +37,11 @@ class ProcessPool:
         self.single_action_space = self._envs.single_action_space
 
     def begin(self, seeds: list[int]) -> Array:
-        obs: Array = self._ask(lambda: self._envs.reset(seed=list(seeds)))[0]
-        return obs
+        return self._rows(self._ask(lambda: self._envs.reset(seed=list(seeds)))[0])
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
         obs, rewards, terminated, truncated, _ = self._ask(lambda: self._envs.step(actions))
-        return obs, rewards.astype(np.float32), terminated, truncated
+        return self._rows(obs), rewards.astype(np.float32), terminated, truncated
 
     def begin_again(self, which: Array, seeds: list[int]) -> Array:
         mask = np.zeros(self.num_envs, bool)
@@ -49,8 +49,12 @@ class ProcessPool:
         every: list[int | None] = [None] * self.num_envs
         for index, seed in zip(which.tolist(), seeds, strict=True):
             every[index] = seed
-        obs: Array = self._ask(lambda: self._envs.reset(seed=every, options={"reset_mask": mask}))[0]
+        obs = self._rows(self._ask(lambda: self._envs.reset(seed=every, options={"reset_mask": mask}))[0])
         return obs[which]
+
+    def _rows(self, obs: Any) -> Array:
+        rows: Array = in_rows(self.single_observation_space, obs, (self.num_envs,))
+        return rows
 
     def close(self) -> None:
         with warnings.catch_warnings():  # a dead process leaves a step pending

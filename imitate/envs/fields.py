@@ -1,0 +1,105 @@
+"""Dict observations as rows of structured arrays, so that everything else can treat them as it treats arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from imitate.errors import InputError
+
+__all__ = ["LEAVES", "Array", "Fields", "Space", "all_finite", "as_dict", "as_fields", "in_rows", "leaves"]
+
+_MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
+_DEEPEST = 8  # Dicts in Dicts
+
+Array = npt.NDArray[Any]
+Space = spaces.Space[Any]
+LEAVES = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+
+
+class Fields(spaces.Dict):
+    """A Dict whose observations are rows of a structured array, so that they are indexed, stacked and stored like any.
+
+    N of them have the shape (N,), and `obs["goal"]` has (N, *goal_shape), as in a dict of batches. Fields are sorted by
+    name; parts are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.
+
+    Raises InputError for other parts, and for names that are no text.
+    """
+
+    dtype: np.dtype[Any]
+    depth: int
+
+    def __init__(self, parts: Mapping[str, Space]) -> None:
+        if not all(isinstance(name, str) and name and "\0" not in name for name in parts):
+            raise InputError(f"the names {list(parts)} of a Dict are not supported: wanted texts")
+        known = {name: as_fields(parts[name]) for name in sorted(parts)}
+        for name, part in known.items():
+            if not isinstance(part, LEAVES | Fields):
+                raise InputError(
+                    f"observation space {type(part).__name__}, of {name!r}, is not supported: wanted Box, Discrete, "
+                    "MultiDiscrete, MultiBinary, or Dict or Tuple of these; wrap the environment"
+                )
+        self.depth = 1 + max((part.depth for part in known.values() if isinstance(part, Fields)), default=0)
+        if not 0 < len(known) <= _MOST_FIELDS or self.depth > _DEEPEST:
+            raise InputError(
+                f"a Dict of {len(known)} parts, {self.depth} deep, is not supported: wanted 1 to {_MOST_FIELDS}, "
+                f"at most {_DEEPEST} deep"
+            )
+        super().__init__(list(known.items()))
+        self._shape = ()
+        self.dtype = np.dtype([(name, part.dtype, part.shape or ()) for name, part in known.items()])
+
+
+def as_fields(space: Space) -> Space:
+    """A Dict, or a Tuple with its places "0", "1" ... as names, as Fields; any other space itself."""
+    if isinstance(space, Fields):
+        return space
+    if isinstance(space, spaces.Tuple):
+        return Fields({str(place): part for place, part in enumerate(space)})
+    return Fields(space.spaces) if isinstance(space, spaces.Dict) else space
+
+
+def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
+    """Name ("camera/left" in a Dict of a Dict), space and offset in the bytes of a row, of every part."""
+    for name, part in space.items():
+        offset = at + space.dtype.fields[name][1]  # type: ignore[index]  # it is structured
+        if isinstance(part, Fields):
+            yield from ((f"{name}/{inner}", leaf, place) for inner, leaf, place in leaves(part, offset))
+        else:
+            yield name, part, offset
+
+
+def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
+    """Observations (*lead, ...) as Gymnasium has them: dicts and tuples as rows (*lead,), others as they are."""
+    if not isinstance(space, Fields) or isinstance(obs, np.ndarray | np.void):
+        return obs
+    rows = np.empty(lead, space.dtype)
+    _fill(rows, space, obs)
+    return rows
+
+
+def _fill(rows: Array, space: Fields, obs: Any) -> None:
+    for name, part in space.items():
+        value = obs[int(name)] if isinstance(obs, tuple) else obs[name]
+        if isinstance(part, Fields):
+            _fill(rows[name], part, value)
+        else:
+            rows[name] = value
+
+
+def as_dict(rows: Array) -> Any:
+    """The inverse of `in_rows`: rows (T,) as a dict of arrays (T, *shape), any other array as it is."""
+    if rows.dtype.names is None:
+        return rows
+    return {name: as_dict(np.ascontiguousarray(rows[name])) for name in rows.dtype.names}
+
+
+def all_finite(array: Array) -> bool:
+    """Whether none of its numbers, or of its fields', is NaN or infinite."""
+    if array.dtype.names is not None:
+        return all(all_finite(array[name]) for name in array.dtype.names)
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())

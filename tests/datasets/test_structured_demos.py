@@ -1,0 +1,165 @@
+"""Recordings of Dict observations and of actions of several parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from gymnasium import spaces
+from structured import Knower
+
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory, edit, validate
+from imitate.datasets.collect import collect
+from imitate.datasets.convert import FORMATS, convert
+from imitate.datasets.noise import ActionNoise, dart
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.replay import replay
+from imitate.datasets.trajectory import tensor_of
+from imitate.envs import make_vec
+from imitate.nn.fields import fields_of
+
+
+def record(path: Path, env_id: str, expert: Any, episodes: int = 6, **options: Any) -> DemoReader:
+    envs = make_vec(env_id, 4)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, seed=0, **options)
+    return collect(expert, envs, path, info, episodes=episodes)
+
+
+@pytest.mark.parametrize("env_id", ["Told-multi-v0", "Told-tuple-v0", "Told-binary-v0", "ToldByPicture-v0"])
+def test_what_is_recorded_is_valid_and_replays(tmp_path: Path, env_id: str) -> None:
+    kind = env_id.split("-")[1]
+    with record(tmp_path / "a.h5", env_id, Knower("binary" if kind == "binary" else "multi")) as demos:
+        assert demos.returns.tolist() == [10.0 if kind == "binary" else 20.0] * 6
+        assert all(difference is None for difference in replay(demos))
+    assert validate(tmp_path / "a.h5") == []
+
+
+def test_the_file_has_a_field_for_each_part_and_compresses_pictures(tmp_path: Path) -> None:
+    record(tmp_path / "a.h5", "ToldByPicture-v0", Knower()).close()
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["obs"]["camera"].shape == (66, 36, 36, 1)
+        assert file["obs"]["goal"].dtype == np.float64
+        assert file["obs"].compression == "gzip"
+        assert "each part" in file["obs"].attrs["description"]
+
+
+def test_the_first_difference_of_a_replay_is_in_a_field(tmp_path: Path) -> None:
+    record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1).close()
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        rows = file["obs"][:]
+        rows["goal"][4] += 0.5
+        file["obs"][:] = rows
+    with DemoReader(tmp_path / "a.h5") as demos:
+        (found,) = replay(demos)
+    assert str(found) == "episode 0: obs differs after the action of step 3, by 0.5"
+
+
+@pytest.mark.parametrize(("field", "value"), [("goal", np.nan), ("hand", 9)])
+def test_bad_values_in_a_field_are_found(tmp_path: Path, field: str, value: float) -> None:
+    record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1).close()
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        rows = file["obs"][:]
+        (rows[field]["digit"] if field == "hand" else rows[field])[4] = value
+        file["obs"][:] = rows
+    (problem,) = validate(tmp_path / "a.h5")
+    assert ("NaN" if field == "goal" else "1 obs are outside") in problem
+
+
+def test_actions_outside_of_their_space_are_refused(tmp_path: Path) -> None:
+    with record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1) as demos:
+        episode, info = demos[0], demos.info
+    wrong = replace(episode, actions=episode.actions + np.array([3, 0]))
+    with DemoWriter(tmp_path / "b.h5", info) as writer, pytest.raises(InputError, match="leave the space"):
+        writer.append(wrong)
+
+
+def test_batches_are_bytes_of_rows_that_come_apart_again(tmp_path: Path) -> None:
+    with record(tmp_path / "a.h5", "Told-multi-v0", Knower()) as demos:
+        space = demos.info.observation_space
+        rng = np.random.default_rng(0)
+        for limit in (1 << 30, 20_000):  # kept, and streamed
+            (batch,) = demos.batches(60, rng, memory_limit=limit)
+            obs, labels = batch
+            assert obs.shape == (60, space.dtype.itemsize)  # type: ignore[union-attr]
+            parts = fields_of(space, obs)
+            assert set(parts) == {"goal", "hand/bits", "hand/digit", "noise"}
+            assert (parts["goal"][:, 0] == labels[:, 0] - 5).all()
+            assert (parts["hand/digit"] == labels[:, 1] + 1).all()
+        flat = demos.transitions()
+        np.testing.assert_array_equal(
+            fields_of(space, flat.next_obs)["noise"].numpy(),
+            np.concatenate([episode.obs["noise"][1:] for episode in demos]),
+        )
+
+
+def test_tensors_of_rows_that_are_not_side_by_side() -> None:
+    rows = np.zeros((4, 3), [("a", np.float64), ("b", np.uint8, (2,))])
+    rows["b"] = np.arange(24).reshape(4, 3, 2)
+    assert tensor_of(rows[:, 1]).shape == (4, 10)
+    assert tensor_of(rows[:, 1])[:, 8:].tolist() == rows["b"][:, 1].tolist()
+
+
+def test_files_are_merged_and_split_by_episode(tmp_path: Path) -> None:
+    with record(tmp_path / "a.h5", "Told-tuple-v0", Knower()) as demos:
+        wanted = sorted(episode.obs.tobytes() for episode in demos)
+    edit.split(tmp_path / "a.h5", tmp_path / "b.h5", tmp_path / "c.h5", holdout=0.3)
+    edit.merge([tmp_path / "b.h5", tmp_path / "c.h5", tmp_path / "b.h5"], tmp_path / "d.h5")
+    edit.subsample(tmp_path / "d.h5", tmp_path / "e.h5", pairs=7)
+    with DemoReader(tmp_path / "d.h5") as demos:
+        assert sorted(episode.obs.tobytes() for episode in demos) == wanted
+    with DemoReader(tmp_path / "e.h5") as demos:
+        assert (len(demos), demos.num_steps) == (7, 7)
+
+
+def same(ours: list[Trajectory], theirs: list[Trajectory]) -> bool:
+    return [(t.obs.tobytes(), t.actions.tobytes(), t.rewards.tobytes()) for t in ours] == [
+        (t.obs.tobytes(), t.actions.tobytes(), t.rewards.tobytes()) for t in theirs
+    ]
+
+
+@pytest.mark.parametrize("format", ["minari", "minari-arrow"])
+@pytest.mark.parametrize("env_id", ["Told-multi-v0", "Told-binary-v0", "ToldByPicture-v0"])
+def test_minari_and_back_loses_nothing(tmp_path: Path, format: str, env_id: str) -> None:
+    record(tmp_path / "a.h5", env_id, Knower("binary" if "binary" in env_id else "multi")).close()
+    assert convert(tmp_path / "a.h5", tmp_path / "b", format=format).notes == []
+    assert convert(tmp_path / "b", tmp_path / "c.h5").notes == []
+    with DemoReader(tmp_path / "a.h5") as before, DemoReader(tmp_path / "c.h5") as after:
+        assert same(list(before), list(after))
+        assert after.info == before.info
+
+
+def test_formats_of_one_array_refuse_dicts_by_name(tmp_path: Path) -> None:
+    record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1).close()
+    for format in set(FORMATS) - {"minari", "minari-arrow", "imitate"}:
+        with pytest.raises(InputError, match=f"^{format} holds no Dict observations: use --format minari"):
+            convert(tmp_path / "a.h5", tmp_path / "b", format=format)
+        assert not (tmp_path / "b").exists()
+
+
+def test_noise_and_random_actions_have_all_parts() -> None:
+    for space in (spaces.MultiDiscrete([3, 4], start=[5, 0]), spaces.MultiBinary(3)):
+        drawn = RandomPolicy(space).act(np.zeros(1000))
+        assert all(space.contains(action.astype(space.dtype)) for action in drawn)
+        noise = ActionNoise("random:0.5", space, 2)
+        noise.begin(0, 1), noise.begin(1, 2)
+        disturbed = [noise(drawn[:2].astype(space.dtype)) for _ in range(100)]
+        assert all(space.contains(action) for pair in disturbed for action in pair)
+        assert 0.2 < np.mean([(pair == drawn[:2]).all(1) for pair in disturbed]) < 0.8
+
+
+def test_dart_counts_an_action_as_wrong_if_any_part_is() -> None:
+    """Half are wrong. A uniform one of 12 is right by chance once in 12 times."""
+    space = spaces.MultiDiscrete([3, 4])
+    labels = np.zeros((8, 2), np.int64)
+    acted = labels.copy()
+    acted[:4, 1] = 1
+
+    class Acting:
+        def act(self, obs: Any, *, deterministic: bool = True) -> Any:  # noqa: ARG002
+            return acted
+
+    assert dart(Acting(), np.zeros((8, 1)), labels, space) == f"random:{0.5 * 12 / 11:.6g}"

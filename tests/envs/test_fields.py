@@ -1,0 +1,181 @@
+"""Dict observations as rows of structured arrays, Tuple actions as arrays."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from structured import Knower, Told
+
+from imitate.envs import make_vec
+from imitate.envs.fields import Fields, all_finite, as_dict, as_fields, in_rows, leaves
+from imitate.envs.make import make_env
+from imitate.envs.spaces import check_plain, check_supported, space_from_json, space_to_json, values_of
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+
+BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
+NESTED = spaces.Dict(
+    b=BOX, a=spaces.Dict(image=spaces.Box(0, 255, (2, 2, 3), np.uint8), n=spaces.Discrete(3, start=-1))
+)
+
+
+def test_a_row_has_a_field_for_each_part_sorted_by_name() -> None:
+    space = as_fields(NESTED)
+    assert isinstance(space, Fields)
+    assert space.dtype.names == ("a", "b")
+    assert space.shape == ()
+    assert [(name, offset) for name, _, offset in leaves(space)] == [("a/image", 0), ("a/n", 12), ("b", 20)]
+    assert space.dtype.itemsize == 28
+    assert space == NESTED
+    assert pickle.loads(pickle.dumps(space)).dtype == space.dtype
+
+
+def test_rows_and_dicts_are_each_others_inverse() -> None:
+    space = as_fields(NESTED)
+    batch = {
+        "a": {"image": np.arange(36, dtype=np.uint8).reshape(3, 2, 2, 3), "n": np.array([-1, 0, 1])},
+        "b": np.arange(6, dtype=np.float32).reshape(3, 2),
+    }
+    rows = in_rows(space, batch, (3,))
+    assert rows.shape == (3,)
+    np.testing.assert_array_equal(rows["a"]["image"], batch["a"]["image"])
+    np.testing.assert_equal(as_dict(rows), batch)
+    one = in_rows(space, {"a": {"image": batch["a"]["image"][1], "n": 0}, "b": batch["b"][1]})
+    assert one == rows[1]
+    assert in_rows(space, rows) is rows
+
+
+def test_a_tuple_of_observations_has_its_places_for_names() -> None:
+    blackjack = make_env("Blackjack-v1")
+    obs, _ = blackjack.reset(seed=0)
+    assert isinstance(blackjack.observation_space, Fields)
+    assert tuple(obs.item()) == blackjack.unwrapped._get_obs()  # type: ignore[attr-defined]
+
+
+def test_infinity_is_found_in_any_field() -> None:
+    rows = np.zeros(2, as_fields(NESTED).dtype)
+    assert all_finite(rows)
+    rows["b"][1, 0] = np.inf
+    assert not all_finite(rows)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        NESTED,
+        spaces.MultiDiscrete([3, 2], start=[5, 0]),
+        spaces.MultiDiscrete([[3, 2], [1, 4]], np.int32),
+        spaces.MultiBinary(4),
+        spaces.MultiBinary([2, 3]),
+        spaces.Dict({"": BOX}),
+    ],
+)
+def test_spaces_are_stored_as_json_or_refused(space: spaces.Space[Any]) -> None:
+    if "" in getattr(space, "spaces", {}):
+        with pytest.raises(InputError, match="names"):
+            as_fields(space)
+        return
+    again = space_from_json(json.loads(json.dumps(space_to_json(as_fields(space)))))
+    assert again == space
+    assert again.dtype == as_fields(space).dtype
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"type": "Dict", "spaces": {}},
+        {"type": "Dict", "spaces": [1]},
+        {"type": "Dict", "spaces": {"a": 1}},
+        {"type": "Dict"},
+        {"type": "MultiBinary", "n": 1 << 40},
+        {"type": "MultiBinary", "n": [1 << 20, 1 << 20]},
+        {"type": "MultiBinary", "n": -1},
+        {"type": "MultiDiscrete", "nvec": [1 << 40], "start": [0], "dtype": "int64"},
+        {"type": "MultiDiscrete", "nvec": [3, 0], "start": [0, 0], "dtype": "int64"},
+        {"type": "MultiDiscrete", "nvec": [3, 3], "start": [0], "dtype": "int64"},
+        {"type": "MultiDiscrete", "nvec": [3], "start": [0], "dtype": "object"},
+        {"type": "MultiDiscrete", "nvec": [[3], [3, 4]], "start": [0], "dtype": "int64"},
+    ],
+)
+def test_malformed_descriptions_are_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        space_from_json(data)
+
+
+def test_a_description_that_is_too_deep_or_too_large_is_refused() -> None:
+    data: dict[str, Any] = space_to_json(BOX)
+    for _ in range(9):
+        data = {"type": "Dict", "spaces": {"a": data}}
+    with pytest.raises(InputError, match="deep"):
+        space_from_json(data)
+    large = space_to_json(spaces.Box(0, 1, (1 << 21,), np.uint8))
+    with pytest.raises(InputError, match="numbers, wanted 1 to"):
+        space_from_json({"type": "Dict", "spaces": {"a": large, "b": large, "c": large}})
+
+
+def test_what_is_not_supported_is_named() -> None:
+    text = spaces.Dict(words=spaces.Text(4))
+    with pytest.raises(InputError, match="Text, of 'words', is not supported"):
+        check_supported(text, BOX)
+    with pytest.raises(InputError, match="action space Dict is not supported"):
+        check_supported(BOX, spaces.Dict(a=BOX))
+    with pytest.raises(InputError, match="must be flat"):
+        check_supported(BOX, spaces.MultiBinary([2, 2]))
+    with pytest.raises(InputError, match="Tuple of Discrete, Box is not supported"):
+        SyncVecEnv([lambda: Strange(spaces.Tuple([spaces.Discrete(2), BOX]))])
+    with pytest.raises(InputError, match=r"^PPO does not take Dict or Tuple observations"):
+        check_plain("PPO", NESTED, BOX)
+    with pytest.raises(InputError, match=r"^PPO does not take MultiBinary actions"):
+        check_plain("PPO", BOX, spaces.MultiBinary(2))
+
+
+class Strange(gym.Env[Any, Any]):
+    observation_space = BOX
+
+    def __init__(self, action_space: spaces.Space[Any]) -> None:
+        self.action_space = action_space
+
+
+def test_a_tuple_action_is_an_array_part_after_part() -> None:
+    env = make_env("Told-tuple-v0")
+    assert env.action_space == spaces.MultiDiscrete([3, 3], start=[5, 0])
+    env.reset(seed=0)
+    assert isinstance(env.unwrapped, Told)
+    first, second = env.unwrapped.digits
+    assert env.step(np.array([first + 5, second]))[1] == 2.0  # the environment gets a tuple that it contains
+
+
+@pytest.mark.parametrize("backend", ["gymnasium", "async"])
+def test_an_expert_of_rows_gets_all_on_every_backend(backend: str) -> None:
+    envs = make_vec("Told-tuple-v0", 3, backend=backend)
+    obs = envs.reset(range(9))
+    for _ in range(12):  # beyond the end of the first episodes
+        assert obs.dtype == envs.single_observation_space.dtype
+        step = envs.step(Knower().act(obs))
+        assert step.rewards.tolist() == [2.0] * 3
+        obs = step.obs
+    envs.close()
+
+
+def test_both_backends_give_the_same_bytes() -> None:
+    plays = []
+    for backend in ("gymnasium", "async"):
+        envs = make_vec("Told-multi-v0", 2, backend=backend)
+        obs = [envs.reset(range(9))]
+        obs += [envs.step(Knower().act(obs[-1])).obs for _ in range(11)]
+        plays.append(np.stack(obs).tobytes())
+        envs.close()
+    assert plays[0] == plays[1]
+
+
+def test_values_of_discrete_spaces() -> None:
+    assert values_of(spaces.Discrete(3, start=2)) == (2, 3)
+    assert values_of(BOX) is None
+    first, count = values_of(spaces.MultiBinary(2)) or ((), ())
+    assert (first.tolist(), count.tolist()) == ([0, 0], [2, 2])
