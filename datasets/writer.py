@@ -257,6 +257,8 @@ def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
                 compression=1 if pixels else None,
             ).attrs["description"] = _DESCRIPTIONS[name]
         file["episodes"].attrs["reserved"] = np.int64(0)
+        for column in file.values():
+            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
 
 
 def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:

@@ -134,7 +134,8 @@ def whitening(correlations: Tensor) -> Tensor:
     """
     identity = torch.eye(len(correlations), dtype=correlations.dtype, device=correlations.device)
     values, vectors = torch.linalg.eigh((1 - _SHRINKAGE) * correlations + _SHRINKAGE * identity)
-    return vectors @ (vectors / values.sqrt()).T
+    matrix: Tensor = vectors @ (vectors / values.sqrt()).T
+    return matrix
 
 
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
