@@ -4,7 +4,7 @@
 
 Each operation runs in a process of its own, whose peak memory and processor time are recorded. Observations are 17
 float64 numbers in episodes of 1,000 steps, or 84 x 84 grey frames in stacks of 4. `--minari` names a Python with
-`minari[hdf5]==0.5.4`, which then writes and reads the same data in the same run.
+`minari[hdf5]==0.5.4` and Pillow, which then writes and reads the same data in the same run.
 """
 
 from __future__ import annotations

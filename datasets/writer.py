@@ -259,6 +259,8 @@ def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
                 compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
             ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
         file["episodes"].attrs["reserved"] = np.int64(0)
+        for column in file.values():
+            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
 
 
 def _has_pixels(dtype: np.dtype[Any]) -> bool:

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 from counting import Cycling, counting_envs, info_of, stacked_envs
+from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
@@ -385,6 +386,18 @@ def test_every_dataset_says_what_it_holds(tmp_path: Path) -> None:
         writer.append(trajectory(3))
     with h5py.File(tmp_path / "a.h5") as file:
         said = {name: dataset.attrs["description"] for name, dataset in file.items()}
+        assert {dataset.attrs["compression"] for dataset in file.values()} == {"none"}
     assert said.keys() == {"obs", "actions", "rewards", "expert_actions", "episodes"}
     assert "T + 1 rows" in said["obs"]
     assert "free of noise" in said["expert_actions"]
+
+
+def test_frames_are_compressed_and_the_file_says_how(tmp_path: Path) -> None:
+    info = DemoInfo("Frames-v0", spaces.Box(0, 255, (8, 8), np.uint8), spaces.Discrete(2))
+    frames = np.zeros((3, 8, 8), np.uint8)
+    with DemoWriter(tmp_path / "a.h5", info) as writer:
+        writer.append(Trajectory(frames, np.zeros(2, np.int64), np.ones(2, np.float32), False, True))
+    with h5py.File(tmp_path / "a.h5") as file:
+        obs = file["obs"]
+        assert (obs.attrs["compression"], obs.compression, obs.compression_opts) == ("gzip 1", "gzip", 1)
+        assert file["actions"].attrs["compression"] == "none"

@@ -1,0 +1,111 @@
+"""Compression of observations: size, and speed of writing and reading; writes benchmarks/results/compression.json.
+
+    python benchmarks/compression.py [--states 20000] [--frames 3000]
+
+Random actions in CartPole, HalfCheetah, PixelCartPole and Breakout, in chunks as `DemoWriter` makes them. With
+`hdf5plugin` installed, LZ4, Blosc and Zstandard are measured too; nothing of the package needs it. Rates are MB of raw
+data per CPU second, the best of three times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import tyro
+
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.files import machine, versions, write_json
+
+RECORD = Path(__file__).parent / "results" / "compression.json"
+ENVS = ("CartPole-v1", "HalfCheetah-v5", "imitate/PixelCartPole-v0", "ALE/Breakout-v5")
+REPEATS = 3
+CHUNK_ROWS = 64  # of frames, as `DemoWriter`
+CHUNK_BYTES = 1 << 17  # of states
+
+
+def filters() -> dict[str, dict[str, Any]]:
+    known: dict[str, dict[str, Any]] = {
+        "none": {},
+        "gzip 1": {"compression": "gzip", "compression_opts": 1},
+        "gzip 1, shuffle": {"compression": "gzip", "compression_opts": 1, "shuffle": True},
+        "gzip 4, shuffle": {"compression": "gzip", "compression_opts": 4, "shuffle": True},
+        "lzf": {"compression": "lzf"},
+        "lzf, shuffle": {"compression": "lzf", "shuffle": True},
+    }
+    try:
+        import hdf5plugin
+    except ImportError:
+        return known
+    return known | {
+        "lz4": dict(hdf5plugin.LZ4()),
+        "blosc lz4, shuffle": dict(hdf5plugin.Blosc(cname="lz4", clevel=5)),
+        "zstd 3": dict(hdf5plugin.Zstd(clevel=3)),
+    }
+
+
+def observations(env_id: str, rows: int) -> Array:
+    """(rows, *shape) of random play; of stacks the newest frame."""
+    env = make_env(env_id)
+    env.action_space.seed(0)
+    stacked = len(env.observation_space.shape or ()) == 3
+    found: list[Array] = []
+    for seed in itertools.count():
+        obs, over = env.reset(seed=seed)[0], False
+        while not over:
+            found.append(np.array(obs[-1] if stacked else obs))
+            if len(found) == rows:
+                return np.stack(found)
+            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = terminated or truncated
+    raise AssertionError
+
+
+def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
+    """Bytes a row, and MB per CPU second of writing and reading."""
+    writing, reading = [], []
+    chunk = CHUNK_ROWS if data.ndim == 3 else CHUNK_BYTES // data[0].nbytes
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(REPEATS):
+            path = Path(folder) / f"{number}.h5"
+            begin = time.process_time()
+            with h5py.File(path, "w", libver="latest") as file:
+                file.create_dataset("obs", data=data, chunks=(chunk, *data.shape[1:]), **options)
+            writing.append(time.process_time() - begin)
+            begin = time.process_time()
+            with h5py.File(path) as file:
+                read = file["obs"][:]
+                stored = file["obs"].id.get_storage_size()
+            reading.append(time.process_time() - begin)
+            assert (read == data).all()
+    mega = data.nbytes / 1e6
+    return {
+        "bytes_per_row": round(stored / len(data), 1),
+        "write": round(mega / min(writing)),
+        "read": round(mega / min(reading)),
+    }
+
+
+def main(states: int = 20_000, frames: int = 3_000) -> None:
+    found: dict[str, Any] = {}
+    for number, env_id in enumerate(ENVS):
+        data = observations(env_id, states if number < 2 else frames)
+        raw = data.nbytes // len(data)
+        found[env_id] = {"raw": raw, "filters": {}}
+        for name, options in filters().items():
+            found[env_id]["filters"][name] = measure(data, options)
+            print(env_id, raw, name, found[env_id]["filters"][name], flush=True)
+    write_json(
+        RECORD,
+        {"states": states, "frames": frames, "machine": machine(), "versions": versions(), "found": found},
+    )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
