@@ -252,7 +252,7 @@ LEARNERS = (
 @needs_chromium
 @pytest.mark.parametrize("width", [1280, 390])
 def test_ten_learners_of_a_suite_stay_readable(tmp_path: Path, width: int) -> None:
-    learners = {name: five(40 * n + 30, 40 * n + 60) for n, name in enumerate(LEARNERS)}
+    learners = {name: five(200 * n - 1_500, 200 * n - 1_300) for n, name in enumerate(LEARNERS)}
     suite = fill(tmp_path / "suite", dict.fromkeys(("CartPole-v1", "Acrobot-v1", "MountainCar-v0"), learners))
     with chromium.Page(write_suite_report(suite).as_uri(), tmp_path / "profile", width=width) as page:
         assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 40

@@ -21,7 +21,7 @@ function full(value) {
 }
 function drawCurves(chart, data, cost, hidden) {
   const width = Math.max(chart.clientWidth, 240), height = width < 400 ? 230 : width < 560 ? 290 : 380;
-  const left = 48, right = 10, top = 12, bottom = 42;
+  const right = 10, top = 12, bottom = 42;
   const drawn = data.learners.filter(learner => !hidden.has(learner.title) && learner.lines[cost]);
   const values = data.levels.map(level => level[1]);
   let most = cost === "steps" ? data.budget : 0;
@@ -29,6 +29,8 @@ function drawCurves(chart, data, cost, hidden) {
   let low = Math.min(...values), high = Math.max(...values);
   const margin = 0.07 * (high - low || 1);
   low -= margin; high += margin;
+  const levels = ticks(low, high, 5), longest = Math.max(...levels.map(tick => short(tick).length));
+  const left = Math.max(48, 14 + 8 * longest);
   most = most || 1;
   const x = value => left + (width - left - right) * value / most;
   const y = value => top + (height - top - bottom) * (high - Math.min(Math.max(value, low), high)) / (high - low);
@@ -38,7 +40,7 @@ function drawCurves(chart, data, cost, hidden) {
   });
   const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, height, role: "img",
     "aria-label": `${data.label} against ${data.costs[cost]}: ${words.join("; ") || "none shown"}`});
-  for (const tick of ticks(low, high, 5)) {
+  for (const tick of levels) {
     svg.append(element("line", {class: "gridline", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}));
     svg.append(element("text", {x: left - 7, y: y(tick) + 4, "text-anchor": "end"}, short(tick)));
   }
