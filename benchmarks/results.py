@@ -90,6 +90,7 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
         "each": ", ".join(f"{seed['mean']:.1f}" for seed in record["seeds"]),
         "expert_return": record["expert_mean"],
         "share": "" if share is None else f"{share:.1%}",
+        "commit": record.get("machine", {}).get("commit", "older"),
         "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
     }
 

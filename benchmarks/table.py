@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from imitate.compare.machine import provenance
 from imitate.datasets import make_env
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
-from imitate.files import machine, versions, write_json
+from imitate.files import versions, write_json
 
 BENCHMARKS = Path(__file__).parent
 EPISODES = 50
@@ -74,7 +75,7 @@ def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
     record: dict[str, Any] = {"row": name, "env": row.env, "env_kwargs": row.env_kwargs, "expert": row.expert}
-    record |= {"protocol": row.protocol, "versions": versions(), "machine": machine()}
+    record |= {"protocol": row.protocol, "versions": versions(), "machine": provenance()}
     record |= {"random": random.mean, "expert_mean": None, "seeds": []}
     if row.expert is not None:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)

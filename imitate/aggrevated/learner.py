@@ -7,8 +7,9 @@ Departures from the paper, whose own update is the variant `aggrevated:paper`: s
 is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
 policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
 more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
-ones is ignored, which leaves DAgger. To understand the algorithm, read `imitate.dagger`, this file, `gradients` (the
-loss), `gate` and `fqe` (the critic for experts without one).
+ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so DAgger's own policy is trained beside
+this one and kept if it plays better (`rival`). To understand the algorithm, read `imitate.dagger`, this file,
+`gradients` (the loss), `gate`, `rival` and `fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
