@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -83,9 +83,10 @@ class Expert:
         A single observation (*obs_shape) gives a single action. `imitate.experts.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
-        shape = self.observation_space.shape  # None for Dict observations, which come in batches only
-        single = shape is not None and np.ndim(obs) == len(shape)
-        obs = obs if shape is None else np.asarray(obs)
+        if isinstance(obs, Mapping):  # Dict observations that are no rows come in batches only
+            return self.policy.act(obs, deterministic=deterministic)
+        obs = np.asarray(obs)
+        single = obs.ndim == len(self.observation_space.shape or ())
         actions = self.policy.act(obs[None] if single else obs, deterministic=deterministic)
         return actions[0] if single else actions
 

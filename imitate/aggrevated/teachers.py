@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout
 
@@ -52,6 +52,7 @@ class Teachers(nn.Module):
         super().__init__()
         if len(teachers) < 2:
             raise InputError(f"several teachers are at least 2, got {len(teachers)}")
+        check_plain("DAgger from several teachers", observation_space, action_space)
         self._asks = [partial(teacher.act, deterministic=True) for teacher in teachers]
         self.critics = nn.ModuleList(
             FittedQ(observation_space, action_space, config, seed=seed + k, device=device)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from pathlib import Path
 
 import gymnasium as gym
 
 from imitate.compare import work
+from imitate.compare.learners import find
 from imitate.compare.plan import Comparison, digest
 from imitate.compare.results import ExpertFacts, Reference, References
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.spaces import check_plain
 from imitate.envs.trust import bare_id
 from imitate.experts import load_expert
 from imitate.files import read_json, versions
@@ -28,8 +31,13 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     """The expert and random actions on the episodes of the test and of the curves; an episode's length. What was
     measured before in `out` is not measured again.
 
-    Raises InputError for an expert that can't be loaded, or is not for this environment.
+    Raises InputError for an expert that can't be loaded, or is not for this environment, and for learners that do not
+    take its spaces.
     """
+    with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
+        for name in comparison.algorithms:
+            if not find(name).structured:
+                check_plain(name, env.observation_space, env.action_space)
     expert = None
     if comparison.expert is not None:
         expert = load_expert(

@@ -20,7 +20,7 @@ def test_it_lists_what_is_here_and_what_an_extra_would_add(
     assert environments["Box2D"]["CarRacing-v3"] == ["gymnasium", "async"]
     assert "imitate/BulletCartPole-v0" in environments["Our own"]
     assert environments["Atari"]["ALE/Pong-v5"] == ["gymnasium", "async", "ale"]
-    assert "Blackjack-v1" not in environments["Toy text"]  # its observations are a Tuple
+    assert environments["Toy text"]["Blackjack-v1"] == ["gymnasium", "async"]  # its observations are a Tuple
 
     monkeypatch.setattr("imitate.envs.backends.envpool.find_spec", lambda _: None)
     assert main(["envs"]) == 0

@@ -19,7 +19,7 @@ from PIL import Image
 from imitate.bc import BC, BCConfig
 from imitate.cli import main
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory
-from imitate.datasets.convert import FORMATS, convert, format_of
+from imitate.datasets.convert import FORMATS, arrow, convert, format_of
 
 UNIT = DemoInfo(
     "Unit-v0",
@@ -260,8 +260,75 @@ def minari(path: Path, **changes: Any) -> Path:
     return path
 
 
+def test_minaris_dict_stays_one(tmp_path: Path) -> None:
+    convert(minari(tmp_path / "a"), tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.observation_space == spaces.Dict(
+            a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,), np.float32)
+        )
+        assert reader[1].obs["a"].tolist() == [0, 1, 2]
+        assert reader[1].obs["b"].tolist() == [[0.5, 0.5]] * 3
+
+
+@pytest.mark.parametrize(
+    "change", [{"b": np.zeros((2, 2))}, {"b": np.zeros((3, 1))}, {"a": np.zeros((1, 3))}]
+)
+def test_parts_of_minaris_dict_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    source = minari(tmp_path / "a")
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        for name, rows in change.items():
+            del file[f"episode_1/observations/{name}"]
+            file[f"episode_1/observations/{name}"] = rows
+    with pytest.raises(InputError, match="observations"):
+        convert(source, tmp_path / "b.h5")
+    assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "arrow"])
+def test_tuples_of_minari_are_places_and_their_actions_one_array(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("pyarrow")
+    digit, box = {"type": "Discrete", "start": 2, "n": 3}, {"type": "Box", "low": 0.0, "high": 1.0}
+    parts = [digit, {"type": "MultiBinary", "n": 2}]
+    shown = [box | {"shape": [1], "dtype": "float32"}, digit]
+    source = minari(
+        tmp_path / "a",
+        data_format=kind,
+        action_space=json.dumps({"type": "Tuple", "subspaces": parts}),
+        observation_space=json.dumps({"type": "Tuple", "subspaces": shown}),
+        total_episodes=1,
+    )
+    acted = np.array([2, 4]), np.array([[0, 1], [1, 0]], np.int8)
+    seen = np.array([[0.0], [0.5], [1.0]], np.float32), np.array([2, 3, 4])
+    if kind == "hdf5":
+        with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+            group = file["episode_0"]
+            del group["actions"], group["observations"]
+            for name, rows in (("actions", acted), ("observations", seen)):
+                for place, part in enumerate(rows):
+                    group[f"{name}/_index_{place}"] = part
+    else:
+        (source / "data" / "main_data.hdf5").unlink()
+        (source / "data" / "0").mkdir()
+        (source / "data" / "0" / "metadata.json").write_text("{}")
+        padded = [np.concatenate([part, part[:1]]) for part in acted]
+        columns: dict[str, Any] = {
+            "observations": dict(zip("01", seen, strict=True)),
+            "actions": dict(zip("01", padded, strict=True)),
+            "rewards": np.array([0.5, 1.0, 0.0]),
+            "terminations": np.array([False, True, False]),
+            "truncations": np.array([False, False, False]),
+        }
+        arrow.write(source / "data" / "0" / "part-0.arrow", columns)
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.action_space == spaces.MultiDiscrete([3, 2, 2], start=[2, 0, 0])
+        assert reader[0].actions.tolist() == [[2, 0, 1], [4, 1, 0]]
+        assert reader[0].obs["0"].tolist() == [[0.0], [0.5], [1.0]]
+        assert reader[0].obs["1"].tolist() == [2, 3, 4]
+
+
 def test_flat_parts_of_minaris_dict_are_joined_as_gymnasium_flattens_them(tmp_path: Path) -> None:
-    converted = convert(minari(tmp_path / "a"), tmp_path / "b.h5")
+    converted = convert(minari(tmp_path / "a"), tmp_path / "b.h5", obs_keys=["b", "a"])
     assert converted.notes == ["infos 'success' are left out (2)"]
     with DemoReader(tmp_path / "b.h5") as reader:
         assert (reader.info.env_id, dict(reader.info.env_kwargs)) == ("Goal-v3", {"size": 3})

@@ -40,13 +40,24 @@ def recordings(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory]]:
     unit = st.builds(
         lambda n, t: spaces.Box(-1.0, 1.0, (n,), t), st.integers(1, 3), st.sampled_from(DTYPES[:2])
     )
-    action = draw(st.one_of(unit, st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3))))
+    several = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+    action = draw(
+        st.one_of(
+            unit,
+            st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3)),
+            st.builds(spaces.MultiDiscrete, several),
+            st.builds(spaces.MultiBinary, st.integers(1, 3)),
+        )
+    )
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     labelled, seeded = draw(st.booleans()), draw(st.booleans())
 
     def rows(space: Any, count: int) -> Any:
         if isinstance(space, spaces.Discrete):
             return rng.integers(space.start, space.start + space.n, count)
+        if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+            most = getattr(space, "nvec", 2)
+            return rng.integers(most, size=(count, *space.shape)).astype(space.dtype)
         if space.dtype.kind == "f":
             return rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
         return rng.integers(
