@@ -148,6 +148,12 @@ ALGORITHMS = {
         "imitate.sqil",
         ("envs", "demos"),
     ),
+    "qdagger": Algorithm(
+        "QDagger",
+        "DQN that begins from an expert's steps and action values, for discrete actions",
+        "imitate.qdagger",
+        ("envs", "expert"),
+    ),
     "ppo": Algorithm(
         "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
     ),

@@ -1,7 +1,8 @@
 """LOKI (arXiv:1805.10413): imitate first, then reinforce.
 
 AggreVaTeD learns from the expert for `imitation_steps`; PPO goes on from its policy. Imitation alone ends near the
-expert, and reinforcement alone begins with nothing.
+expert, and reinforcement alone begins with nothing. With `guidance` above 0, the advantages of reinforcement lean on
+the expert's value at first (`imitate.aggrevated.guidance`).
 
 Departures: the switch comes after a fixed number of steps, not a random one, because AggreVaTeD's last iteration has
 the long fit; the value function first learns alone, so that it is right about the policy before the policy moves.
@@ -18,17 +19,22 @@ from typing import Any
 import torch
 
 from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.fqe import discounted_sums
+from imitate.aggrevated.guidance import ExpertsValue, Guidance
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import check_range
+from imitate.errors import InputError, check_range
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import as_tuples
+from imitate.nn.state import as_tuples, load_parts, parts_state
+from imitate.rl.budget import progress_of
 from imitate.rl.ppo import PPO, PPOConfig
 
 __all__ = ["LOKI", "LOKIConfig"]
+
+_FIT = 2_000  # gradient steps of the expert's value
 
 
 def _fine_tuning() -> PPOConfig:
@@ -47,6 +53,10 @@ class LOKIConfig:
     """Settings of AggreVaTeD; its total_steps are imitation_steps."""
     ppo: PPOConfig = field(default_factory=_fine_tuning)
     """Settings of PPO; its policy is AggreVaTeD's, with that policy's network, input statistics and deviation."""
+    guidance: float = 0.0
+    """Weight of the expert's value in the advantages when reinforcement begins, 1 - lambda; 0 is plain PPO."""
+    guidance_fraction: float = 0.5
+    """Share of the reinforcement over which the guidance falls linearly to 0."""
 
     def __post_init__(self) -> None:
         if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
@@ -56,13 +66,19 @@ class LOKIConfig:
         check_range(self, 1, math.inf, "total_steps")
         if self.imitation_steps is not None:
             check_range(self, 1, math.inf, "imitation_steps")
+        check_range(self, 0, 1, "guidance", "guidance_fraction")
+        if self.guidance and self.aggrevated.oracle == "td":
+            raise InputError(
+                "guidance needs the expert's action values, and oracle 'td' has none: use critic or fqe"
+            )
 
 
 class LOKI:
     """LOKI on vector environments; AggreVaTeD's data stay on disk, in `store`.
 
-    imitation   AggreVaTeD
-    ppo         PPO, once the imitation is done
+    imitation      AggreVaTeD
+    ppo            PPO, once the imitation is done
+    experts_value  what guides it, or None
     """
 
     def __init__(
@@ -80,6 +96,7 @@ class LOKI:
         first = replace(config.aggrevated, total_steps=min(steps, config.total_steps))
         self.imitation = AggreVaTeD(first, envs=envs, expert=expert, store=store, seed=seed, device=device)
         self.ppo: PPO | None = None
+        self.experts_value: ExpertsValue | None = None
         self.least_steps = max(envs.num_envs, 2)
 
     @property
@@ -106,20 +123,47 @@ class LOKI:
             return self.imitation.step(limit)
         if self.ppo is None:
             self.ppo = self._reinforcement()
-        return self.ppo.step(limit)
+            if self.experts_value is not None:
+                self._warm_start(self.ppo, self.experts_value)
+        return self._reinforce(self.ppo, limit)
+
+    def _reinforce(self, ppo: PPO, limit: int) -> dict[str, float]:
+        """An iteration of PPO, guided."""
+        config, progress = self.config, progress_of(ppo, limit)
+        weight = config.guidance * max(1.0 - progress / max(config.guidance_fraction, 1e-9), 0.0)
+        if self.experts_value is None or not weight:
+            return ppo.step(limit)
+        guide = Guidance(self.experts_value, weight)
+        return ppo.update(ppo.collect(limit), progress, guide) | ppo.pop_episodes() | {"guidance": weight}
 
     def _reinforcement(self) -> PPO:
         config = replace(self.config.ppo, total_steps=self.config.total_steps - self.imitation.env_steps)
         policy = copy.deepcopy(self.imitation.policy)
-        return PPO(config, envs=self.envs, seed=self.seed, device=self.device, policy=policy)
+        ppo = PPO(config, envs=self.envs, seed=self.seed, device=self.device, policy=policy)
+        if self.config.guidance:
+            self.experts_value = ExpertsValue(copy.deepcopy(ppo.value_net), policy)
+        return ppo
+
+    def _warm_start(self, ppo: PPO, experts_value: ExpertsValue) -> None:
+        """Fit the expert's value to its critic, in all states that it labelled; PPO's own value begins there.
+
+        PPO's unit of reward begins with the steps of the imitation.
+        """
+        imitation, scale = self.imitation, 1.0
+        assert imitation.oracle is not None, "LOKIConfig refuses guidance without action values"
+        if ppo.scaler is not None:
+            for piece in imitation.store.reader():
+                ppo.scaler.moments.update(torch.tensor(discounted_sums(piece.rewards, ppo.config.gamma)))
+            scale = ppo.scaler.scale
+        batches = imitation.batches(_FIT, imitation.config.batch_size)
+        experts_value.fit(imitation.oracle, batches, _FIT, scale=scale)
+        ppo.value_net.load_state_dict(experts_value.net.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
-        state = {"imitation": self.imitation.state_dict()}
-        return state if self.ppo is None else state | {"ppo": self.ppo.state_dict()}
+        return {"imitation": self.imitation.state_dict()} | parts_state(self, "ppo", "experts_value")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.imitation.load_state_dict(state["imitation"])
         self.ppo = self._reinforcement() if "ppo" in state else None
-        if self.ppo is not None:
-            self.ppo.load_state_dict(state["ppo"])
+        load_parts(self, state, *(set(state) - {"imitation"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +12,20 @@ import numpy as np
 import pytest
 import torch
 
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.guidance import Guidance
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 from imitate.loki import LOKI, LOKIConfig
 from imitate.nn.state import load_state, save_state
+from imitate.rl.ppo import PPO
+from imitate.rl.returns import gae
+from imitate.rl.rollout import Rollout
 
 IMITATION: dict[str, Any] = {
     **{"iterations": 4, "updates_per_iteration": 60, "final_updates": 300, "learning_rate": 5e-3},
@@ -64,9 +71,10 @@ def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_pa
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.7
 
 
+@pytest.mark.parametrize("guidance", [0.0, 0.5])
 @pytest.mark.parametrize("steps", [2, 4, 5])
-def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int) -> None:
-    with learning(tmp_path / "store.h5", total_steps=2_000) as learner:
+def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int, guidance: float) -> None:
+    with learning(tmp_path / "store.h5", total_steps=2_000, guidance=guidance) as learner:
         for _ in range(steps):
             learner.step()
         save_state(tmp_path / "state", learner.state_dict())
@@ -75,6 +83,73 @@ def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int) -> Non
         learner.load_state_dict(load_state(tmp_path / "state"))
         assert (learner.ppo is None) == (steps <= 4)
         assert all(torch.equal(tensor, policy[name]) for name, tensor in learner.policy.state_dict().items())
+
+
+def test_guidance_bootstraps_from_the_better_of_two_values() -> None:
+    zeros = np.zeros((2, 1), np.float32)
+    rollout = Rollout(
+        obs=np.array([[[1.0]], [[2.0]]], np.float32),
+        actions=zeros,
+        rewards=np.array([[5.0], [7.0]], np.float32),
+        terminated=zeros > 0,
+        truncated=zeros > 0,
+        ends=np.zeros((0, 2), int),
+        end_obs=np.zeros((0, 1), np.float32),
+        last_obs=np.array([[3.0]], np.float32),
+    )
+    own, rewards = np.array([[30.0], [10.0]]), rollout.rewards / 2
+    # The expert's values of the successors 2 and 3 are 40 and 60 of the environment's rewards, 20 and 30 of PPO's.
+    for weight, following in ((0.0, [30.0, 10.0]), (0.5, [30.0, 20.0]), (1.0, [30.0, 30.0])):
+        guide = Guidance(lambda obs: 20.0 * obs[:, 0], weight)
+        assert guide.next_values(rollout, own, reward_scale=2.0)[:, 0].tolist() == following
+        assert guide.trace == 1.0 - weight
+        mixed = guide.next_values(rollout, own, reward_scale=2.0)
+        advantages = gae(
+            rewards, zeros + 4.0, mixed, zeros > 0, zeros > 0, gamma=0.5, gae_lambda=0.8 * guide.trace
+        )
+        last = 3.5 + 0.5 * following[1] - 4.0
+        first = 2.5 + 0.5 * following[0] - 4.0 + 0.5 * 0.8 * (1.0 - weight) * last
+        assert advantages[:, 0].tolist() == pytest.approx([first, last])
+
+
+def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
+    with learning(tmp_path / "store.h5", total_steps=2_000) as learner:
+        while not learner.imitation.done:
+            learner.step()
+        policy = copy.deepcopy(learner.policy)
+        learner.step()
+        assert learner.ppo is not None
+        limit = 2_000 - learner.imitation.env_steps
+        plain = PPO(learner.ppo.config, envs=learner.envs, seed=0, policy=copy.deepcopy(policy))
+        plain.step(limit)
+        guided = PPO(learner.ppo.config, envs=learner.envs, seed=0, policy=copy.deepcopy(policy))
+        guided.update(guided.collect(limit), 0.0, Guidance(lambda obs: 1e6 + obs[:, 0], 0.0))
+        for ppo in (plain, guided):
+            for net, others in ((ppo.value_net, learner.ppo.value_net), (ppo.policy, learner.policy)):
+                for one, other in zip(net.parameters(), others.parameters(), strict=True):
+                    assert torch.equal(one, other)
+
+
+def test_ppo_begins_from_the_experts_value(tmp_path: Path) -> None:
+    """The expert loses 0.25 a step, 0.5 discounted by 1/2 each: its value is -0.25 / (1 - 0.5) = -0.5."""
+    imitation = IMITATION | {"fqe_updates": 400, "fqe": {"gamma": 0.5, "tau": 0.05}}
+    with learning(tmp_path / "store.h5", guidance=1.0, aggrevated=imitation) as learner:
+        while not learner.imitation.done:
+            learner.step()
+        metrics = learner.step()
+        assert metrics["guidance"] == 1.0
+        assert learner.experts_value is not None
+        values = learner.experts_value(np.linspace(-1, 1, 9, dtype=np.float32)[:, None])
+        assert values == pytest.approx(np.full(9, -0.5), abs=0.15)
+        while not learner.done:
+            metrics = learner.step()
+        assert "guidance" not in metrics  # it has fallen to 0
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.7
+
+
+def test_guidance_without_action_values_is_refused() -> None:
+    with pytest.raises(InputError, match="guidance needs the expert's action values"):
+        LOKIConfig(guidance=0.5, aggrevated=AggreVaTeDConfig(oracle="td"))
 
 
 def test_a_quarter_of_the_steps_is_imitation_unless_said_otherwise(tmp_path: Path) -> None:

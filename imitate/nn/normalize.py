@@ -76,8 +76,13 @@ class ReturnScaler(nn.Module):
             running = running * ~done[t]
         self.running.copy_(torch.from_numpy(running))
         self.moments.update(discounted.flatten())
-        scaled: Array = (rewards / float(self.moments.var.sqrt() + 1e-8)).clip(-10.0, 10.0)
+        scaled: Array = (rewards / self.scale).clip(-10.0, 10.0)
         return scaled
+
+    @property
+    def scale(self) -> float:
+        """What rewards are divided by."""
+        return float(self.moments.var.sqrt() + 1e-8)
 
     def restart(self) -> None:
         """Forget the returns in progress; call when every environment was reset."""

@@ -187,7 +187,7 @@ class DQN:
     """DQN on vector environments with discrete actions.
 
     SQIL composes it from its parts: `schedule`, `collect`, `replay.add`, `update` on batches that `tensors` made, and
-    `end_iteration`.
+    `end_iteration`. QDagger is a DQN with another `loss`.
     """
 
     expert_queries = 0
@@ -265,14 +265,18 @@ class DQN:
 
     def update(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One gradient step on a batch that `tensors` made; returns the parts (B,) of its loss."""
-        targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
-        loss, parts = dqn_loss(self.q_net, targets, batch, self.config.huber)
+        loss, parts = self.loss(batch)
         self.optimizer.step(loss)
         self.updates += 1
         if self.updates % self.config.target_every == 0:
             with torch.no_grad():
                 torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
         return {name: part.detach() for name, part in parts.items()}
+
+    def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss () of a batch, and its parts (B,)."""
+        targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
+        return dqn_loss(self.q_net, targets, batch, self.config.huber)
 
     def tensors(self, samples: Samples) -> dict[str, Tensor]:
         """Samples of a replay, as a batch for `update`."""

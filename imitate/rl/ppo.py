@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from imitate.rl.budget import progress_of
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["PPO", "PPOConfig", "ppo_loss"]
+__all__ = ["PPO", "Guide", "PPOConfig", "ppo_loss"]
 
 STATEFUL = ("policy", "value_net", "optimizer", "scaler")
 
@@ -148,6 +148,20 @@ def ppo_loss(
     return loss, parts
 
 
+class Guide(Protocol):
+    """Another's values that the advantages of an update lean on (LOKI's `Guidance`).
+
+    trace   factor of gae_lambda
+    """
+
+    @property
+    def trace(self) -> float: ...
+
+    def next_values(self, rollout: Rollout, own: Array, reward_scale: float) -> Array:
+        """Values (T, N) of the true successors, in place of PPO's `own` (T, N); rewards are divided by the scale."""
+        ...
+
+
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """KL divergence of the old policy from the new, k3 of http://joschu.net/blog/kl-approx.html."""
     return (log_ratio.exp() - 1 - log_ratio).mean()
@@ -215,10 +229,11 @@ class PPO:
         """Mean return and length of the episodes that ended since the last call, in the environment's own rewards."""
         return self.sampler.pop_episodes()
 
-    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+    def update(self, rollout: Rollout, progress: float, guide: Guide | None = None) -> dict[str, float]:
         """Learn from a rollout, whose rewards the caller may have replaced (GAIL does).
 
         progress    position of the schedules in [0, 1]
+        guide       values for the advantages to lean on; None: the value function alone
         """
         config = self.config
         remaining = 1.0 - progress
@@ -228,7 +243,7 @@ class PPO:
         if self.iteration == config.value_warmup:
             self.optimizer.restart()  # the policy's moments begin here
         self.optimizer.learning_rate = learning_rate
-        data = self._prepare(rollout)
+        data = self._prepare(rollout, guide)
         history: list[dict[str, Tensor]] = []  # one entry per minibatch
         for _ in range(config.num_epochs):
             for batch in self._minibatches(data):
@@ -261,15 +276,18 @@ class PPO:
         return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
 
     @torch.no_grad()
-    def _prepare(self, rollout: Rollout) -> dict[str, Tensor]:
+    def _prepare(self, rollout: Rollout, guide: Guide | None = None) -> dict[str, Tensor]:
         """Flatten (T, N) to (B,), with values, log-probabilities, advantages and returns computed in one batch."""
         steps, num_envs = rollout.rewards.shape
         obs = self._encode(rollout.flat_obs)
         raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
         log_probs, flat_values = self._evaluate(obs, raw_actions)
         values = flat_values.cpu().numpy().reshape(steps, num_envs)
-        next_values = rollout.next_values(values, self._value)
+        next_values, trace = rollout.next_values(values, self._value), self.config.gae_lambda
         rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
+        if guide is not None:
+            scale = 1.0 if self.scaler is None else self.scaler.scale
+            next_values, trace = guide.next_values(rollout, next_values, scale), trace * guide.trace
         advantages = gae(
             rewards,
             values,
@@ -277,7 +295,7 @@ class PPO:
             rollout.terminated,
             rollout.truncated,
             self.config.gamma,
-            self.config.gae_lambda,
+            trace,
         )
         flat = {"advantages": advantages, "returns": advantages + values, "values": values}
         return {

@@ -88,6 +88,7 @@ ODD: dict[str, dict[str, Any]] = {
     "dqn": {"hyperparameters": {"num_updates": 1, "learning_starts": 8}},
     "reinforce": {},
     "a2c": {},
+    "qdagger": {"expert": "CartPole-v1:ppo", "hyperparameters": {"learning_starts": 8, "offline_updates": 4}},
     "sqil": {"demos": "demos.h5", "hyperparameters": {"dqn": {"learning_starts": 8}}},
 }
 
