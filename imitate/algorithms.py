@@ -58,13 +58,14 @@ class Algorithm:
     """An algorithm's module and the keyword arguments of its learner.
 
     needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
-                `expert` (Policy); `store` (DemoWriter, for the expert's labels)
+                `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
     optional    optional arguments: `policy`, to start from
     class_name  name of the learner's class if not the title; its config's name is the same with Config appended
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
     audit       whether `train --audit` can train the controls
+    teachers    whether `expert` may be a list of several
     """
 
     title: str
@@ -77,6 +78,7 @@ class Algorithm:
     inner: str = ""
     check: str = ""
     audit: bool = False
+    teachers: bool = False
 
     @property
     def offline(self) -> bool:
@@ -107,6 +109,7 @@ ALGORITHMS = {
         "cloning on the learner's own states, labelled by the expert",
         "imitate.dagger",
         ("envs", "expert", "store"),
+        teachers=True,
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
@@ -114,6 +117,7 @@ ALGORITHMS = {
         "imitate.aggrevated.learner",
         ("envs", "expert", "store"),
         check="imitate.aggrevated.critic_check:check_critic",
+        teachers=True,
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from handwritten import Balancer
 
 from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
@@ -68,6 +69,25 @@ def test_the_imitator_is_better_than_the_best_of_its_teachers(tmp_path: Path, le
     assert evaluate(student.policy, "Identity-v0", episodes=20).mean > 9.5
     assert metrics["labels_1"] == pytest.approx(1 / 3, abs=0.1)
     assert metrics["labels_2"] == pytest.approx(2 / 3, abs=0.1)
+
+
+def half(side: int) -> Teacher:
+    """Balances CartPole while the pole leans to this side (-1 or 1), otherwise makes it fall."""
+    balancer = Balancer()
+    return Teacher(lambda obs: np.where(obs[:, 2] * side > 0, balancer.act(obs), int(side > 0)))
+
+
+@pytest.mark.slow
+def test_teachers_that_fall_at_once_teach_to_balance(tmp_path: Path) -> None:
+    """Each is right on one side of the pole."""
+    teachers = [half(-1), half(1)]
+    config = DAggerConfig(total_steps=8_000, iterations=8, final_updates=2_000)
+    with learning(tmp_path / "s.h5", DAgger, config, "CartPole-v1", teachers) as student:
+        while not student.done:
+            student.step()
+    alone = [evaluate(teacher, "CartPole-v1", episodes=20).mean for teacher in teachers]
+    assert max(alone) < 60
+    assert evaluate(student.policy, "CartPole-v1", episodes=20).mean > 400
 
 
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
