@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.following import first_layer, follow
-from imitate.nn.policy import LOG_STD_RANGE
+from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.rl.rollout import Rollout, Sampler
@@ -111,16 +110,75 @@ class DAggerConfig:
         return replace(self, alpha_floor=floor)
 
 
+class Student:
+    """A policy that learns from labelled states.
+
+    actor    the network that takes gradient steps and rolls in
+    policy   the moving average of its weights
+    """
+
+    def __init__(self, config: DAggerConfig, actor: ActorPolicy) -> None:
+        self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
+        self.average = Average(self.policy, self.actor, config.ema)
+        self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
+
+    def act(self, obs: Array) -> Array:
+        """Sampled actions (N, *action_shape) of the actor."""
+        return self.actor.act(obs, deterministic=False)
+
+    def observe(self, obs: Array) -> None:
+        """Let the input statistics follow new states (B, ...)."""
+        for policy in (self.actor, self.policy):
+            if policy.encoder.moments is not None:
+                new = torch.from_numpy(obs).to(policy.output.weight.device)
+                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
+
+    def cloning(
+        self,
+        distribution: Categorical | Gaussian,
+        obs: Tensor,  # noqa: ARG002
+        expert: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """DAgger's loss."""
+        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
+        return loss, {"loss": loss}
+
+    def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
+        """Take `count` gradient steps; returns the means of the loss's parts."""
+        sums: dict[str, Tensor] = {}
+        for update, (obs, expert, *columns) in enumerate(batches):
+            prepared = self.actor.encoder.prepare(obs)
+            total, parts = loss(self.actor(prepared), obs, expert, *columns)
+            self.descend(total.mean(), prepared, update / count)
+            self.average.update()
+            for name, part in parts.items():
+                sums[name] = sums.get(name, 0.0) + part.detach().mean()
+        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
+
+    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
+        """One gradient step; `progress` is the share of the iteration's updates already done."""
+        self.optimizer.learning_rate = self.config.learning_rate * (1.0 - progress)
+        self.optimizer.step(loss)
+        self.actor.project_()
+
+    _PARTS = ("policy", "actor", "optimizer", "average")
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self._PARTS)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self._PARTS)
+
+
 class DAgger:
     """DAgger on vector environments; the aggregated data stay on disk, in `store`.
 
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
     policies, which are imitated where they are best (`Teachers`).
 
-    actor     the network that learns and rolls in
-    policy    the moving average of its weights
-    teachers  the experts, if there are several
-    fitted    critics that are learned: the teachers', or None
+    student  what learns and rolls in
+    teachers the experts, if there are several
+    fitted   critics that are learned: the teachers', or None
     """
 
     def __init__(
@@ -136,21 +194,26 @@ class DAgger:
         observations, actions = envs.single_observation_space, envs.single_action_space
         self.config = config = config.completed(isinstance(actions, spaces.Discrete))
         self.store, self.seed, self.device = store, seed, torch.device(device)
-        self.actor = new_policy(config, observations, actions, seed=seed).to(self.device)
-        self.policy = copy.deepcopy(self.actor)
-        self.average = Average(self.policy, self.actor, config.ema)
-        self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
+        actor = new_policy(config, observations, actions, seed=seed).to(self.device)
+        self.student = Student(config, actor)
         self.iteration = 0
         self.sampler = Sampler(envs)
-        act = partial(self.actor.act, deterministic=False)
         self.teachers: Teachers | None = None
         if isinstance(expert, Sequence):
             expert = self.teachers = Teachers(
                 expert, observations, actions, self._fqe, seed=seed, device=self.device
             )
         self.fitted: Any = self.teachers
-        self.mixture = Mixture(expert, act, envs.num_envs, config.alpha_per, config.switch_probability)
+        self.mixture = Mixture(expert, self.act, envs.num_envs, config.alpha_per, config.switch_probability)
         self._reseed()
+
+    @property
+    def actor(self) -> ActorPolicy:
+        return self.student.actor
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.student.policy
 
     @property
     def env_steps(self) -> int:
@@ -210,48 +273,23 @@ class DAgger:
             metrics["fqe_loss"] = self.teachers.fit(_FQE_UPDATES, self.rng)
             metrics |= self.teachers.metrics()
         count = self.config.final_updates if last else self.config.updates_per_iteration
-        metrics |= self.train(self.cloning, self.batches(count, self.config.batch_size), count)
+        batches = self.batches(count, self.config.batch_size)
+        metrics |= self.student.fit(self.student.cloning, batches, count)
         self.iteration += 1
         return metrics
 
+    def act(self, obs: Array) -> Array:
+        """The learner's actions (N, *action_shape) in a roll-in."""
+        return self.student.act(obs)
+
     def take_in(self, obs: Array, labels: Array) -> dict[str, float]:
         """Let the input statistics follow new states (B, ...); metrics of the roll-in."""
-        for policy in (self.actor, self.policy):
-            if policy.encoder.moments is not None:
-                new = torch.from_numpy(obs).to(self.device)
-                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
+        self.student.observe(obs)
         return {
             "alpha": self.mixture.alpha,
             "states": float(self.store.num_steps),
             "agreement": mean_agreement(self.policy, obs, labels),
         }
-
-    def cloning(
-        self,
-        distribution: Categorical | Gaussian,
-        obs: Tensor,  # noqa: ARG002
-        expert: Tensor,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """DAgger's loss."""
-        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
-        return loss, {"loss": loss}
-
-    def train(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
-        """Take `count` gradient steps; returns the means of the loss's parts."""
-        sums: dict[str, Tensor] = {}
-        for update, (obs, expert, *columns) in enumerate(batches):
-            prepared = self.actor.encoder.prepare(obs)
-            total, parts = loss(self.actor(prepared), obs, expert, *columns)
-            self.descend(total.mean(), prepared, update / count)
-            self.average.update()
-            for name, part in parts.items():
-                sums[name] = sums.get(name, 0.0) + part.detach().mean()
-        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
-
-    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One gradient step; `progress` is the share of the iteration's updates already done."""
-        self.optimizer.learning_rate = self.config.learning_rate * (1.0 - progress)
-        self.optimizer.step(loss)
 
     def batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
         """Shuffled minibatches of observations and labels, from all states so far."""
@@ -267,16 +305,16 @@ class DAgger:
         self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
-    _PARTS: tuple[str, ...] = ("policy", "actor", "optimizer", "average", "fitted")
     _fqe = FQEConfig()
 
     def state_dict(self) -> dict[str, Any]:
         counts = {name: getattr(self, name) for name in ("iteration", "env_steps", "expert_queries")}
-        return counts | parts_state(self, *self._PARTS)
+        return counts | self.student.state_dict() | parts_state(self, "fitted")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        load_parts(self, state, *self._PARTS)
+        self.student.load_state_dict(state)
+        load_parts(self, state, "fitted")
         if self.teachers is not None:
             reader = self.store.reader()
             self.teachers.take_in(

@@ -58,7 +58,7 @@ class AggreVaTe:
             raise InputError(
                 "aggrevate does not know what a roll-in's own actions are worth: take another estimator"
             )
-        fitted = replace(config, oracle="fqe")
+        fitted = replace(config, oracle="fqe", trial=0.0)
         self.core = AggreVaTeD(fitted, envs=envs, expert=expert, store=store, seed=seed, device=device)
         if make_envs is None:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)

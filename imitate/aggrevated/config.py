@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from imitate.aggrevated.fqe import FQEConfig
@@ -44,6 +44,9 @@ class AggreVaTeDConfig(DAggerConfig):
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
     train as DAgger does. 0: always use it."""
+    trial: float = 0.2
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
+    DAgger's mean return is more than a standard error higher, it is kept. 0: no trial."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0
@@ -69,7 +72,7 @@ class AggreVaTeDConfig(DAggerConfig):
             object.__setattr__(self, "fqe", FQEConfig(**as_tuples(self.fqe)))
         check_range(self, 1, math.inf, "samples")
         check_range(self, 0, math.inf, "delta", "ent_coef", "kl_limit", "fqe_updates")
-        check_range(self, 0, 1, "gate")
+        check_range(self, 0, 1, "gate", "trial")
         if self.beta is not None:
             check_range(self, 0, math.inf, "beta")
         if self.estimator == "target" and self.beta == 0:
@@ -97,3 +100,9 @@ class AggreVaTeDConfig(DAggerConfig):
             kind = "discrete" if discrete else "continuous"
             raise InputError(f"estimator {estimator!r} does not fit {kind} actions: use {fitting}")
         return replace(super().completed(discrete), beta=beta, estimator=estimator)
+
+    def without_critic(self) -> DAggerConfig:
+        """DAgger's settings: the same data and updates, with DAgger's own network."""
+        own = {"hidden", "activation"}
+        shared = {each.name: getattr(self, each.name) for each in fields(DAggerConfig)}
+        return DAggerConfig(**{name: value for name, value in shared.items() if name not in own})

@@ -13,11 +13,13 @@ loss), `gate` and `fqe` (the critic for experts without one).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -28,20 +30,40 @@ from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.bc import bc_loss
-from imitate.dagger import DAgger
+from imitate.aggrevated.rival import episode_returns, lead, played
+from imitate.bc import bc_loss, new_policy
+from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
-from imitate.envs.seeds import draw_seed
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
+_TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
+_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
+
+
+class NaturalStudent(Student):
+    """Takes natural-gradient steps, whose length does not depend on the progress."""
+
+    def __init__(self, config: AggreVaTeDConfig, actor: ActorPolicy) -> None:
+        super().__init__(config, actor)
+        self.natural = NaturalGradient(actor.parameters(), config.kl_limit)
+
+    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
+        """One step of at most `kl_limit`."""
+        with torch.no_grad():
+            old = self.actor(prepared)
+        self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
+        self.actor.project_()
 
 
 class AggreVaTeD(DAgger):
@@ -49,6 +71,9 @@ class AggreVaTeD(DAgger):
 
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape). `oracle`
     replaces the action values that `config.oracle` names; it is not trained.
+
+    rival    DAgger's student, until the trial (`imitate.aggrevated.rival`)
+    trusted  whether to use the critic: until the rival has won
     """
 
     config: AggreVaTeDConfig
@@ -65,12 +90,12 @@ class AggreVaTeD(DAgger):
         oracle: QOracle | None = None,
     ) -> None:
         self.generator, self._fqe = torch.Generator(device), config.fqe
+        self.rival: Student | None = None
         super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
-        self.natural: NaturalGradient | None = None
         if config.update == "natural":
-            self.natural = NaturalGradient(self.actor.parameters(), config.kl_limit)
+            self.student = NaturalStudent(config, self.actor)
         self.oracle: QOracle | None = oracle
         if oracle is None and self.teachers is not None:
             if config.oracle not in ("auto", "fqe"):
@@ -85,6 +110,65 @@ class AggreVaTeD(DAgger):
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
+        simple = self.teachers is None and self.estimator.minibatches is None
+        if config.trial and config.delta and simple:
+            self.rival = self._dagger()
+        self.trusted = True
+        self.episodes = 0  # that ended in roll-ins
+
+    def _dagger(self) -> Student:
+        """DAgger's student, untrained."""
+        config, envs = self.config.without_critic(), self.sampler.envs
+        policy = new_policy(config, envs.single_observation_space, self.action_space, seed=self.seed)
+        policy.seed(draw_seed(self.seed, self.iteration, 4))
+        return Student(config, policy.to(self.device))
+
+    def act(self, obs: Array) -> Array:
+        """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every second environment."""
+        actions = super().act(obs)
+        if self.rival is not None:
+            rivals = slice(self.iteration % 2, None, 2)
+            if len(obs[rivals]):
+                actions[rivals] = self.rival.act(obs[rivals])
+        return actions
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """DAgger's, or once the trial of both policies, with at most `limit` environment steps."""
+        config = self.config
+        if self.rival is None or self.env_steps < _TRIAL_AT * config.total_steps:
+            return super().step(limit)
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
+        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
+            self.rival = None
+            return super().step(limit)
+        return self._compete(pairs, room // 3)
+
+    def _compete(self, pairs: int, limit: int) -> dict[str, float]:
+        """Let both policies play the same episodes and go on with the better; learn from these states."""
+        assert self.rival is not None
+        seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
+        self.begin()
+        returns, pieces = [], []
+        for student in (self.student, self.rival):
+            rollout = played(student.policy, self.sampler.envs, seeds, limit)
+            self.sampler.env_steps += int(rollout.steps.sum())
+            labels = rollout.actions.copy()
+            labels[rollout.steps] = self.mixture.ask(rollout.obs[rollout.steps])
+            for segment in rollout.segments(labels):
+                self.store.append(segment)
+            returns.append(episode_returns(rollout))
+            pieces.append((rollout.obs[rollout.steps], labels[rollout.steps]))
+        own, others = returns
+        metrics = {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        if lead(others, own) > 1:
+            self.student, self.trusted = self.rival, False
+        self.rival = None
+        obs, labels = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        metrics |= self.learn(obs, labels, last=False)
+        self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
+        return metrics
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -102,7 +186,11 @@ class AggreVaTeD(DAgger):
             batches = self.batches(count, config.batch_size)
         else:
             batches = self._drawn(obs, labels, count)
-        metrics |= self.train(partial(self._losses, gate), batches, count)
+        metrics |= self.student.fit(partial(self._losses, gate), batches, count)
+        if self.rival is not None:
+            self.rival.observe(obs)
+            self.rival.fit(self.rival.cloning, self.batches(count, config.batch_size), count)
+        self.episodes += 0 if rollout is None else len(rollout.ends)
         self.iteration += 1
         return metrics
 
@@ -114,7 +202,7 @@ class AggreVaTeD(DAgger):
 
     def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
         """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
-        if self.fitted is None:
+        if self.fitted is None or not self.trusted:
             return 0
         reader, held_out = self.store.reader(), new // 2
         pieces = [reader[index] for index in range(self.fitted.memory.pieces, len(reader))]
@@ -127,6 +215,8 @@ class AggreVaTeD(DAgger):
     @torch.no_grad()
     def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
         """Judge the critic on held-out states (any, if it is not learned), and the learner by the critic's values."""
+        if not self.trusted:
+            return Gate(torch.ones(1, device=self.device), math.nan, False)
         if self.oracle is None:
             return Gate(torch.ones(1, device=self.device), math.nan, True)
         if self.fitted is not None and held_out:
@@ -151,18 +241,21 @@ class AggreVaTeD(DAgger):
             loss = loss - self.config.ent_coef * distribution.entropy()
         return loss, {"policy_loss": policy_loss, "imitation_loss": cloning}
 
-    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:
-        """DAgger's, or a natural-gradient step, whose length does not depend on `progress`."""
-        if self.natural is None:
-            super().descend(loss, prepared, progress)
-        else:
-            with torch.no_grad():
-                old = self.actor(prepared)
-            self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
-        self.actor.project_()
-
     def _reseed(self) -> None:
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
+        if self.rival is not None:
+            self.rival.actor.seed(draw_seed(self.seed, self.iteration, 4))
 
-    _PARTS = (*DAgger._PARTS, "value")
+    def state_dict(self) -> dict[str, Any]:
+        counts = {"trusted": self.trusted, "episodes": self.episodes}
+        return super().state_dict() | counts | parts_state(self, "value", "rival")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
+        self.trusted, self.episodes = state["trusted"], state["episodes"]
+        if not self.trusted:
+            self.student = self._dagger()
+        self.rival = self._dagger() if "rival" in state else None
+        load_parts(self, state, "value", "rival")
+        super().load_state_dict(state)

@@ -15,7 +15,7 @@ __all__ = ["Memory", "experts_steps"]
 class Memory:
     """Steps of trajectories on a device, in order.
 
-    gamma    discount
+    gamma   discount
     n_step  most rewards that a sample sums up before it bootstraps
 
     Each piece stores its observations (T + 1, ...) once, each with the expert's action there, so that a step's label

@@ -96,15 +96,14 @@ class Rollout:
         return next_values
 
     def segments(self, labels: Array) -> Iterator[Trajectory]:
-        """Each environment's steps as trajectories, cut at the ends of episodes and after the last row.
+        """Each environment's steps as trajectories, cut at the ends of episodes and after its last row.
 
         The cut after the last row counts as `truncated`. `labels` (T, N, *action_shape) become `expert_actions`.
         """
-        steps, num_envs = self.rewards.shape
-        for n in range(num_envs):
+        for n, steps in enumerate(self.steps.sum(0)):  # an environment idles only after its last episode
             begin = 0
             ends = [(t, self.end_obs[i]) for i, (t, m) in enumerate(self.ends) if m == n]
-            if not ends or ends[-1][0] < steps - 1:
+            if steps and (not ends or ends[-1][0] < steps - 1):
                 ends.append((steps - 1, self.last_obs[n]))
             for t, final_obs in ends:
                 rows = slice(begin, t + 1)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,133 +11,16 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
-from torch import Tensor
+from problems import Bowl, ChainOracle, Same, chain_expert, learning, trained
 
 from imitate.aggrevated.aggrevate import AggreVaTe
 from imitate.aggrevated.fqe import FQEConfig
-from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
+from imitate.aggrevated.learner import AggreVaTeDConfig
 from imitate.datasets.evaluation import evaluate
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
-from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-
-
-class Chain(gym.Env[Any, Any]):
-    """Two states, A, A, B, A, A, B, ...; the right action is 0 in A and 1 in B. A mistake costs 1 in A, 10 in B.
-
-    The two differ by too little for a small network to tell, so it must make one of the mistakes.
-    """
-
-    def __init__(self) -> None:
-        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:  # noqa: ARG002
-        self._steps = 0
-        return self._obs(), {}
-
-    def _obs(self) -> Array:
-        return np.array([1e-6 if self._steps % 3 == 2 else 0.0], np.float32)
-
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        cost = (0.0 if action == 1 else 10.0) if self._steps % 3 == 2 else float(action)
-        self._steps += 1
-        return self._obs(), -cost, False, self._steps == 30, {}
-
-
-class ChainOracle:
-    """What the expert's actions and others are worth in the chain, but for the value of the state. `sign` -1 is a
-    critic that has it the wrong way round."""
-
-    greedy = False
-
-    def __init__(self, sign: float = 1.0) -> None:
-        self.sign = sign
-
-    def q_all(self, obs: Tensor) -> Tensor:
-        in_b = obs > 5e-7  # (B, 1)
-        return self.sign * torch.where(in_b, torch.tensor([-10.0, 0.0]), torch.tensor([0.0, -1.0]))
-
-    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.heads(obs, actions).mean(0)
-
-    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
-
-
-class Bowl:
-    """Continuous identity: the value of an action is minus its squared distance from the observation."""
-
-    gamma, reward_scale, greedy = 0.0, 1.0, False
-
-    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return -(actions - obs).square().sum(-1)
-
-    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.q(obs, actions).reshape(1, -1)
-
-    def q_all(self, obs: Tensor) -> Tensor:
-        raise NotImplementedError
-
-
-class Same:
-    """Discrete identity: the action that names the observation is worth 1 more."""
-
-    gamma, reward_scale, greedy = 0.0, 1.0, False
-
-    def q_all(self, obs: Tensor) -> Tensor:
-        return torch.nn.functional.one_hot(obs.long().flatten(), 3).float()
-
-    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.heads(obs, actions).mean(0)
-
-    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return (obs.flatten() == actions.flatten()).float()[None]
-
-
-gym.register("TwoStateChain-v0", entry_point=Chain)
-
-
-def chain_expert(obs: Array) -> Array:
-    return (obs[:, 0] > 5e-7).astype(np.int64)
-
-
-@contextmanager
-def learning(
-    folder: Path,
-    env_id: str,
-    expert: Any,
-    oracle: Any = None,
-    *,
-    num_envs: int = 4,
-    kind: Any = AggreVaTeD,
-    **fields: Any,
-) -> Iterator[Any]:
-    envs = SyncVecEnv([partial(make_env, env_id)] * num_envs)
-    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
-    if isinstance(oracle, str):
-        fields, oracle = fields | {"oracle": oracle}, None
-    final = {"final_updates": fields.get("updates_per_iteration", 100)}
-    config = AggreVaTeDConfig(**final | fields)
-    path = folder / f"{len(list(folder.iterdir()))}.h5"
-    with DemoWriter(path, info, expert_actions=True) as store:
-        yield kind(
-            config, envs=envs, expert=expert, store=store, seed=0, **{"oracle": oracle} if oracle else {}
-        )
-
-
-def trained(*args: Any, **fields: Any) -> Any:
-    with learning(*args, **fields) as learner:
-        while not learner.done:
-            learner.metrics = learner.step()
-    return learner
-
 
 CHAIN = {
     "total_steps": 480,
@@ -445,14 +327,14 @@ def test_without_aggregation_only_the_last_roll_in_is_learned_from(
         learner.step()
         labels.append(1)
         seen: set[float] = set()
-        original = learner.train
+        original = learner.student.fit
 
-        def train(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
+        def fit(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
             columns = list(minibatches)
             seen.update(float(label) for _, expert in columns for label in expert)
             return original(loss, columns, count)
 
-        monkeypatch.setattr(learner, "train", train)
+        monkeypatch.setattr(learner.student, "fit", fit)
         learner.step()
     assert seen == known
 

@@ -1,0 +1,52 @@
+"""AggreVaTeD's rival: DAgger on the same states.
+
+A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, both roll in,
+and once they play whole episodes against each other. DAgger's is kept if it is better. The episodes are states to learn
+from, like all others, so the trial wastes no steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.nn.policy import ActorPolicy
+from imitate.rl.rollout import Rollout, whole_episodes
+
+__all__ = ["episode_returns", "lead", "played"]
+
+
+def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
+    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps."""
+
+    def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        actions = policy.act(obs, deterministic=True)
+        return actions, actions
+
+    return whole_episodes(envs, choose, seeds, limit)
+
+
+def episode_returns(rollout: Rollout) -> Array:
+    """(E,) returns of the episodes that ended in a rollout of whole episodes."""
+    sums = (rollout.rewards * rollout.steps).cumsum(0, dtype=np.float64)  # (T, N)
+    returns, before = [], np.zeros(sums.shape[1])
+    for t, n in rollout.ends:
+        returns.append(sums[t, n] - before[n])
+        before[n] = sums[t, n]
+    return np.array(returns)
+
+
+def lead(returns: Array, others: Array) -> float:
+    """By how many standard errors the mean of `returns` is above that of `others`; -infinity with fewer than three.
+
+    >>> lead(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 0.0]))  # mean 4, standard error 1 / sqrt(3)
+    6.928...
+    """
+    if min(len(returns), len(others)) < 3:
+        return -math.inf
+    error = math.sqrt(returns.var(ddof=1) / len(returns) + others.var(ddof=1) / len(others))
+    return float(returns.mean() - others.mean()) / max(error, 1e-8)

@@ -1,0 +1,104 @@
+"""The trial of AggreVaTeD against DAgger: who is kept, and what it costs."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from problems import ChainOracle, chain_expert, learning, trained
+from torch import Tensor
+
+from imitate.aggrevated.gate import GATE
+from imitate.aggrevated.rival import episode_returns, lead
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.spaces import Array
+from imitate.rl.rollout import Rollout
+
+FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 60}
+
+
+def test_lead_is_in_standard_errors() -> None:
+    assert lead(np.array([3.0, 4.0, 5.0]), np.zeros(3)) == pytest.approx(4 * math.sqrt(3))
+    assert lead(np.array([1.0, 3.0, 1.0, 3.0]), np.full(4, 3.0)) == pytest.approx(-1 / math.sqrt(4 / 3 / 4))
+    assert lead(np.array([9.0, 9.0]), np.zeros(3)) == -math.inf  # too few to tell
+
+
+def whole(rewards: Array, running: Array, ends: list[tuple[int, int]]) -> Rollout:
+    """Two environments; the observation is the step's number."""
+    steps, obs = len(rewards), np.arange(len(rewards), dtype=np.float32)
+    done = np.zeros(rewards.shape, bool)
+    done[tuple(np.transpose(ends))] = True
+    return Rollout(
+        np.stack([obs, obs], 1)[..., None], np.zeros((steps, 2), np.int64), rewards, done, ~done & False,
+        ends=np.array(ends), end_obs=np.array([[t + 1.0] for t, _ in ends], np.float32),
+        last_obs=np.zeros((2, 1), np.float32), running=running,
+    )  # fmt: skip
+
+
+def test_returns_and_pieces_leave_out_the_rows_in_which_an_environment_idles() -> None:
+    """The first plays episodes of 1 + 2 and 4; the second one of 10, then idles."""
+    rewards = np.array([[1, 10], [2, 99], [4, 99]], np.float32)
+    running = np.array([[True, True], [True, False], [True, False]])
+    rollout = whole(rewards, running, [(0, 1), (1, 0), (2, 0)])
+    assert sorted(episode_returns(rollout)) == [3, 4, 10]
+    pieces = list(rollout.segments(rollout.actions))
+    assert [len(piece) for piece in pieces] == [2, 1, 1]
+    assert all(piece.terminated for piece in pieces)
+    np.testing.assert_array_equal(pieces[0].obs.ravel(), [0, 1, 2])
+
+
+class Beside:
+    """A critic that rates the action half a unit beside the right one highest, and random ones lower than both."""
+
+    gamma, reward_scale, greedy = 0.0, 1.0, False
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return -(actions - obs - 0.5).square().sum(-1)
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.q(obs, actions).reshape(1, -1)
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+def test_a_wrong_critic_that_the_gate_lets_through_ends_as_dagger(tmp_path: Path) -> None:
+    """The step goes half of the way to where the critic points, and costs 0.7 in ten steps."""
+    given = (tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Beside())
+    trusting, wary = trained(*given, trial=0.0, **FIELDS), trained(*given, **FIELDS)
+    assert trusting.metrics["gate"] > GATE
+    assert evaluate(trusting.policy, "ContinuousIdentity-v0").mean < -0.5
+    assert (wary.trusted, wary.rival) == (False, None)
+    assert evaluate(wary.policy, "ContinuousIdentity-v0").mean > -0.05
+
+
+def test_a_right_critic_stays(tmp_path: Path) -> None:
+    """A mistake in every third state costs DAgger 100; with the critic it makes the cheaper ones, which cost 20."""
+    right = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **FIELDS)
+    assert (right.trusted, right.rival) == (True, None)
+    assert evaluate(right.policy, "TwoStateChain-v0", episodes=1).mean == -20
+    assert right.store.num_steps == right.env_steps <= FIELDS["total_steps"]
+
+
+@pytest.mark.parametrize("steps", [3, 8])
+def test_a_state_restores_the_rival_and_the_verdict(tmp_path: Path, steps: int) -> None:
+    """After 3 iterations both learn; after 8 the rival has won."""
+    given = (tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Beside())
+    with learning(*given, **FIELDS) as one, learning(*given, **FIELDS) as other:
+        for _ in range(steps):
+            one.step()
+        assert one.trusted == (one.rival is not None) == (steps == 3)
+        for piece in one.store.reader():
+            other.store.append(piece)
+        state = copy.deepcopy(one.state_dict())
+        for learner in (one, other):
+            learner.load_state_dict(state)
+            learner.step()
+        for name, weights in one.policy.state_dict().items():
+            assert torch.equal(weights, other.policy.state_dict()[name])
+        assert one.env_steps == other.env_steps
