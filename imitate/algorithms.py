@@ -58,7 +58,7 @@ class Algorithm:
     """An algorithm's module and the keyword arguments of its learner.
 
     needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
-                `expert` (Policy); `store` (DemoWriter, for the expert's labels)
+                `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
     optional    optional arguments: `policy`, to start from
     class_name  name of the learner's class if not the title; its config's name is the same with Config appended
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
@@ -66,6 +66,7 @@ class Algorithm:
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
     audit       whether `train --audit` can train the controls
     structured  whether it takes Dict observations, and MultiDiscrete and MultiBinary spaces
+    teachers    whether `expert` may be a list of several
     """
 
     title: str
@@ -79,6 +80,7 @@ class Algorithm:
     check: str = ""
     audit: bool = False
     structured: bool = False
+    teachers: bool = False
 
     @property
     def offline(self) -> bool:
@@ -112,6 +114,7 @@ ALGORITHMS = {
         "imitate.dagger",
         ("envs", "expert", "store"),
         structured=True,
+        teachers=True,
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
@@ -119,6 +122,7 @@ ALGORITHMS = {
         "imitate.aggrevated.learner",
         ("envs", "expert", "store"),
         check="imitate.aggrevated.critic_check:check_critic",
+        teachers=True,
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",

@@ -317,7 +317,7 @@ class DAgger:
         if self.teachers is not None:
             reader = self.store.reader()
             self.teachers.take_in(
-                [reader[i] for i in range(self.teachers.pieces, len(reader))], self.mixture.ask
+                [reader[i] for i in range(self.teachers.memory.pieces, len(reader))], self.mixture.ask
             )
         self.iteration, self.mixture.queries = state["iteration"], state["expert_queries"]
         self.sampler.env_steps = state["env_steps"]

@@ -38,7 +38,7 @@ _FIT = 2_000  # gradient steps of the expert's value
 
 
 def _fine_tuning() -> PPOConfig:
-    return PPOConfig(num_steps=256, target_kl=0.03, value_warmup=4)
+    return PPOConfig(num_steps=256, learning_rate=1e-3, target_kl=0.03, value_warmup=4)
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,16 @@ class Memory:
         row = self._columns["row"][-count:]
         return self._columns["obs"][row], self._columns["labels"][row]
 
+    def states(self) -> Tensor:
+        """All observations (R, ...), final ones of pieces included."""
+        self._merge()
+        return self._columns["obs"]
+
+    def relabel(self, labels: Tensor) -> None:
+        """Replace the expert's actions (R, ...) at `states`."""
+        self._merge()
+        self._columns["labels"] = labels
+
     def _merge(self) -> None:
         if self._new:
             pieces = [self._columns, *self._new] if self._columns else self._new

@@ -1,17 +1,18 @@
-"""Several teachers, each good at a part of the task (MAMBA, arXiv:2007.00795): imitate the best one in each state.
+"""Several teachers, each good at a part of the task: imitate, in each state, the one whose action is worth most.
 
-Every teacher is asked in every state. Fitted Q evaluation learns Q_k of each from the same steps, so that they are
-comparable. The value of an action is max_k Q_k(s, a): what it returns if the best teacher for what follows goes on from
-there. A state's label is the teacher's action with the highest such value. Labels of all states are chosen anew
-whenever the values change.
+Every teacher is asked in every state. One critic learns, by fitted Q evaluation, the value of the policy that follows
+in each state the teacher whose action it rates highest; the choice is made anew as the values change. This policy is
+at least as good as the best teacher in every state, max_k V_k (MAMBA, arXiv:2007.00795).
 
-Departures: MAMBA learns V_k from Monte-Carlo returns and improves on max_k V_k(s) by policy gradient. Roll-ins are led
-by each teacher and by the best one in each state, in turn, so that all are tried.
+Departures: MAMBA learns V_k of each teacher from Monte-Carlo returns and improves on max_k V_k by policy gradient.
+Where every teacher fails soon, their own values reach no farther than that; those of the policy that switches do.
+Roll-ins are led by each teacher and by the best one in each state, in turn, so that all are tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,15 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.aggrevated.fqe import FittedQ, FQEConfig
+from imitate.aggrevated.memory import Memory
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout
 
 __all__ = ["Teachers"]
+
+_RELABELLED = 100  # gradient steps of the critic between two choices of the labels
 
 
 class Teachers(nn.Module):
@@ -54,35 +58,33 @@ class Teachers(nn.Module):
             raise InputError(f"several teachers are at least 2, got {len(teachers)}")
         check_plain("DAgger from several teachers", observation_space, action_space)
         self._asks = [partial(teacher.act, deterministic=True) for teacher in teachers]
-        self.critics = nn.ModuleList(
-            FittedQ(observation_space, action_space, config, seed=seed + k, device=device)
-            for k in range(len(teachers))
-        )
+        # More steps would follow one teacher beyond the states in which it is the best.
+        config = replace(config, n_step=1)
+        self.critic = FittedQ(observation_space, action_space, config, seed=seed, device=device)
         self.register_buffer("queries", torch.zeros(len(teachers), dtype=torch.int64))
         self.leader = 0
-        self._chosen: tuple[Tensor, Tensor, Tensor] | None = None
-
-    @property
-    def fitted(self) -> list[FittedQ]:
-        """The critic of each teacher."""
-        return list(self.critics)  # type: ignore[arg-type]
+        self._answers: list[Tensor] = []  # (K, T + 1, ...) of each piece in memory
 
     @property
     def gamma(self) -> float:
-        return self.fitted[0].gamma
+        return self.critic.gamma
 
     @property
     def reward_scale(self) -> float:
-        return self.fitted[0].reward_scale  # all have seen the same rewards
+        return self.critic.reward_scale
 
     @property
-    def memory(self) -> Teachers:
-        """What a learner reads of `FittedQ.memory`: `pieces` and `last`."""
-        return self
+    def memory(self) -> Memory:
+        return self.critic.memory
 
-    @property
-    def pieces(self) -> int:
-        return self.fitted[0].memory.pieces
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.critic.q(obs, actions)
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.critic.heads(obs, actions)
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        return self.critic.q_all(obs)
 
     def begin(self, iteration: int) -> None:
         """Choose the leader of this iteration's roll-in."""
@@ -92,93 +94,71 @@ class Teachers(nn.Module):
         """The leader's actions (N, *action_shape); `label` counts these queries."""
         if self.leader < len(self._asks):
             return np.asarray(self._asks[self.leader](obs))
-        actions = [np.asarray(ask(obs)) for ask in self._asks]
-        return self._best(obs, actions)
+        answers = self._all(obs)
+        return self._chosen(torch.from_numpy(obs).to(self.queries.device), answers)[0].cpu().numpy()
 
     def label(self, rollout: Rollout) -> Array:
         """Ask every teacher in the roll-in's states; the actions (T, N, *action_shape) of those that are now best.
 
-        The steps enter the memory of every critic.
+        The steps enter the critic's memory.
         """
         flat, shape = rollout.flat_obs, rollout.actions.shape
-        answers = [self._ask(k, flat).reshape(-1, *shape[2:]) for k in range(len(self._asks))]
-        for k, answer in enumerate(answers):
-            pieces = list(rollout.segments(answer.reshape(shape)))
-            self.fitted[k].take_in(pieces, partial(self._ask, k))
-        self._chosen = None
-        return self._best(flat, answers).reshape(shape)
+        self.queries += len(flat)
+        answers = self._all(flat)
+        best, _ = self._chosen(torch.from_numpy(flat).to(answers.device), answers)
+        labels: Array = best.cpu().numpy().astype(rollout.actions.dtype).reshape(shape)
+        by_teacher = [list(rollout.segments(answer.cpu().numpy().reshape(shape))) for answer in answers]
+        for piece, *each in zip(rollout.segments(labels), *by_teacher, strict=True):
+            self.queries += 0 if piece.terminated else 1
+            here = torch.stack([torch.from_numpy(one.labels) for one in each]).to(answers.device)
+            self._remember(piece, here)
+        return labels
 
     def take_in(self, pieces: Sequence[Trajectory], ask: Callable[[Array], Array]) -> None:  # noqa: ARG002
         """Remember steps of a store again, after a checkpoint; these queries were counted before."""
         for piece in pieces:
-            for k, fitted in enumerate(self.fitted):
-                labels = np.asarray(self._asks[k](piece.obs[:-1])).astype(piece.labels.dtype)
-                own = Trajectory(
-                    *(piece.obs, piece.actions, piece.rewards, piece.terminated, piece.truncated),
-                    expert_actions=labels,
-                )
-                fitted.take_in([own], partial(self._ask, k))
-        self._chosen = None
+            self._remember(piece, self._all(piece.obs[:-1]))
+        if pieces:
+            self._relabel()
 
     def fit(self, updates: int, rng: np.random.Generator, *, held_out: int = 0) -> float:
-        """`FittedQ.fit` of every critic; returns the mean loss."""
-        losses = [fitted.fit(updates, rng, held_out=held_out) for fitted in self.fitted]
-        self._chosen = None
-        return sum(losses) / len(losses)
+        """`FittedQ.fit`, choosing the labels anew now and then; returns the last loss."""
+        loss = 0.0
+        self._relabel()
+        for done in range(0, updates, _RELABELLED):
+            loss = self.critic.fit(min(_RELABELLED, updates - done), rng, held_out=held_out)
+            self._relabel()
+        return loss
 
     def batches(self, batch_size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
-        """One epoch of all states (B, ...) and the actions there of the best teacher, shuffled; see `DemoReader`."""
-        obs, labels, _ = self._labelled()
+        """One epoch of all states (B, ...) and their labels (B, ...), shuffled; see `DemoReader.batches`."""
+        obs, labels = self.memory.last(len(self.memory))
         order = torch.from_numpy(rng.permutation(len(obs))).to(obs.device)
         for rows in torch.split(order, batch_size):
             yield obs[rows], labels[rows]
 
-    def last(self, count: int) -> tuple[Tensor, Tensor]:
-        """Observations and labels (B, ...) of the last `count` steps."""
-        obs, labels, _ = self._labelled()
-        return obs[-count:], labels[-count:]
-
     def metrics(self) -> dict[str, float]:
         """Queries of each teacher, and its share of the labels."""
-        best = self._labelled()[2]
-        shares = {f"labels_{k + 1}": float((best == k).float().mean()) for k in range(len(self._asks))}
+        shares = {f"labels_{k + 1}": float((self._best == k).float().mean()) for k in range(len(self._asks))}
         return shares | {f"queries_{k + 1}": float(count) for k, count in enumerate(self.queries.tolist())}
 
-    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """The highest of the teachers' values in each head (2, B); see `QOracle`."""
-        return torch.stack([fitted.heads(obs, actions) for fitted in self.fitted]).amax(0)
-
-    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """The highest of the teachers' values (B,); see `QOracle`."""
-        return torch.stack([fitted.q(obs, actions) for fitted in self.fitted]).amax(0)
-
-    def q_all(self, obs: Tensor) -> Tensor:
-        """The highest of the teachers' values for every action (B, A); see `QOracle`."""
-        return torch.stack([fitted.q_all(obs) for fitted in self.fitted]).amax(0)
-
-    def _ask(self, teacher: int, obs: Array) -> Array:
-        self.queries[teacher] += len(obs)
-        return np.asarray(self._asks[teacher](obs))
-
-    def _best(self, obs: Array, answers: Sequence[Array]) -> Array:
-        """Of the teachers' actions (N, ...) the best one in each state."""
-        device = self.queries.device
-        actions = torch.stack([torch.from_numpy(answer).to(device) for answer in answers])
-        best = self._choice(torch.from_numpy(obs).to(device), actions).cpu().numpy()
-        chosen: Array = np.stack(answers)[best, np.arange(len(best))]
-        return chosen
+    def _all(self, obs: Array) -> Tensor:
+        """Every teacher's actions (K, N, ...)."""
+        return torch.from_numpy(np.stack([ask(obs) for ask in self._asks])).to(self.queries.device)
 
     @torch.no_grad()
-    def _choice(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Which of the teachers' actions (K, B, ...) is best in each state (B,)."""
-        return torch.stack([self.q(obs, action) for action in actions]).argmax(0)
+    def _chosen(self, obs: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
+        """The best of the teachers' actions (K, B, ...) in each state, (B, ...), and whose it is (B,)."""
+        best = torch.stack([self.q(obs, answer) for answer in answers]).argmax(0)
+        return answers[best, torch.arange(len(best), device=best.device)], best
 
-    @torch.no_grad()
-    def _labelled(self) -> tuple[Tensor, Tensor, Tensor]:
-        """All states so far (B, ...), the best teacher's actions there (B, ...), and who that is (B,)."""
-        if self._chosen is None:
-            known = [fitted.memory.last(len(fitted.memory)) for fitted in self.fitted]
-            obs, actions = known[0][0], torch.stack([labels for _, labels in known])
-            best = self._choice(obs, actions)
-            self._chosen = obs, actions[best, torch.arange(len(best), device=best.device)], best
-        return self._chosen
+    def _remember(self, piece: Trajectory, answers: Tensor) -> None:
+        """Take in a piece of T steps and the teachers' actions (K, T, ...) in its states, but for the last."""
+        last = answers[:, -1:] if piece.terminated else self._all(piece.obs[-1:])
+        self._answers.append(torch.cat([answers, last.to(answers.dtype)], 1))
+        self.critic.take_in([piece], lambda _: np.asarray(last[0].cpu()))
+
+    def _relabel(self) -> None:
+        """Choose the labels of all states by the values as they are now."""
+        labels, self._best = self._chosen(self.memory.states(), torch.cat(self._answers, 1))
+        self.memory.relabel(labels)

@@ -48,8 +48,9 @@ class TrainArguments:
     """demonstrations to learn from"""
     demo_episodes: int | None
     """use only this many episodes, the first ones"""
-    expert: Annotated[str | None, tyro.conf.arg(metavar="SPEC")]
-    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder"""
+    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SPEC")]
+    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger and AggreVaTeD
+    take several (--expert A --expert B) and imitate each where it is best"""
     vecnormalize: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
@@ -123,6 +124,7 @@ def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments
     shown = _shown(config, find(base.algorithm).inner, argv)
     run_fields = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
     defaults: dict[str, Any] = {name: getattr(base, name) for name in run_fields}
+    defaults["expert"] = () if typed(argv, "expert") else base.experts
     before = TrainArguments(out=tyro.MISSING, env=base.env_id or tyro.MISSING, **defaults)
     arguments_class = dataclasses.make_dataclass(
         "Arguments",
@@ -140,6 +142,8 @@ def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments
     old, new = dataclasses.asdict(config), dataclasses.asdict(arguments.hyperparameters)
     given = {name: new[name] for name in new if new[name] != old[name] or typed(argv, name)}
     settings = {name: getattr(arguments.run, name) for name in run_fields}
+    settings["expert"], *others = arguments.run.expert or (None,)
+    settings["other_experts"] = tuple(others)
     experiment = base.changed(given, env_id=arguments.run.env, **settings)
     return experiment, arguments.run
 
@@ -196,10 +200,9 @@ def _resume(argv: list[str]) -> int:
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
             raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
-        if expert is not None and expert != experiment.expert:
-            raise InputError(
-                f"{resume} learns from {experiment.expert}, not from {expert}: leave --expert out"
-            )
+        if expert is not None and expert not in experiment.experts:
+            learned_from = ", ".join(experiment.experts) or "no expert"
+            raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
         return _execute(experiment, resume, resume=True)
@@ -214,11 +217,13 @@ def _resume(argv: list[str]) -> int:
 
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
-    if experiment.expert is not None:
+    for spec in experiment.experts:
+        # The first expert says how the environment is made, unless the command line does.
+        asked = experiment.env_kwargs or (None if spec == experiment.expert else {})
         expert = announced(
-            experiment.expert,
+            spec,
             env_id=experiment.env_id,
-            env_kwargs=experiment.env_kwargs or None,
+            env_kwargs=asked,
             vecnormalize=experiment.vecnormalize,
             remeasure=remeasure,
         )

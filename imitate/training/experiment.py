@@ -38,6 +38,7 @@ class Experiment:
 
     budget            demonstration, training and validation steps together
     expert, demos     what to learn from: an expert's spec, a file of demonstrations
+    other_experts     specs of further experts, each to be imitated where it is best
     vecnormalize      statistics for a zipped expert, instead of those in its folder; "none": don't normalise
     demo_episodes     learn only from this many episodes of `demos`, the first ones
     init              a run whose policy to start from
@@ -58,6 +59,7 @@ class Experiment:
     hyperparameters: dict[str, Any]
     env_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     expert: str | None = None
+    other_experts: tuple[str, ...] = ()
     vecnormalize: str | None = None
     demos: str | None = None
     demo_episodes: int | None = None
@@ -82,6 +84,11 @@ class Experiment:
         check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
         if self.demo_episodes is not None:
             check_range(self, 1, math.inf, "demo_episodes")
+
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """All specs of experts."""
+        return (*((self.expert,) if self.expert is not None else ()), *self.other_experts)
 
     @classmethod
     def create(
@@ -153,15 +160,17 @@ class Experiment:
 
     def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
         """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
-        new: dict[str, Any] = {}
-        for name in ("demos", "init", "expert"):
-            value = getattr(self, name)
-            if name == "demos" and value is not None and is_spec(value):
-                continue
-            if value is not None and (
-                name != "expert" or (value not in known_experts() and (folder / value).exists())
-            ):
-                new[name] = move(value)
+
+        def moved(name: str) -> str:
+            return move(name) if name not in known_experts() and (folder / name).exists() else name
+
+        new: dict[str, Any] = {"other_experts": tuple(map(moved, self.other_experts))}
+        if self.expert is not None:
+            new["expert"] = moved(self.expert)
+        if self.demos is not None and not is_spec(self.demos):
+            new["demos"] = move(self.demos)
+        if self.init is not None:
+            new["init"] = move(self.init)
         return dataclasses.replace(self, **new)
 
     def check_inputs(self) -> None:
@@ -180,6 +189,16 @@ class Experiment:
         if "expert" in algorithm.needs and self.expert is None:
             raise InputError(
                 f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)"
+            )
+        if self.other_experts and not algorithm.teachers:
+            takers = ", ".join(name for name, entry in ALGORITHMS.items() if entry.teachers)
+            raise InputError(
+                f"{self.algorithm} learns from one expert, got {len(self.experts)}: give one --expert, or take one of "
+                f"{takers}"
+            )
+        if self.other_experts and self.vecnormalize is not None:
+            raise InputError(
+                "--vecnormalize is for one expert: leave it out, or keep the file beside each zip"
             )
         if self.init is not None and "policy" not in algorithm.optional:
             takers = ", ".join(name for name, entry in ALGORITHMS.items() if "policy" in entry.optional)

@@ -82,13 +82,15 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
         if not algorithm.structured:
             check_plain(algorithm.title, envs.single_observation_space, envs.single_action_space)
     if "expert" in algorithm.needs:
-        spec = str(experiment.expert)
-        expert = handed["expert"] = load_expert(
-            spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize
-        )
-        check_expert(expert, spec, env_id, env_kwargs)
-        if new and algorithm.checker is not None:
-            algorithm.checker(config, expert, env_id, env_kwargs)
+        experts = [
+            load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize)
+            for spec in experiment.experts
+        ]
+        for expert, spec in zip(experts, experiment.experts, strict=True):
+            check_expert(expert, spec, env_id, env_kwargs)
+        handed["expert"] = experts if experiment.other_experts else experts[0]
+        if new and algorithm.checker is not None and not experiment.other_experts:
+            algorithm.checker(config, experts[0], env_id, env_kwargs)
     if experiment.init is not None:
         handed["policy"] = _initial_policy(experiment.init, env_id, env_kwargs)
     return handed
@@ -124,7 +126,7 @@ def opened_store(
             envs.single_observation_space,
             envs.single_action_space,
             env_kwargs=experiment.env_kwargs,
-            expert=experiment.expert or "",
+            expert=", ".join(experiment.experts),
         )
         store = DemoWriter(path, info, expert_actions=True)
     with store:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from imitate.cli import main
+from imitate.datasets.reader import DemoReader
 from imitate.errors import InputError
 from imitate.files import lock
 
@@ -273,3 +274,31 @@ def test_an_environment_that_raises_says_how_to_resume() -> None:
     *_, error, last = done.stderr.splitlines()
     assert error == "RuntimeError: worn out"
     assert last == "imitate: the last checkpoint is kept: go on from it with `imitate train --resume run`"
+
+
+def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
+    dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "2")
+    few = ("--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
+    two = ("--expert", "CartPole-v1", "--expert", "random")
+    assert main([*dagger, *few, *two, "--out", "first"]) == 0
+    assert (config("first")["expert"], config("first")["other_experts"]) == ("CartPole-v1", ["random"])
+    with DemoReader("first/aggregated.h5") as reader:
+        assert reader.info.expert == "CartPole-v1, random"
+    last = json.loads(Path("first/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["expert_queries"] == last["queries_1"] + last["queries_2"] >= 320
+
+    assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
+    assert config("second")["other_experts"] == ["random"]
+    again = ("train", "--config", "first/config.json", "--out", "third", "--expert", "CartPole-v1:ppo")
+    assert main([*again]) == 0
+    assert (config("third")["expert"], config("third")["other_experts"]) == ("CartPole-v1:ppo", [])
+
+    for name, answer in (
+        ("ppo", "ppo makes no use of --expert"),
+        ("gail", "gail makes no use of --expert"),
+        ("bc", "bc makes no use of --expert"),
+        ("aggrevate", "aggrevate learns from one expert, got 2: give one --expert, or take one of dagger"),
+    ):
+        assert answer in refused(capsys, "train", name, "--env", "CartPole-v1", *two, "--out", "o")
+    statistics = ("--vecnormalize", "none")
+    assert "--vecnormalize is for one expert" in refused(capsys, *dagger, *two, *statistics, "--out", "o")
