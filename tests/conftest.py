@@ -48,7 +48,8 @@ gym.register("ContinuousIdentity-v0", entry_point=Identity, kwargs={"continuous"
 @pytest.fixture(scope="session")
 def zoo() -> Path:
     """The rl-trained-agents folder; tests that need it skip where it is absent."""
-    folder = Path(os.environ.get("IMITATE_ZOO_DIR", "../shared/zoo")).resolve()
+    named = os.environ.get("IMITATE_ZOO_DIR", "../shared/zoo")
+    folder = Path(named.split(os.pathsep)[0]).resolve()
     if not folder.is_dir():
         pytest.skip(f"no zoo at {folder}: set IMITATE_ZOO_DIR to an rl-trained-agents folder")
     return folder
