@@ -175,9 +175,9 @@ class DAgger:
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
     policies, which are imitated where they are best (`Teachers`).
 
-    student  what learns and rolls in
-    teachers the experts, if there are several
-    fitted   critics that are learned: the teachers', or None
+    student   what learns and rolls in
+    teachers  the experts, if there are several
+    fitted    a critic that is learned: the teachers', or None
     """
 
     def __init__(

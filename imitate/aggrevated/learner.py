@@ -141,11 +141,12 @@ class AggreVaTeD(DAgger):
             return super().step(limit)
         room = config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
+        # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
         pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
         if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
             self.rival = None
             return super().step(limit)
-        return self._compete(pairs, room // 3)
+        return self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
 
     def _compete(self, pairs: int, limit: int) -> dict[str, float]:
         """Let both policies play the same episodes and go on with the better; learn from these states."""

@@ -1,8 +1,8 @@
 """AggreVaTeD's rival: DAgger on the same states.
 
 A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, both roll in,
-and once they play whole episodes against each other. DAgger's is kept if it is better. The episodes are states to learn
-from, like all others, so the trial wastes no steps.
+and once they play the same whole episodes. DAgger's is kept if it is ahead by more than a standard error. The episodes
+are learned from like all other states.
 """
 
 from __future__ import annotations
