@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.teachers import Teachers
 from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy, tensor_of
@@ -28,6 +27,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
+from imitate.experts.fqe import FQEConfig
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, check_ema
 from imitate.nn.distributions import Distribution

@@ -9,7 +9,7 @@ policy is regressed to the expert's action, moved by one clipped step along the 
 more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
 ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so DAgger's own policy is trained beside
 this one and kept if it plays better (`rival`). To understand the algorithm, read `imitate.dagger`, this file,
-`gradients` (the loss), `gate`, `rival` and `fqe` (the critic for experts without one).
+`gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations

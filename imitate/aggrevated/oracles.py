@@ -10,9 +10,9 @@ import torch
 from gymnasium import spaces
 
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.fqe import FittedQ
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
+from imitate.experts.fqe import FittedQ
 
 __all__ = ["choose_oracle"]
 

@@ -21,11 +21,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.aggrevated.fqe import FittedQ, FQEConfig
-from imitate.aggrevated.memory import Memory
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
+from imitate.experts.fqe import FittedQ, FQEConfig
+from imitate.experts.memory import Memory
 from imitate.rl.rollout import Rollout
 
 __all__ = ["Teachers"]

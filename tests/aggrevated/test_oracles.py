@@ -20,7 +20,6 @@ from torch import Tensor
 from imitate.aggrevated.ablations import TemporalDifference
 from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.critic_check import check_critic, check_oracle
-from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.cli import main
@@ -30,6 +29,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.experts.fqe import FittedQ, FQEConfig
 
 
 class Corridor(gym.Env[Any, Any]):

@@ -13,7 +13,6 @@ import pytest
 import torch
 from handwritten import Balancer
 
-from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
 from imitate.aggrevated.teachers import Teachers
 from imitate.dagger import DAgger, DAggerConfig
@@ -24,6 +23,7 @@ from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.experts.fqe import FQEConfig
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
