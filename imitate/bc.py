@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import Tensor
 
 from imitate.datasets.edit import drawn
 from imitate.datasets.reader import DemoReader
@@ -30,11 +30,11 @@ from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.nn.whitening import Whitening
 
-__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy", "whitening"]
+__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
-_SHRINKAGE = 0.03
 
 
 @dataclass(frozen=True)
@@ -127,18 +127,6 @@ def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) ->
     return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
 
 
-def whitening(correlations: Tensor) -> Tensor:
-    """(D, D) symmetric matrix that makes standardised inputs (N, D) with these correlations (D, D) uncorrelated.
-
-    An expert often acts on a difference of inputs that vary together, which a network learns late. Correlations are
-    shrunk by 3 %, so that no direction is stretched more than six times.
-    """
-    identity = torch.eye(len(correlations), dtype=correlations.dtype, device=correlations.device)
-    values, vectors = torch.linalg.eigh((1 - _SHRINKAGE) * correlations + _SHRINKAGE * identity)
-    matrix: Tensor = vectors @ (vectors / values.sqrt()).T
-    return matrix
-
-
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
     """(B,) 1 where the policy's action agrees with the label, else 0.
 
@@ -196,7 +184,11 @@ class BC:
                 self.actor.encoder.observe(obs.to(self.device))
         pairs = int(demos.lengths[self._train].sum())
         whiten = pairs <= config.batch_size if config.whiten is None else config.whiten
-        self._whitening = self._correlations(rng) if whiten else None
+        self._whitening: Whitening | None = None
+        if whiten:
+            seen = demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train)
+            moved = (obs.to(self.device) for (obs,) in seen)
+            self._whitening = Whitening.fit(self.actor.encoder, moved)
         self.mean = copy.deepcopy(self.actor)
         self.average = Average(self.mean, self.actor, config.ema)
         self.policy = copy.deepcopy(self.actor)
@@ -243,26 +235,13 @@ class BC:
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         prepared = self.actor.encoder.prepare(obs.to(self.device))
-        return prepared if self._whitening is None else prepared @ self._whitening, labels.to(self.device)
+        return prepared if self._whitening is None else self._whitening(prepared), labels.to(self.device)
 
-    def _correlations(self, rng: np.random.Generator) -> Tensor | None:
-        """`whitening` of the demonstrations' standardised observations; None for images and the like."""
-        encoder = self.actor.encoder
-        if encoder.moments is None or not isinstance(self.demos.info.observation_space, spaces.Box):
-            return None
-        total, count = torch.zeros((), dtype=torch.float64, device=self.device), 0
-        for (obs,) in self.demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
-            x = encoder.prepare(obs.to(self.device)).double()
-            total, count = total + x.T @ x, count + len(x)
-        return whitening(total / count).float()
-
-    @torch.no_grad()
     def _publish(self) -> None:
-        """Make `policy` the mean, whose first layer takes whitened inputs: (x W) A = x (W A)."""
+        """Make `policy` the mean, for observations that are not whitened."""
         self.policy.load_state_dict(self.mean.state_dict())
         if self._whitening is not None:
-            first = next(module for module in self.policy.modules() if isinstance(module, nn.Linear))
-            first.weight.copy_(first.weight @ self._whitening)
+            self._whitening.fold(self.policy)
 
     _PARTS = ("policy", "mean", "actor", "optimizer", "average")
 

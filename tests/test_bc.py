@@ -13,7 +13,7 @@ from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 from structured import Knower
 
-from imitate.bc import BC, BCConfig, bc_loss, whitening
+from imitate.bc import BC, BCConfig, bc_loss
 from imitate.datasets.collect import collect
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
@@ -131,14 +131,6 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match=r"holdout must be in \[0, 1\), got 1"):
         BCConfig(holdout=1.0)
-
-
-def test_whitening_makes_correlated_inputs_uncorrelated() -> None:
-    """Correlation 0.9 is shrunk to 0.873; along (1, 1) and (1, -1) the variances are 1.873 and 0.127."""
-    matrix = whitening(torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64))
-    along, across = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
-    assert_allclose(matrix @ along, along / 1.873**0.5)
-    assert_allclose(matrix @ across, across / 0.127**0.5)
 
 
 def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: Path) -> None:
