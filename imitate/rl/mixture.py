@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array
-from imitate.rl.rollout import Rollout
 
 __all__ = ["Mixture", "Per", "Schedule", "mixing_coefficient"]
 
 Per = Literal["step", "segment", "episode"]
 Schedule = Literal["linear", "exponential", "inverse", "constant"]
-Ask = Callable[[Array], Array]
+Act = Callable[[Array], Array]
 
 
 def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:
@@ -33,26 +30,22 @@ def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float
 
 
 class Mixture:
-    """A `Chooser` for `num_envs` environments that also asks the expert for labels and counts the queries.
+    """A `Chooser` for `num_envs` environments.
 
-    expert   a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape)
+    expert   a function from observations (N, *obs_shape) to actions (N, *action_shape)
     learner  such a function
     per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
              `switch`) or for an episode
     alpha    the expert's share, set by `begin`
-    queries  states that the expert was asked about
     turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
-    def __init__(
-        self, expert: Policy | Ask, learner: Ask, num_envs: int, per: Per, switch: float = 0.0
-    ) -> None:
-        self._expert = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
-        self._learner = learner
+    def __init__(self, expert: Act, learner: Act, num_envs: int, per: Per, switch: float = 0.0) -> None:
+        self._expert, self._learner = expert, learner
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
         self._turns: list[Array] = []
-        self.alpha, self.queries = 1.0, 0
+        self.alpha = 1.0
 
     def restart(self, rng: np.random.Generator) -> None:
         """Use this generator from now on."""
@@ -62,27 +55,15 @@ class Mixture:
         """Begin a new roll-in with this share of the expert."""
         self.alpha, self._turns = alpha, []
 
-    def ask(self, obs: Array) -> Array:
-        """The expert's deterministic actions (N, *action_shape) at observations (N, *obs_shape)."""
-        self.queries += len(obs)
-        return np.asarray(self._expert(obs))
-
     @property
     def turns(self) -> Array:
         return np.stack(self._turns)
-
-    def labels(self, rollout: Rollout) -> Array:
-        """The expert's actions (T, N, *action_shape) in the roll-in; it is asked only where the learner acted."""
-        labels, learners = rollout.actions.copy(), ~self.turns
-        if learners.any():
-            labels[learners] = self.ask(rollout.obs[learners])
-        return labels
 
     def __call__(self, obs: Array, begun: Array) -> tuple[Array, Array]:
         redrawn = begun | (self._rng.random(len(begun)) < self._switch)
         self._experts_turn = np.where(redrawn, self._rng.random(len(begun)) < self.alpha, self._experts_turn)
         actions = self._learner(obs)
         if self._experts_turn.any():
-            actions[self._experts_turn] = self.ask(obs[self._experts_turn])
+            actions[self._experts_turn] = self._expert(obs[self._experts_turn])
         self._turns.append(self._experts_turn)
         return actions, actions
