@@ -12,10 +12,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 """The accessibility checks of axe-core, where somebody has installed them."""
+
+needs_chromium = pytest.mark.skipif(EXECUTABLE is None, reason="no chromium here: apt-get install chromium")
+needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="no axe-core here: npm install --no-save axe-core")
 
 CUT = """[...document.querySelectorAll('h1, h2, h3, p, li, dt, dd, button, summary, .finals span, .chart text')]
   .filter(node => {

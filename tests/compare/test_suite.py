@@ -10,7 +10,8 @@ from pathlib import Path
 import chromium
 import numpy as np
 import pytest
-from test_report import BUDGET, five, needs_axe, needs_chromium, result
+from chromium import needs_axe, needs_chromium
+from reported import BUDGET, five, result
 
 from imitate.cli import main
 from imitate.compare import Suite, carry_out, write_suite_report

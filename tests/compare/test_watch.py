@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from test_report import BUDGET, fill, five
+from reported import BUDGET, fill, five
 from test_suite import fill as fill_suite
 
 from imitate.cli import main

@@ -1,0 +1,58 @@
+"""Ten learners are told apart, whatever one's eyes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
+
+
+def linear(color: str) -> np.ndarray:
+    value = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of linear RGB."""
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.array(to_xyz) @ np.clip(rgb, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+EYES = {  # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB
+    "usual": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.3039],
+    ],
+}
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize(("colors", "paper"), [(COLORS, "#ffffff"), (DARK_COLORS, "#111417")])
+def test_ten_learners_are_told_apart_by_all_eyes(colors: tuple[str, ...], paper: str, eyes: str) -> None:
+    """Two of the same dash differ by 20 in L*a*b* (2 is just noticed side by side), each by 4.5 : 1 from the page."""
+    seen = [lab(np.asarray(EYES[eyes]) @ linear(color)) for color in colors]
+    assert len(colors) == len(DASHES) == 10
+    for a, b in itertools.combinations(range(10), 2):
+        assert DASHES[a] != DASHES[b] or np.linalg.norm(seen[a] - seen[b]) >= 20, (colors[a], colors[b])
+    for color in colors:
+        light, dark = sorted(
+            (float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (color, paper)), reverse=True
+        )
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, color

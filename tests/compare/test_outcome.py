@@ -1,0 +1,96 @@
+"""The report's numbers: what was reached, when, and how far from random to the expert."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from reported import fill, five, outcome, result
+
+from imitate.compare.outcome import read_outcome
+from imitate.compare.plan import POINTS
+from imitate.compare.report import write_report
+from imitate.compare.results import Point, Result
+from imitate.compare.verdict import answer, cost_words, warnings
+from imitate.errors import InputError
+
+
+def test_results_are_read_back(tmp_path: Path) -> None:
+    bc, dagger, ppo = outcome(tmp_path).learners
+    assert (bc.title, dagger.title, ppo.title) == ("BC", "DAgger", "PPO")
+    assert (bc.mean, ppo.mean) == (400.0, 140.0)
+    assert bc.average("cpu_seconds") == 14.0
+    assert ppo.worst == 95.0  # of ten episodes the worst
+    assert ppo.typical.seed == 2
+    assert [entry.imitates for entry in (bc, dagger, ppo)] == [True, True, False]
+
+
+def test_share_is_of_the_way_from_random_to_expert(tmp_path: Path) -> None:
+    found = outcome(tmp_path)
+    assert [found.share(value) for value in (20.0, 500.0, 260.0)] == [0.0, 1.0, 0.5]
+    hopeless = outcome(tmp_path / "hopeless", expert=20.0)
+    assert hopeless.share(400.0) is None
+    assert "The expert (20) is no better than random actions" in " ".join(warnings(hopeless))
+
+
+def test_what_it_took_is_censored_at_the_budget(tmp_path: Path) -> None:
+    returns = {"dagger": [[500.0, 500.0], [500.0, 500.0], [260.0, 260.0]], "ppo": five(100, 180)[:3]}
+    found = outcome(tmp_path, returns)
+    dagger, ppo = found.learners
+    # 1/16 of the way is gained every 100 steps: 95 % needs all 16 parts, 50 % eight; the third seed ends at 50 %.
+    assert found.to_reach(dagger, 0.95) == [1_600, 1_600, None]
+    assert found.to_reach(dagger, 0.5, "queries") == [400, 400, 800]
+    assert found.to_reach(dagger, 0.5, "cpu_seconds") == [16.0, 16.0, 32.0]
+    assert cost_words(found, dagger, 0.95) == "1,600 (2 of 3 seeds)"
+    assert cost_words(found, ppo, 0.5) == "> 1,600 (0 of 3 seeds)"
+    assert found.area(dagger) == pytest.approx([0.5, 0.5, 0.25])
+
+
+def test_luck_before_learning_and_what_was_lost_again_are_no_success(tmp_path: Path) -> None:
+    """Untrained policies balance a pole now and then: "reaches 95 % with 0 steps" was said of one that ended at 0 %."""
+    out = fill(tmp_path / "out", {"ppo": five(20, 20), "a2c": five(20, 20)})
+    for name, lucky in (("ppo", 0), ("a2c", 3)):
+        for path in (out / "runs").glob(f"{name}-*"):
+            found = Result.load(path)
+            assert found is not None
+            points = [
+                Point(100 * n, 0, 2.0 * n, [500.0 if n == lucky else 20.0] * 2) for n in range(POINTS + 1)
+            ]
+            result(name, found.seed, found.returns, curve=points).save(path)
+    found = read_outcome(out)
+    ppo, a2c = found.learners
+    assert found.to_reach(ppo, 0.95) == [None] * 5
+    assert found.to_reach(a2c, 0.95) == [300.0] * 5
+    best = found.ranked()[0].title
+    assert f"{best} ended at 0 % after 1,600 steps" in answer(found).sentence
+
+
+def test_folders_are_reported_together(tmp_path: Path) -> None:
+    a = fill(tmp_path / "a", {"bc": five(390, 410)})
+    b = fill(tmp_path / "b", {"ppo": five(100, 180), "bc": five(0, 0)})
+    found = read_outcome(a, b)
+    assert [entry.algorithm for entry in found.learners] == ["bc", "ppo"]
+    assert found.learners[0].mean == 400.0  # the first folder's
+    write_report(a, b, out=tmp_path / "both")
+    assert (tmp_path / "both" / "report.html").is_file()
+    other = fill(tmp_path / "other", {"ppo": five(1, 2)}, budget=5_000)
+    with pytest.raises(
+        InputError, match=r"other can't be reported together .*: its budget is 5000, not 1600"
+    ):
+        read_outcome(a, other)
+
+
+def test_an_infinite_setting_is_kept_as_a_word(tmp_path: Path) -> None:
+    """REINFORCE's max_grad_norm: JSON has no infinity."""
+    result("reinforce", 0, [1.0, 2.0], hyperparameters={"max_grad_norm": math.inf}).save(tmp_path)
+    found = Result.load(tmp_path)
+    assert found is not None
+    assert found.hyperparameters == {"max_grad_norm": "inf"}
+
+
+def test_damaged_results_are_one_line(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out")
+    (out / "runs" / "bc-seed0-0123456789" / "result.json").write_text('{"env_id": 3}')
+    with pytest.raises(InputError, match=r"result\.json can't be read: Expected `str`, got `int`"):
+        read_outcome(out)

@@ -1,0 +1,221 @@
+"""The report's page in a real browser."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import chromium
+import gymnasium as gym
+import numpy as np
+import pytest
+from chromium import needs_axe, needs_chromium
+from gymnasium import spaces
+from reported import BUDGET, RETURNS, fill, five, result
+
+from imitate.compare.plan import Comparison
+from imitate.compare.report import write_report
+from imitate.files import write_json
+from imitate.video import record_video
+
+
+class Ball(gym.Env[Any, Any]):
+    """A ball that falls for a second."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+    observation_space = spaces.Discrete(21)
+    action_space = spaces.Discrete(2)
+    time = 0
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.time = 0
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:  # noqa: ARG002
+        self.time += 1
+        return self.time, 1.0, self.time == 20, False, {}
+
+    def render(self) -> Any:
+        picture = np.full((120, 180, 3), 240, np.uint8)
+        picture[4 * self.time : 4 * self.time + 20, 80:100] = (200, 60, 20)
+        return picture
+
+    def act(self, obs: Any, *, deterministic: bool = True) -> Any:  # noqa: ARG002
+        return np.zeros(len(obs), int)
+
+
+@pytest.fixture(scope="module")
+def page_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    gym.register("Ball-v0", Ball)
+    out = fill(tmp_path_factory.mktemp("report") / "out")
+    for name in ("expert", *RETURNS):
+        (shown,) = record_video(Ball(), "Ball-v0", out / "videos" / f"{name}.mp4")
+        write_json(out / "videos" / f"{name}.json", {"episode_return": shown})
+    return write_report(out).as_uri()
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_browser_shows_all_of_it(page_url: str, tmp_path: Path, width: int) -> None:
+    with chromium.Page(page_url, tmp_path / "profile", width=width) as page:
+        page.until("[...document.querySelectorAll('video')].every(film => film.readyState >= 2)")
+        assert page.requests == [page_url]
+        assert page.problems == []
+        assert page.evaluate("document.title") == "CartPole-v1: BC, DAgger and PPO · imitate"
+        assert page.evaluate("document.getElementById('answer').textContent").startswith("Worth it: yes.")
+        assert page.evaluate("[...document.querySelectorAll('section')].map(part => part.id)") == [
+            "curves", "final", "matrix", "results", "videos", "reading", "repeat"
+        ]  # fmt: skip
+        assert page.evaluate("document.documentElement.scrollWidth") == width  # no sideways scrolling
+        assert page.evaluate("document.querySelectorAll('#results tbody tr').length") == 5
+        captions = page.evaluate(
+            "[...document.querySelectorAll('.film figcaption')].map(text => text.innerText)"
+        )
+        assert [" ".join(text.split()) for text in captions[:2]] == [
+            "Expert return 20 mean of all episodes 500", "DAgger return 20 mean of all episodes 500"
+        ]  # fmt: skip
+        films = "[...document.querySelectorAll('video')].map(film => [film.duration, film.videoWidth])"
+        assert [(math.floor(seconds), pixels) for seconds, pixels in page.evaluate(films)] == [(1, 180)] * 4
+
+
+@needs_chromium
+def test_curves_switch_their_axis_and_hide(page_url: str, tmp_path: Path) -> None:
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        lines = "document.querySelectorAll('.chart path.line').length"
+        label = "document.querySelector('.chart svg').getAttribute('aria-label')"
+        assert page.evaluate(lines) == 3
+        page.evaluate("document.querySelector('[data-learner=BC]').click()")
+        assert page.evaluate(lines) == 2
+        page.evaluate("document.querySelector('[data-cost=queries]').click()")
+        assert page.evaluate(lines) == 1  # PPO asks nobody, and BC is hidden
+        assert page.evaluate(label).endswith("against expert answers: DAgger ends at 500 after 800")
+        page.evaluate("document.querySelector('[data-cost=cpu_seconds]').click()")
+        assert "PPO ends at 140 after 32" in page.evaluate(label)
+        assert page.problems == []
+
+
+@needs_chromium
+def test_the_table_sorts_and_unfolds(page_url: str, tmp_path: Path) -> None:
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        names = "[...document.querySelectorAll('#results tbody th')].map(cell => cell.textContent)"
+        shown = "[...document.querySelectorAll('#results thead th')].filter(cell => cell.offsetWidth).length"
+        assert page.evaluate(names) == ["DAgger", "BC", "PPO", "Expert", "Random actions"]
+        heads = "document.querySelectorAll('#results thead button')"
+        page.evaluate(f"{heads}[1].click()")
+        page.evaluate(f"{heads}[1].click()")  # ascending now
+        assert page.evaluate(names) == ["PPO", "BC", "DAgger", "Expert", "Random actions"]
+        page.evaluate(f"{heads}[4].click()")  # steps to 95 %: who never was there comes last
+        assert page.evaluate(names)[0] == "DAgger"
+        assert page.evaluate(shown) == 6
+        page.evaluate("document.getElementById('unfold').click()")
+        assert page.evaluate(shown) == 16
+        assert page.evaluate("document.documentElement.scrollWidth") == 1280
+        assert page.problems == []
+
+
+@needs_chromium
+def test_the_table_is_copied_for_papers(page_url: str, tmp_path: Path) -> None:
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        names = "[...document.querySelectorAll('[data-copy]')].map(button => button.textContent)"
+        assert page.evaluate(names) == ["Copy as CSV", "Copy as Markdown", "Copy as LaTeX"]
+        page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
+        page.evaluate("document.querySelectorAll('[data-copy]')[2].click()")
+        page.until("document.getElementById('copied').textContent")
+        assert page.evaluate("document.getElementById('copied').textContent") == "Copied."
+        assert "\\toprule" in page.evaluate("window.copied")
+        assert page.problems == []
+
+
+TEN = (
+    "bc",
+    "dagger",
+    "gail",
+    "aggrevated",
+    "ppo",
+    "a2c",
+    "reinforce",
+    "dqn",
+    "gail:plus-one",
+    "gail:minus-one",
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_ten_learners_stay_readable(tmp_path: Path, width: int) -> None:
+    """Nothing is cut off: every text is within its box, and every box within the page or a part that scrolls."""
+    out = tmp_path / "out"
+    returns = {name: five(40 * n + 30, 40 * n + 60) for n, name in enumerate(TEN)}
+    index = {f"{name}-seed{seed}": f"runs/{n}-{seed}" for n, name in enumerate(TEN) for seed in range(5)}
+    fill(out, {"bc": []})
+    comparison = Comparison("CartPole-v1", TEN, expert="CartPole-v1", seeds=5, budget=BUDGET, episodes=2)
+    write_json(out / "comparison.json", comparison.to_json())
+    write_json(out / "runs.json", index)
+    for name, seed in itertools.product(TEN, range(5)):
+        result(name, seed, returns[name][seed]).save(out / index[f"{name}-seed{seed}"])
+    with chromium.Page(write_report(out).as_uri(), tmp_path / "profile", width=width) as page:
+        assert page.evaluate("document.querySelectorAll('.chart path.line').length") == 10
+        assert page.evaluate(chromium.CUT) == []
+        assert page.evaluate(chromium.ON_TOP) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.problems == []
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(page_url: str, tmp_path: Path, width: int) -> None:
+    with chromium.Page(page_url, tmp_path / "profile", width=width) as page:
+        assert page.violations() == []
+
+
+@needs_chromium
+def test_all_videos_play_together(page_url: str, tmp_path: Path) -> None:
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        page.evaluate("document.getElementById('play').click()")
+        page.until("[...document.querySelectorAll('video')].every(film => film.ended)")
+        assert page.evaluate("document.getElementById('play').textContent") == "Play all"
+        assert page.problems == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(page_url: str, tmp_path: Path, scheme: str) -> None:
+    """WCAG AA: 4.5 : 1 for text, here for every element that holds some; figures included."""
+    with chromium.Page(page_url, tmp_path / "profile") as page:
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        texts = page.evaluate(
+            """(() => {
+              const rgb = text => text.match(/[\\d.]+/g).map(Number);
+              const seen = new Set();
+              for (const node of document.querySelectorAll('body *')) {
+                const text = [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+                const box = node.getBoundingClientRect();
+                if (!text || !box.width || ['SCRIPT', 'STYLE', 'title'].includes(node.tagName)) continue;
+                let behind = node, paper = [0, 0, 0, 0];
+                for (; behind && !paper[3]; behind = behind.parentElement) {
+                  const found = rgb(getComputedStyle(behind).backgroundColor);
+                  paper = found.length === 3 ? [...found, 1] : found;
+                }
+                const style = getComputedStyle(node);
+                const ink = rgb(node instanceof SVGElement ? style.fill : style.color);
+                seen.add(JSON.stringify([ink.slice(0, 3), paper.slice(0, 3)]));
+              }
+              return [...seen].map(pair => JSON.parse(pair));
+            })()"""
+        )
+
+    def luminance(color: list[float]) -> float:
+        linear = [v / 3294.6 if v <= 10.31 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in color]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+    assert len(texts) >= 4
+    for ink, paper in texts:
+        bright, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)

@@ -1,0 +1,103 @@
+"""The report's answer, and what it warns of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from reported import fill, five, outcome, result
+
+from imitate.compare.outcome import read_outcome
+from imitate.compare.plan import POINTS
+from imitate.compare.report import write_report
+from imitate.compare.results import Point, Result
+from imitate.compare.verdict import answer, pairs, warnings
+from imitate.compare.words import duration, listed, number, percent
+
+
+def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:
+    table = {(pair.a, pair.b): pair for pair in pairs(outcome(tmp_path))}
+    assert list(table) == [
+        ("bc", "dagger"), ("bc", "ppo"), ("bc", "expert"),
+        ("dagger", "ppo"), ("dagger", "expert"), ("ppo", "expert"),
+    ]  # fmt: skip
+    best = table["dagger", "ppo"]
+    assert (best.mean, best.improvement) == (360.0, 1.0)
+    # PPO's means are 20 apart: standard error sqrt(1000 / 5) = 14.14, t(0.975, 4) = 2.776; the episodes cancel.
+    assert best.high - best.mean == pytest.approx(39.26, abs=0.01)
+    assert best.certain
+    same = table["dagger", "expert"]
+    assert (same.mean, same.p, same.certain) == (0.0, 1.0, False)
+
+
+def test_the_answer_is_yes_where_imitation_is_certainly_better(tmp_path: Path) -> None:
+    said = answer(outcome(tmp_path))
+    assert said.verdict == "yes"
+    assert said.sentence == (
+        "Worth it: yes. DAgger reaches 95 % of the expert with 800 expert answers and 1,600 steps; "
+        "PPO was at 25 % after 1,600."
+    )
+
+
+@pytest.mark.parametrize(
+    ("returns", "verdict", "said"),
+    [
+        ({"bc": five(100, 180), "ppo": five(500, 500)}, "no", "Worth it: no. PPO reaches 95 % of the expert"),
+        ({"bc": five(100, 480), "ppo": five(120, 470)}, "unclear", "; 5 seeds do not tell them apart."),
+        ({"bc": five(500, 500)[:1], "ppo": five(20, 20)[:1]}, "unclear", "; one seed allows no test."),
+        ({"bc": five(390, 410)}, "unclear", "no learner by pure RL (add ppo) took part. BC ended at 79 %"),
+        ({"ppo": five(390, 410)}, "unclear", "no learner by imitation took part."),
+    ],
+)
+def test_the_answer_claims_no_more_than_the_numbers(
+    tmp_path: Path, returns: dict[str, list[list[float]]], verdict: str, said: str
+) -> None:
+    found = answer(outcome(tmp_path, returns))
+    assert found.verdict == verdict
+    assert said in found.sentence
+
+
+def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"dagger": five(500, 500), "ppo": five(499, 501)})
+    assert answer(read_outcome(out)).verdict == "unclear"  # both climb alike
+    for path in (out / "runs").glob("dagger-*"):
+        quick = Result.load(path)
+        assert quick is not None
+        points = [Point(100 * n, 50 * n, 2.0 * n, [500.0 if n else 20.0] * 2) for n in range(POINTS + 1)]
+        result("dagger", quick.seed, quick.returns, curve=points).save(path)
+    said = answer(read_outcome(out))
+    assert said.verdict == "yes"
+    assert "with 50 expert answers and 100 steps; PPO was at 100 %" in said.sentence
+
+
+def test_warnings_name_what_is_missing(tmp_path: Path) -> None:
+    returns = {"bc": five(390, 410)[:2], "ppo": five(100, 180)[:1]}
+    said = warnings(
+        outcome(tmp_path, returns, changes={"notes": ["preset made for another budget: 9 steps"]})
+    )
+    assert said[0] == "One seed says little of another: run 5 or more (add them with --seeds 5)."
+    assert "PPO: preset made for another budget: 9 steps." in said
+    assert said[-1] == "Not run yet: ppo-seed1."
+
+
+def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
+    returns = {"gail": five(490, 500), "ppo": five(100, 180), "gail:plus-one": [[900.0, 900.0]]}
+    out = fill(tmp_path / "out", returns)
+    found = read_outcome(out)
+    assert [entry.algorithm for entry in found.learners] == ["gail", "ppo"]
+    assert {pair.a for pair in pairs(found)} | {pair.b for pair in pairs(found)} == {"gail", "ppo", "expert"}
+    page = write_report(out).read_text("utf-8")
+    assert "<h1>GAIL and PPO on CartPole-v1</h1>" in page
+    audit = page[page.index('id="audit"') : page.index('id="reading"')]
+    assert "constant reward +1" in audit
+    assert "<td>187 %</td>" in audit  # (900 - 20) / (490 - 20): seed 0 of GAIL is at 490
+    assert json.loads((out / "summary.json").read_text())["audit"] == {"gail:plus-one": 900.0}
+
+
+def test_numbers_are_for_people() -> None:
+    values = [0.0, -0.0, 3.14159, 42.0, -163.44, 12_345.6]
+    assert [number(value) for value in values] == ["0", "0", "3.14", "42", "−163.4", "12,346"]
+    assert [duration(seconds) for seconds in (5.4, 600, 7_200)] == ["5 s", "10 min", "2.0 h"]
+    assert [percent(share) for share in (0.996, -0.82, -0.001)] == ["100 %", "−82 %", "0 %"]
+    assert listed(["a", "b", "c"]) == "a, b and c"
