@@ -61,11 +61,7 @@ def train_expert(
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
-    _check_numbers(steps=steps, eval_every=eval_every, eval_episodes=eval_episodes)
-    if wrong := [share for share in keep if not 0 < share < 1]:
-        raise InputError(f"shares of the training to keep must be between 0 and 1, got {wrong[0]}")
-    if seed < 0:
-        raise InputError(f"a seed must be at least 0, got {seed}")
+    _check_numbers(seed, keep, steps=steps, eval_every=eval_every, eval_episodes=eval_episodes)
     training = out / "training"
     if (out / "expert.json").exists() or (training.exists() and not resume):
         raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")
@@ -110,10 +106,14 @@ def train_expert(
     return out
 
 
-def _check_numbers(**numbers: int | None) -> None:
-    for name, value in numbers.items():
+def _check_numbers(seed: int, keep: Sequence[float], **counts: int | None) -> None:
+    for name, value in counts.items():
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
+    if wrong := [share for share in keep if not 0 < share < 1]:
+        raise InputError(f"shares of the training to keep must be between 0 and 1, got {wrong[0]}")
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
 
 
 def _learn(model: BaseAlgorithm, keeper: KeepBest, total_steps: int) -> None:

@@ -109,29 +109,15 @@ def command(
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
-    if shards is not None:
-        with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)])) as envs:
-            info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
+    info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
+    if shards is None:
+        status = _record_file(source, info, out, num_envs, episodes=episodes, steps=steps, resume=resume)
+    else:
         recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
-        return _record_shards(recording, out, where, as_json=json)
-    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
-        info = _info(source, envs, deterministic=deterministic, noise=noise, seed=seed)
-        try:
-            progress = sys.stderr.isatty()
-            record(
-                source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
-            ).close()
-        except InputError:
-            raise
-        except KeyboardInterrupt:
-            _say_what_is_kept(out)
-            raise
-        except Exception:  # raised by a foreign environment: the user needs its traceback
-            traceback.print_exc()
-            _say_what_is_kept(out)
-            return 1
-    report(describe(out), as_json=json)
-    return 0
+        status = _record_shards(recording, out, where)
+    if status == 0:
+        report(describe(out), as_json=json)
+    return status
 
 
 def _dart_noise(source: Expert, run: str, seed: int) -> str:
@@ -148,7 +134,37 @@ def _dart_noise(source: Expert, run: str, seed: int) -> str:
     return noise
 
 
-def _record_shards(recording: Recording, out: Path, backend: Backend, *, as_json: bool) -> int:
+def _record_file(
+    source: Expert,
+    info: DemoInfo,
+    out: Path,
+    num_envs: int,
+    *,
+    episodes: int | None,
+    steps: int | None,
+    resume: bool,
+) -> int:
+    """The exit status."""
+    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
+        try:
+            progress = sys.stderr.isatty()
+            record(
+                source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
+            ).close()
+        except InputError:
+            raise
+        except KeyboardInterrupt:
+            _say_what_is_kept(out)
+            raise
+        except Exception:  # raised by a foreign environment: the user needs its traceback
+            traceback.print_exc()
+            _say_what_is_kept(out)
+            return 1
+    return 0
+
+
+def _record_shards(recording: Recording, out: Path, backend: Backend) -> int:
+    """The exit status."""
     try:
         failures = record_shards(recording, out, backend, progress=sys.stderr.isatty())
     except KeyboardInterrupt:
@@ -159,7 +175,6 @@ def _record_shards(recording: Recording, out: Path, backend: Backend, *, as_json
         print("".join(unforeseen[:1]), end="", file=sys.stderr)
         _say_what_is_kept(out)
         return 1 if unforeseen else 2
-    report(describe(out), as_json=as_json)
     return 0
 
 
@@ -179,13 +194,15 @@ def _check_out(out: Path, resume: bool) -> None:
         raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
 
 
-def _info(source: Expert, envs: SyncVecEnv, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
-    with closing(make_env(source.env_id, source.env_kwargs)) as env:
+def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
+    make = partial(make_env, source.env_id, source.env_kwargs)
+    with closing(make()) as env, closing(SyncVecEnv([make])) as envs:
         stack = stacked_frames(env)
+        observations, actions = envs.single_observation_space, envs.single_action_space
     return DemoInfo(
         source.env_id,
-        envs.single_observation_space,
-        envs.single_action_space,
+        observations,
+        actions,
         env_kwargs=source.env_kwargs,
         expert=source.source,
         expert_sha256=source.sha256,
