@@ -3,7 +3,6 @@ reward it is never shown."""
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from pathlib import Path
@@ -13,18 +12,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from handwritten import named
 from torch import Tensor, nn
 
 from imitate.cli import main
-from imitate.compare import Comparison, work
-from imitate.compare.audit import CONTROLS, OneAction, controls
-from imitate.compare.plan import jobs
-from imitate.compare.training import training
+from imitate.compare.audit import controls
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
@@ -36,20 +30,6 @@ from imitate.rl.rollout import Rollout
 from imitate.training.experiment import Experiment
 
 ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
-
-
-def demonstrations(path: Path, env_id: str, episodes: int = 20, *, terminated: bool = False) -> Path:
-    """An expert's that names the observation it sees; all episodes have 10 steps."""
-    env = make_env(env_id)
-    rng = np.random.default_rng(0)
-    with DemoWriter(path, DemoInfo(env_id, env.observation_space, env.action_space)) as writer:
-        for _ in range(episodes):
-            obs = rng.integers(3, size=11) if env_id == "Identity-v0" else rng.uniform(-1, 1, (11, 1))
-            obs = obs.astype(env.observation_space.dtype)
-            actions = obs[:10].astype(env.action_space.dtype)
-            ends = {"terminated": terminated, "truncated": not terminated}
-            writer.append(Trajectory(obs, actions, np.ones(10, np.float32), **ends))
-    return path
 
 
 # Settings to begin from nothing; the defaults begin from a clone.
@@ -135,7 +115,7 @@ def test_time_in_the_absorbing_state() -> None:
 
 @pytest.fixture
 def terminated(tmp_path: Path) -> DemoReader:
-    path = demonstrations(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1, terminated=True)
+    path = named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1, terminated=True)
     return DemoReader(path)
 
 
@@ -230,7 +210,7 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
     ],
 )
 def test_it_imitates(tmp_path: Path, env: str, steps: int, settings: dict[str, Any]) -> None:
-    with DemoReader(demonstrations(tmp_path / "demos.h5", ENVS[env])) as demos:
+    with DemoReader(named(tmp_path / "demos.h5", ENVS[env])) as demos:
         gail = learner(demos, total_steps=steps, **settings)
         while gail.env_steps < steps:
             metrics = gail.step()
@@ -251,7 +231,7 @@ def test_pixels() -> None:
 
 
 def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
-    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
         first, again = (learner(demos, demo_pairs=5).demos.transitions() for _ in range(2))
         assert len(first.obs) == 5
         assert torch.equal(first.obs, again.obs)
@@ -261,7 +241,7 @@ def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
 
 
 def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Path) -> None:
-    path = demonstrations(tmp_path / "demos.h5", "Identity-v0")
+    path = named(tmp_path / "demos.h5", "Identity-v0")
     clone = tmp_path / "clone"
     assert main(["train", "bc", "--env", "Identity-v0", "--demos", str(path), "--out", str(clone)]) == 0
     with DemoReader(path) as demos:
@@ -284,7 +264,7 @@ def test_it_begins_with_a_clone_unless_it_is_to_know_nothing(
     tmp_path: Path, settings: dict[str, Any], clones: bool
 ) -> None:
     still = {"ppo": {"learning_rate": 0.0, "num_steps": 4}, "a2c": {"learning_rate": 0.0}}
-    with DemoReader(demonstrations(tmp_path / "demos.h5", ENVS["continuous"])) as demos:
+    with DemoReader(named(tmp_path / "demos.h5", ENVS["continuous"])) as demos:
         gail = learner(demos, bc_updates=500, **still | settings)
         gail.step()
         mean = evaluate(gail.policy, ENVS["continuous"], episodes=20).mean
@@ -324,7 +304,7 @@ def test_the_learners_settings_come_one_by_one_over_the_presets() -> None:
     ],
 )
 def test_a_checkpoint_goes_on_in_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0")) as demos:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
         whole, resumed = learner(demos, **settings), learner(demos, **settings)
         for file in ("first", "second"):  # the second shows that episodes are not those of the first again
             whole.step()
@@ -337,7 +317,7 @@ def test_a_checkpoint_goes_on_in_the_same_bytes(tmp_path: Path, settings: dict[s
 
 
 def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
-    with DemoReader(demonstrations(tmp_path / "demos.h5", "Identity-v0")) as demos:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
         for name in ("ppo", "a2c", "reinforce"):
             gail = learner(demos, learner=name, updates_per_round=1)
             begun = []
@@ -346,80 +326,3 @@ def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
                 gail.load_state_dict(gail.state_dict())
                 begun.append(gail.learner.collect().obs[0])
             assert not np.array_equal(*begun)
-
-
-# --- audit
-
-
-def test_controls_are_the_run_but_for_what_they_are_about(tmp_path: Path) -> None:
-    demos = demonstrations(tmp_path / "demos.h5", "Identity-v0", 3)
-    run = Experiment.create(
-        "gail", "Identity-v0", demos=str(demos), demo_episodes=2, hyperparameters={"reward": "logit"}
-    )
-    found = dict(controls(run, tmp_path / "audit"))
-    rewards = {name: control.hyperparameters["reward"] for name, control in found.items()}
-    assert rewards == {
-        "plus-one": "plus_one",
-        "minus-one": "minus_one",
-        "one-action": "logit",
-        "random": "logit",
-    }
-    for control in found.values():
-        assert control.hyperparameters | {"reward": ""} == run.hyperparameters | {"reward": ""}
-        assert (control.budget, control.seed) == (run.budget, run.seed)
-    assert found["plus-one"].demos == run.demos
-    with (
-        DemoReader(str(found["one-action"].demos)) as always,
-        DemoReader(str(found["random"].demos)) as random,
-    ):
-        assert always.num_steps == random.num_steps == 20  # of the expert's, too, 2 episodes
-        assert not always.transitions().actions.any()
-        assert len(random.transitions().actions.unique()) == 3
-
-
-def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    demos = demonstrations(tmp_path / "demos.h5", "Identity-v0", 3)
-    words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
-    assert main([*words.split(), "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
-    written = (tmp_path / "run" / "audit.json").read_bytes()
-    assert main(words.split()) == 0  # of a finished run: nothing is trained again
-    assert (tmp_path / "run" / "audit.json").read_bytes() == written
-    rows = json.loads((tmp_path / "run" / "audit.json").read_text())["rows"]
-    assert [row["who"] for row in rows] == ["this run", "random actions", *CONTROLS.values()]
-    assert all(0 <= row["mean_return"] <= 10 == row["mean_length"] for row in rows)
-    assert "constant reward -1" in capsys.readouterr().out
-    assert main(["train", "ppo", "--env", "Identity-v0", "--out", str(tmp_path / "ppo"), "--audit"]) == 2
-    assert not (tmp_path / "ppo").exists()
-
-
-@pytest.mark.parametrize(
-    ("space", "action"),
-    [(spaces.Discrete(3, start=5), 5), (spaces.Box(np.float32([-1, 0]), np.float32([1, 4])), [0, 2])],
-)
-def test_one_action(space: spaces.Space[Any], action: Any) -> None:
-    actions = OneAction(space).act(np.zeros((4, 2)))
-    assert actions.dtype == space.dtype
-    np.testing.assert_array_equal(actions, [action] * 4)
-
-
-def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
-    overrides = {"gail": {"reward": "logit", "ppo": {"num_steps": 32}}}
-    settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 3_000, "episodes": 2}
-    comparison = Comparison("CartPole-v1", ("gail",), **settings, hyperparameters=overrides)
-    assert Comparison.from_json(comparison.to_json()) == comparison
-    planned = {job.name: job for job in jobs(comparison, tmp_path, episode_steps=50)}
-    variants = [f"gail:{control}-seed0" for control in CONTROLS]
-    recordings = {"demos-seed0", "demos-seed1", "demos:one-action-seed0", "demos:random-seed0"}
-    assert set(planned) == {"gail-seed0", "gail-seed1", *variants} | recordings
-    rewards = [
-        training(comparison, planned[name]).hyperparameters["reward"] for name in ("gail-seed0", *variants)
-    ]
-    assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
-    for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
-        work.run(tmp_path, comparison, planned[name], progress=lambda _steps: None)
-        assert work.is_done(comparison, planned[name])
-    with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
-        assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
-        assert not demos.transitions().actions.any()
-    result = json.loads((planned["gail:one-action-seed0"].folder / "result.json").read_text())
-    assert result["demo_steps"] == demos.lengths.sum()

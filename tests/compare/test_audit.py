@@ -1,0 +1,94 @@
+"""GAIL's audit: its controls, on the command line and in a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from handwritten import named
+
+from imitate.cli import main
+from imitate.compare import Comparison, work
+from imitate.compare.audit import CONTROLS, OneAction, controls
+from imitate.compare.plan import jobs
+from imitate.compare.training import training
+from imitate.datasets.reader import DemoReader
+from imitate.training.experiment import Experiment
+
+
+def test_controls_are_the_run_but_for_what_they_are_about(tmp_path: Path) -> None:
+    demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
+    run = Experiment.create(
+        "gail", "Identity-v0", demos=str(demos), demo_episodes=2, hyperparameters={"reward": "logit"}
+    )
+    found = dict(controls(run, tmp_path / "audit"))
+    rewards = {name: control.hyperparameters["reward"] for name, control in found.items()}
+    assert rewards == {
+        "plus-one": "plus_one",
+        "minus-one": "minus_one",
+        "one-action": "logit",
+        "random": "logit",
+    }
+    for control in found.values():
+        assert control.hyperparameters | {"reward": ""} == run.hyperparameters | {"reward": ""}
+        assert (control.budget, control.seed) == (run.budget, run.seed)
+    assert found["plus-one"].demos == run.demos
+    with (
+        DemoReader(str(found["one-action"].demos)) as always,
+        DemoReader(str(found["random"].demos)) as random,
+    ):
+        assert always.num_steps == random.num_steps == 20  # of the expert's, too, 2 episodes
+        assert not always.transitions().actions.any()
+        assert len(random.transitions().actions.unique()) == 3
+
+
+def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
+    assert main([*words.split(), "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
+    written = (tmp_path / "run" / "audit.json").read_bytes()
+    assert main(words.split()) == 0  # of a finished run: nothing is trained again
+    assert (tmp_path / "run" / "audit.json").read_bytes() == written
+    rows = json.loads((tmp_path / "run" / "audit.json").read_text())["rows"]
+    assert [row["who"] for row in rows] == ["this run", "random actions", *CONTROLS.values()]
+    assert all(0 <= row["mean_return"] <= 10 == row["mean_length"] for row in rows)
+    assert "constant reward -1" in capsys.readouterr().out
+    assert main(["train", "ppo", "--env", "Identity-v0", "--out", str(tmp_path / "ppo"), "--audit"]) == 2
+    assert not (tmp_path / "ppo").exists()
+
+
+@pytest.mark.parametrize(
+    ("space", "action"),
+    [(spaces.Discrete(3, start=5), 5), (spaces.Box(np.float32([-1, 0]), np.float32([1, 4])), [0, 2])],
+)
+def test_one_action(space: spaces.Space[Any], action: Any) -> None:
+    actions = OneAction(space).act(np.zeros((4, 2)))
+    assert actions.dtype == space.dtype
+    np.testing.assert_array_equal(actions, [action] * 4)
+
+
+def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
+    overrides = {"gail": {"reward": "logit", "ppo": {"num_steps": 32}}}
+    settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 3_000, "episodes": 2}
+    comparison = Comparison("CartPole-v1", ("gail",), **settings, hyperparameters=overrides)
+    assert Comparison.from_json(comparison.to_json()) == comparison
+    planned = {job.name: job for job in jobs(comparison, tmp_path, episode_steps=50)}
+    variants = [f"gail:{control}-seed0" for control in CONTROLS]
+    recordings = {"demos-seed0", "demos-seed1", "demos:one-action-seed0", "demos:random-seed0"}
+    assert set(planned) == {"gail-seed0", "gail-seed1", *variants} | recordings
+    rewards = [
+        training(comparison, planned[name]).hyperparameters["reward"] for name in ("gail-seed0", *variants)
+    ]
+    assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
+    for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
+        work.run(tmp_path, comparison, planned[name], progress=lambda _steps: None)
+        assert work.is_done(comparison, planned[name])
+    with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
+        assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
+        assert not demos.transitions().actions.any()
+    result = json.loads((planned["gail:one-action-seed0"].folder / "result.json").read_text())
+    assert result["demo_steps"] == demos.lengths.sum()
