@@ -46,7 +46,8 @@ class Savepoint:
         os.fsync(handle)
         arrays: dict[str, Array] = {}
         for name, count in rows.items():
-            column, chunks = self._file[name], []
+            column = self._file[name]
+            chunks: list[tuple[int, int, int]] = []
             column.id.chunk_iter(
                 lambda one, into=chunks: into.append((one.byte_offset, one.size, one.filter_mask))
             )

@@ -35,7 +35,8 @@ def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float
 class Mixture:
     """A `Chooser` for `num_envs` environments that also asks the expert for labels and counts the queries.
 
-    expert   a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape)
+    expert   a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape); one whose `live`
+             is true is asked about every state while it lasts, because it can't be shown the state again
     learner  such a function
     per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
              `switch`) or for an episode
@@ -48,10 +49,12 @@ class Mixture:
         self, expert: Policy | Ask, learner: Ask, num_envs: int, per: Per, switch: float = 0.0
     ) -> None:
         self._expert = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
+        self._live: bool = getattr(expert, "live", False)
         self._learner = learner
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
         self._turns: list[Array] = []
+        self._labels: list[Array] = []
         self.alpha, self.queries = 1.0, 0
 
     def restart(self, rng: np.random.Generator) -> None:
@@ -60,7 +63,7 @@ class Mixture:
 
     def begin(self, alpha: float) -> None:
         """Begin a new roll-in with this share of the expert."""
-        self.alpha, self._turns = alpha, []
+        self.alpha, self._turns, self._labels = alpha, [], []
 
     def ask(self, obs: Array) -> Array:
         """The expert's deterministic actions (N, *action_shape) at observations (N, *obs_shape)."""
@@ -72,7 +75,10 @@ class Mixture:
         return np.stack(self._turns)
 
     def labels(self, rollout: Rollout) -> Array:
-        """The expert's actions (T, N, *action_shape) in the roll-in; it is asked only where the learner acted."""
+        """The expert's actions (T, N, *action_shape) in the roll-in. An expert that is not live is asked only where the
+        learner acted."""
+        if self._live:
+            return np.stack(self._labels)
         labels, learners = rollout.actions.copy(), ~self.turns
         if learners.any():
             labels[learners] = self.ask(rollout.obs[learners])
@@ -82,7 +88,10 @@ class Mixture:
         redrawn = begun | (self._rng.random(len(begun)) < self._switch)
         self._experts_turn = np.where(redrawn, self._rng.random(len(begun)) < self.alpha, self._experts_turn)
         actions = self._learner(obs)
-        if self._experts_turn.any():
+        if self._live:
+            self._labels.append(self.ask(obs))
+            actions[self._experts_turn] = self._labels[-1][self._experts_turn]
+        elif self._experts_turn.any():
             actions[self._experts_turn] = self.ask(obs[self._experts_turn])
         self._turns.append(self._experts_turn)
         return actions, actions
