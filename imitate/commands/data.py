@@ -180,6 +180,7 @@ def convert(
     env: str | None = None,
     env_kwargs: JsonObject | None = None,
     obs_keys: tuple[str, ...] = (),
+    mask: str | None = None,
     clip: bool = False,
     dry_run: bool = False,
     json: bool = False,
@@ -195,6 +196,7 @@ def convert(
         env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take where there are several, in one array; by default all as Dict
             observations, from formats that have them, else all flat ones
+        mask: take only the part that the source names so, such as robomimic's train
         clip: move actions that leave the action space to its bounds
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
@@ -206,6 +208,7 @@ def convert(
         env_id=env,
         env_kwargs=env_kwargs,
         obs_keys=obs_keys,
+        mask=mask,
         clip=clip,
         dry_run=dry_run,
     )
