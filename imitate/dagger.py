@@ -19,8 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.aggrevated.fqe import FQEConfig
-from imitate.aggrevated.teachers import Teachers
 from imitate.bc import bc_loss, mean_agreement, new_policy
 from imitate.datasets.trajectory import Policy, tensor_of
 from imitate.datasets.writer import DemoWriter
@@ -36,10 +34,9 @@ from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.rl.rollout import Rollout, Sampler
+from imitate.teachers import Teacher, Teachers, teacher_of
 
 __all__ = ["DAgger", "DAggerConfig", "Loss"]
-
-_FQE_UPDATES = 500  # gradient steps of each teacher's critic after a roll-in
 
 Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 """(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
@@ -175,9 +172,8 @@ class DAgger:
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
     policies, which are imitated where they are best (`Teachers`).
 
-    student   what learns and rolls in
-    teachers  the experts, if there are several
-    fitted    a critic that is learned: the teachers', or None
+    student  what learns and rolls in
+    teacher  who is asked for labels
     """
 
     def __init__(
@@ -185,7 +181,7 @@ class DAgger:
         config: DAggerConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        expert: Policy | Callable[[Array], Array] | Sequence[Policy] | Teacher | Teachers,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
@@ -197,13 +193,15 @@ class DAgger:
         self.student = Student(config, actor)
         self.iteration = 0
         self.sampler = Sampler(envs)
-        self.teachers: Teachers | None = None
-        if isinstance(expert, Sequence):
-            expert = self.teachers = Teachers(
-                expert, observations, actions, self._fqe, seed=seed, device=self.device
-            )
-        self.fitted: Any = self.teachers
-        self.mixture = Mixture(expert, self.act, envs.num_envs, config.alpha_per, config.switch_probability)
+        self.teacher = teacher_of(expert, store, seed=seed, device=self.device)
+        self.mixture = Mixture(
+            self.teacher.act,
+            self.act,
+            envs.num_envs,
+            config.alpha_per,
+            config.switch_probability,
+            self.teacher.live,
+        )
         self._reseed()
 
     @property
@@ -220,7 +218,7 @@ class DAgger:
 
     @property
     def expert_queries(self) -> int:
-        return self.mixture.queries if self.teachers is None else int(self.teachers.queries.sum())
+        return self.teacher.queries
 
     @property
     def least_steps(self) -> int:
@@ -240,8 +238,7 @@ class DAgger:
         room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
         self.begin()
         rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
-        asked = self.mixture.labels if self.teachers is None else self.teachers.label
-        labels = asked(rollout)  # (T, N, ...)
+        labels = self.teacher.label(rollout, self.mixture.turns)  # (T, N, ...)
         for segment in rollout.segments(labels):
             self.store.append(segment)
         flat = labels.reshape(-1, *labels.shape[2:])
@@ -252,8 +249,7 @@ class DAgger:
         config = self.config
         alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
         self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
-        if self.teachers is not None:
-            self.teachers.begin(self.iteration)
+        self.teacher.begin(self.iteration)
 
     def learn(
         self,
@@ -267,10 +263,7 @@ class DAgger:
 
         `obs` (B, ...) and the expert's actions there are new, from the roll-in.
         """
-        metrics = self.take_in(obs, labels)
-        if self.teachers is not None:
-            metrics["fqe_loss"] = self.teachers.fit(_FQE_UPDATES, self.rng)
-            metrics |= self.teachers.metrics()
+        metrics = self.take_in(obs, labels) | self.teacher.fit(self.rng)
         count = self.config.final_updates if last else self.config.updates_per_iteration
         batches = self.batches(count, self.config.batch_size)
         metrics |= self.student.fit(self.student.cloning, batches, count)
@@ -292,8 +285,7 @@ class DAgger:
 
     def batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
         """Shuffled minibatches of observations and labels, from all states so far."""
-        reader = self.store.reader() if self.teachers is None else self.teachers
-        epochs = (reader.batches(size, self.rng) for _ in itertools.count())
+        epochs = (self.teacher.batches(size, self.rng) for _ in itertools.count())
         for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
             yield tuple(tensor.to(self.device) for tensor in batch)
 
@@ -304,21 +296,13 @@ class DAgger:
         self.mixture.restart(self.rng)
         self.sampler.restart(seed)
 
-    _fqe = FQEConfig()
-
     def state_dict(self) -> dict[str, Any]:
-        counts = {name: getattr(self, name) for name in ("iteration", "env_steps", "expert_queries")}
-        return counts | self.student.state_dict() | parts_state(self, "fitted")
+        counts = {"iteration": self.iteration, "env_steps": self.env_steps}
+        return counts | self.student.state_dict() | parts_state(self, "teacher")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.student.load_state_dict(state)
-        load_parts(self, state, "fitted")
-        if self.teachers is not None:
-            reader = self.store.reader()
-            self.teachers.take_in(
-                [reader[i] for i in range(self.teachers.memory.pieces, len(reader))], self.mixture.ask
-            )
-        self.iteration, self.mixture.queries = state["iteration"], state["expert_queries"]
-        self.sampler.env_steps = state["env_steps"]
+        load_parts(self, state, "teacher")
+        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
         self._reseed()

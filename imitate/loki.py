@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.fqe import discounted_sums
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.datasets.trajectory import Policy
@@ -27,6 +26,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
+from imitate.experts.fqe import discounted_sums
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.budget import progress_of

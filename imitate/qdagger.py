@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
 from imitate.rl.dqn import DQN, DQNConfig
 from imitate.rl.replay import Samples
+from imitate.teachers import ask_of
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 
@@ -86,7 +86,7 @@ class QDagger(DQN):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(config, envs=envs, seed=seed, device=device)
-        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
+        self._ask = ask_of(expert)
         self._oracle = getattr(expert, "oracle", None)
         self.expert_queries, self.taught = 0, False
         self.teacher_return = self.student_return = self.lowest = math.nan

@@ -52,9 +52,27 @@ def demonstrations(path: Path, env_id: str, episodes: int = 20, *, terminated: b
     return path
 
 
+# Settings to begin from nothing; the defaults begin from a clone.
+PPO_ALONE = {
+    "num_steps": 128,
+    "num_epochs": 10,
+    "learning_rate": 3e-4,
+    "log_std_init": 0.0,
+    "value_warmup": 0,
+}
+ALONE: dict[str, Any] = {
+    **{"bc_updates": 0, "reward": "positive", "updates_per_round": 8, "learning_rate": 1e-3},
+    **{"input_noise": 0.0, "activation": "tanh"},
+}
+
+
+def alone(settings: dict[str, Any]) -> GAILConfig:
+    return GAILConfig(**ALONE | settings | {"ppo": PPO_ALONE | settings.get("ppo", {})})
+
+
 def learner(demos: DemoReader, **settings: Any) -> GAIL:
     envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
-    return GAIL(GAILConfig(**settings), envs=envs, demos=demos, seed=0)
+    return GAIL(alone(settings), envs=envs, demos=demos, seed=0)
 
 
 def test_the_discriminator_gives_the_probability_of_the_expert() -> None:
@@ -276,7 +294,7 @@ def test_it_begins_with_a_clone_unless_it_is_to_know_nothing(
         clone = gail.policy
         envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
         before = [parameter.clone() for parameter in clone.parameters()]
-        GAIL(GAILConfig(bc_updates=5, **still), envs=envs, demos=demos, seed=1, policy=clone).step()
+        GAIL(alone({"bc_updates": 5, **still}), envs=envs, demos=demos, seed=1, policy=clone).step()
         assert all(map(torch.equal, before, clone.parameters()))  # who hands in a policy gets no other
 
 

@@ -58,7 +58,7 @@ FLOORS = (
     ("datasets",),
     ("nn",),
     ("experts",),
-    ("rl", "bc", "video", "window"),
+    ("rl", "bc", "teachers", "video", "window"),
     ("aggrevated",),
     ("algorithms",),
     ("training",),

@@ -111,7 +111,10 @@ def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, s
     plain = {"lr_schedule": "constant", "normalize_obs": False, "normalize_rewards": False}
     ppo = PPOConfig(num_steps=num_steps, num_epochs=num_epochs, batch_size=64, **plain)
     network: dict[str, Any] = {"hidden": (32, 32), "activation": "relu"}
-    config = GAILConfig(ppo=ppo, updates_per_round=updates, batch_size=1_024, **network)
+    discriminator: dict[str, Any] = {"reward": "positive", "learning_rate": 1e-3, "input_noise": 0.0}
+    config = GAILConfig(
+        bc_updates=0, ppo=ppo, updates_per_round=updates, batch_size=1_024, **network, **discriminator
+    )
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
     with DemoReader(data / "demos.h5") as demos:
         learner = GAIL(config, envs=envs, demos=demos, seed=0)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
-from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.gate import GATE
 from imitate.dagger import DAggerConfig
 from imitate.errors import InputError, check_range
+from imitate.experts.fqe import FQEConfig
 from imitate.nn.state import as_tuples
 
 __all__ = ["AggreVaTeDConfig"]

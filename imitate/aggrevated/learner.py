@@ -9,7 +9,7 @@ policy is regressed to the expert's action, moved by one clipped step along the 
 more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
 ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so DAgger's own policy is trained beside
 this one and kept if it plays better (`rival`). To understand the algorithm, read `imitate.dagger`, this file,
-`gradients` (the loss), `gate`, `rival` and `fqe` (the critic for experts without one).
+`gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError
 from imitate.experts.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -91,28 +90,18 @@ class AggreVaTeD(DAgger):
         oracle: QOracle | None = None,
     ) -> None:
         check_plain("AggreVaTeD", envs.single_observation_space, envs.single_action_space)
-        self.generator, self._fqe = torch.Generator(device), config.fqe
+        self.generator = torch.Generator(device)
         self.rival: Student | None = None
-        super().__init__(config, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        self.oracle, teacher = choose_oracle(expert, config, store, seed=seed, device=device, given=oracle)
+        super().__init__(config, envs=envs, expert=teacher, store=store, seed=seed, device=device)
         config, observations = self.config, envs.single_observation_space
         self.action_space: spaces.Space[Any] = envs.single_action_space
         if config.update == "natural":
             self.student = NaturalStudent(config, self.actor)
-        self.oracle: QOracle | None = oracle
-        if oracle is None and self.teachers is not None:
-            if config.oracle not in ("auto", "fqe"):
-                raise InputError(
-                    f"several experts are compared by fitted Q, not by oracle {config.oracle!r}: use fqe"
-                )
-            self.oracle = self.teachers
-        elif oracle is None:
-            self.oracle, self.fitted = choose_oracle(
-                expert, config, observations, self.action_space, seed=seed, device=device
-            )
         scene = Scene(self.oracle, self.actor, config, self.generator)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
-        simple = self.teachers is None and self.estimator.minibatches is None
+        simple = not teacher.revises and self.estimator.minibatches is None
         if config.trial and config.delta and simple:
             self.rival = self._dagger()
         self.trusted = True
@@ -158,7 +147,7 @@ class AggreVaTeD(DAgger):
             rollout = played(student.policy, self.sampler.envs, seeds, limit)
             self.sampler.env_steps += int(rollout.steps.sum())
             labels = rollout.actions.copy()
-            labels[rollout.steps] = self.mixture.ask(rollout.obs[rollout.steps])
+            labels[rollout.steps] = self.teacher.act(rollout.obs[rollout.steps])
             for segment in rollout.segments(labels):
                 self.store.append(segment)
             returns.append(episode_returns(rollout))
@@ -178,8 +167,9 @@ class AggreVaTeD(DAgger):
     ) -> dict[str, float]:
         """DAgger's, after fitting and judging the critic. Estimators with executed actions need the rollout."""
         config, estimator = self.config, self.estimator
-        metrics = self.take_in(obs, labels)
-        held_out = self._fit_critic(len(obs), metrics)
+        metrics, held_out = self.take_in(obs, labels), len(obs) // 2
+        if self.trusted:
+            metrics |= self.teacher.fit(self.rng, config.fqe_updates, held_out)
         gate = self._judge(held_out, metrics)
         count = config.final_updates if last else config.updates_per_iteration
         if estimator.minibatches is not None and rollout is not None:
@@ -203,27 +193,16 @@ class AggreVaTeD(DAgger):
             rows = self.rng.integers(len(obs), size=self.config.batch_size)
             yield tuple(torch.from_numpy(column[rows]).to(self.device) for column in (obs, labels))
 
-    def _fit_critic(self, new: int, metrics: dict[str, float]) -> int:
-        """Fit the critic if it is learned; returns how many of the new steps were held out from the fit."""
-        if self.fitted is None or not self.trusted:
-            return 0
-        reader, held_out = self.store.reader(), new // 2
-        pieces = [reader[index] for index in range(self.fitted.memory.pieces, len(reader))]
-        self.fitted.take_in(pieces, self.mixture.ask)
-        metrics["fqe_loss"] = self.fitted.fit(self.config.fqe_updates, self.rng, held_out=held_out)
-        if self.teachers is not None:
-            metrics |= self.teachers.metrics()
-        return held_out
-
     @torch.no_grad()
     def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
-        """Judge the critic on held-out states (any, if it is not learned), and the learner by the critic's values."""
+        """Judge the critic on the last `held_out` states, which it did not learn from, or on any states if it is not
+        learned; and the learner by the critic's values."""
         if not self.trusted:
             return Gate(torch.ones(1, device=self.device), math.nan, False)
         if self.oracle is None:
             return Gate(torch.ones(1, device=self.device), math.nan, True)
-        if self.fitted is not None and held_out:
-            obs, labels = self.fitted.memory.last(held_out)
+        if self.teacher.critic is not None and held_out:
+            obs, labels = self.teacher.critic.memory.last(held_out)
         else:
             obs, labels = next(self.batches(1, _PROBED))
         gate = measure_gate(self.oracle, obs, labels, self.action_space, self.rng, self.config.gate)

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.rl.rollout import Chooser, whole_episodes
+from imitate.teachers import ask_of
 
 __all__ = ["MonteCarlo"]
 
@@ -48,7 +48,7 @@ class MonteCarlo:
     ) -> None:
         self.gamma, self._make_envs = gamma, make_envs
         self.env_steps = self.expert_queries = 0
-        self._ask = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
+        self._ask = ask_of(expert)
         self._most: float = math.inf
 
     def collect(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.fqe import FittedQ
+from imitate.datasets.writer import DemoWriter
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle
+from imitate.experts.fqe import FittedQ
+from imitate.teachers import Teacher, Teachers
 
 __all__ = ["choose_oracle"]
 
@@ -22,29 +24,40 @@ logger = logging.getLogger(__name__)
 def choose_oracle(
     expert: Any,
     config: AggreVaTeDConfig,
-    observation_space: spaces.Space[Any],
-    action_space: spaces.Space[Any],
+    store: DemoWriter,
     *,
     seed: int,
     device: torch.device | str = "cpu",
-) -> tuple[QOracle | None, FittedQ | None]:
-    """The critic that `config.oracle` names, on the device; and the same critic again if it must be learned, else None.
+    given: QOracle | None = None,
+) -> tuple[QOracle | None, Teacher | Teachers]:
+    """The critic that `config.oracle` names, on the device, or the `given` one; and the expert as a source of labels,
+    which learns the critic if it must be learned.
 
     auto    the expert's own critic (SAC, TQC, TD3, DDPG, DQN, QR-DQN) if it has one, else fqe
     critic  the expert's own critic. Raises InputError if it has none
     fqe     learned during training by fitted Q evaluation; for any expert
     td      no critic, only state values
+
+    Several experts always have a critic that is learned. Raises InputError if another one is named.
     """
+    if isinstance(expert, Sequence):
+        if given is None and config.oracle not in ("auto", "fqe"):
+            raise InputError(
+                f"several experts are compared by fitted Q, not by oracle {config.oracle!r}: use fqe"
+            )
+        teachers = Teachers(expert, store, config.fqe, seed=seed, device=device)
+        return (teachers.critic if given is None else given), teachers
+    if given is not None or config.oracle == "td":
+        return given, Teacher(expert, store)
     own: QOracle | None = getattr(expert, "oracle", None)
     who = f"{getattr(expert, 'source', 'the expert')} ({getattr(expert, 'algorithm', 'a function')})"
     if config.oracle == "critic" and own is None:
         raise InputError(f"oracle 'critic' can't be had: {who} brings no action values; take fqe")
-    if config.oracle == "td":
-        return None, None
     if own is not None and config.oracle != "fqe":
         logger.info("Q* is the critic that %s brings, discount %g", who, own.gamma)
         moved: Any = copy.deepcopy(own)  # the expert itself stays on its device
-        return moved.to(device), None
-    fitted = FittedQ(observation_space, action_space, config.fqe, seed=seed, device=device)
+        return moved.to(device), Teacher(expert, store)
+    info = store.info
+    fitted = FittedQ(info.observation_space, info.action_space, config.fqe, seed=seed, device=device)
     logger.info("Q* of %s is learned online by fitted Q evaluation, discount %g", who, fitted.gamma)
-    return fitted, fitted
+    return fitted, Teacher(expert, store, fitted)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array
-from imitate.rl.rollout import Rollout
 
 __all__ = ["Mixture", "Per", "Schedule", "mixing_coefficient"]
 
 Per = Literal["step", "segment", "episode"]
 Schedule = Literal["linear", "exponential", "inverse", "constant"]
-Ask = Callable[[Array], Array]
+Act = Callable[[Array], Array]
 
 
 def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float:
@@ -33,29 +30,25 @@ def mixing_coefficient(schedule: Schedule, rate: float, iteration: int) -> float
 
 
 class Mixture:
-    """A `Chooser` for `num_envs` environments that also asks the expert for labels and counts the queries.
+    """A `Chooser` for `num_envs` environments.
 
-    expert   a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape); one whose `live`
-             is true is asked about every state while it lasts, because it can't be shown the state again
+    expert   a function from observations (N, *obs_shape) to actions (N, *action_shape)
     learner  such a function
     per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
              `switch`) or for an episode
+    live     ask the expert in every state, also where the learner acts
     alpha    the expert's share, set by `begin`
-    queries  states that the expert was asked about
     turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
     def __init__(
-        self, expert: Policy | Ask, learner: Ask, num_envs: int, per: Per, switch: float = 0.0
+        self, expert: Act, learner: Act, num_envs: int, per: Per, switch: float = 0.0, live: bool = False
     ) -> None:
-        self._expert = partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
-        self._live: bool = getattr(expert, "live", False)
-        self._learner = learner
+        self._expert, self._learner, self._live = expert, learner, live
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
         self._turns: list[Array] = []
-        self._labels: list[Array] = []
-        self.alpha, self.queries = 1.0, 0
+        self.alpha = 1.0
 
     def restart(self, rng: np.random.Generator) -> None:
         """Use this generator from now on."""
@@ -63,35 +56,19 @@ class Mixture:
 
     def begin(self, alpha: float) -> None:
         """Begin a new roll-in with this share of the expert."""
-        self.alpha, self._turns, self._labels = alpha, [], []
-
-    def ask(self, obs: Array) -> Array:
-        """The expert's deterministic actions (N, *action_shape) at observations (N, *obs_shape)."""
-        self.queries += len(obs)
-        return np.asarray(self._expert(obs))
+        self.alpha, self._turns = alpha, []
 
     @property
     def turns(self) -> Array:
         return np.stack(self._turns)
 
-    def labels(self, rollout: Rollout) -> Array:
-        """The expert's actions (T, N, *action_shape) in the roll-in. An expert that is not live is asked only where the
-        learner acted."""
-        if self._live:
-            return np.stack(self._labels)
-        labels, learners = rollout.actions.copy(), ~self.turns
-        if learners.any():
-            labels[learners] = self.ask(rollout.obs[learners])
-        return labels
-
     def __call__(self, obs: Array, begun: Array) -> tuple[Array, Array]:
         redrawn = begun | (self._rng.random(len(begun)) < self._switch)
         self._experts_turn = np.where(redrawn, self._rng.random(len(begun)) < self.alpha, self._experts_turn)
         actions = self._learner(obs)
-        if self._live:
-            self._labels.append(self.ask(obs))
-            actions[self._experts_turn] = self._labels[-1][self._experts_turn]
-        elif self._experts_turn.any():
-            actions[self._experts_turn] = self.ask(obs[self._experts_turn])
+        asked = self._experts_turn | self._live
+        if asked.any():
+            answers = self._expert(obs[asked])
+            actions[self._experts_turn] = answers[self._experts_turn[asked]]
         self._turns.append(self._experts_turn)
         return actions, actions

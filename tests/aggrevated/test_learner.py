@@ -15,12 +15,12 @@ from gymnasium import spaces
 from problems import Bowl, ChainOracle, Same, chain_expert, learning, trained
 
 from imitate.aggrevated.aggrevate import AggreVaTe
-from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.learner import AggreVaTeDConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.experts.fqe import FQEConfig
 
 CHAIN = {
     "total_steps": 480,

@@ -20,7 +20,6 @@ from torch import Tensor
 from imitate.aggrevated.ablations import TemporalDifference
 from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.critic_check import check_critic, check_oracle
-from imitate.aggrevated.fqe import FittedQ, FQEConfig
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.cli import main
@@ -30,6 +29,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.experts.fqe import FittedQ, FQEConfig
 
 
 class Corridor(gym.Env[Any, Any]):
@@ -169,9 +169,11 @@ def test_differences_are_in_the_rewards_that_v_learned_from() -> None:
     assert_allclose(td(reward_scale=2.0, clip_reward=5.0).advantages(STEPS), [1.5, 1.5, -9.0])
 
 
-def chosen(expert: Any, **fields: Any) -> tuple[Any, Any]:
-    config = AggreVaTeDConfig(**fields)
-    return choose_oracle(expert, config, expert.observation_space, expert.action_space, seed=0)
+def chosen(expert: Any, device: str = "cpu", **fields: Any) -> tuple[Any, Any]:
+    """The oracle, and the critic to learn."""
+    store: Any = SimpleNamespace(info=expert)  # who knows the spaces as a store does
+    oracle, teacher = choose_oracle(expert, AggreVaTeDConfig(**fields), store, seed=0, device=device)
+    return oracle, teacher.critic
 
 
 def test_takes_the_experts_critic_or_learns_one_or_says_what_is_lacking() -> None:
@@ -195,9 +197,7 @@ def test_takes_the_experts_critic_or_learns_one_or_says_what_is_lacking() -> Non
 
 def test_the_critic_follows_the_device_and_the_expert_goes_on_acting_where_it_is() -> None:
     expert = load_expert("CartPole-v1")
-    spaces_ = expert.observation_space, expert.action_space
-    own, _ = choose_oracle(expert, AggreVaTeDConfig(), *spaces_, seed=0, device="meta")
-    assert own is not None
+    own, _ = chosen(expert, device="meta")
     assert own.q_all(torch.zeros(2, 4, device="meta")).device.type == "meta"
     assert expert.act(np.zeros((2, 4), np.float32)).shape == (2,)
     assert expert.oracle is not None

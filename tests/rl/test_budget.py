@@ -45,7 +45,7 @@ def demos(tmp_path: Path) -> DemoReader:
 def make(request: pytest.FixtureRequest, demos: DemoReader) -> Make:
     a2c = A2CConfig(total_steps=TOTAL, num_steps=5, rounds_per_iteration=4)
     dqn = DQNConfig(total_steps=TOTAL, rounds_per_iteration=20, learning_starts=8, lr_schedule="linear")
-    gail = GAILConfig(total_steps=TOTAL, ppo=PPOConfig(num_steps=20))
+    gail = GAILConfig(total_steps=TOTAL, bc_updates=0, ppo=PPOConfig(num_steps=20))
     of: dict[str, Make] = {
         "ppo": lambda: PPO(PPOConfig(total_steps=TOTAL, num_steps=20), envs=envs(), seed=0),
         "a2c": lambda: A2C(a2c, envs=envs(), seed=0),

@@ -9,6 +9,8 @@ import pytest
 
 from imitate.algorithms import ALGORITHMS
 from imitate.errors import InputError
+from imitate.training.experiment import Experiment
+from imitate.training.settings import make_config
 
 GAUSSIAN = [
     name
@@ -26,3 +28,22 @@ def test_a_log_std_that_no_policy_can_have_is_refused(name: str, value: float) -
 
 def test_the_gaussian_policies_are_all_there() -> None:
     assert {"bc", "dagger", "aggrevated", "ppo", "a2c", "reinforce"} <= set(GAUSSIAN)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_without_a_preset_python_and_the_command_line_have_the_same_settings(name: str) -> None:
+    run = Experiment.preset(name, "HalfCheetah-v5")
+    own = {"total_steps": run.budget} if "total_steps" in run.hyperparameters else {}
+    own |= {"rpo_alpha": 0.5} if name == "rpo" else {}  # which is PPO but for this
+    assert make_config(name, run.hyperparameters) == ALGORITHMS[name].config(**own)
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "field"), [("gail", "ppo", "num_epochs"), ("sqil", "dqn", "n_step")]
+)
+def test_of_nested_settings_the_others_keep_the_outer_algorithms_defaults(
+    name: str, inner: str, field: str
+) -> None:
+    config = ALGORITHMS[name].config
+    wanted = dataclasses.replace(getattr(config(), inner), **{field: 3})
+    assert getattr(config(**{inner: {field: 3}}), inner) == wanted

@@ -13,9 +13,7 @@ import pytest
 import torch
 from handwritten import Balancer
 
-from imitate.aggrevated.fqe import FQEConfig
 from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
-from imitate.aggrevated.teachers import Teachers
 from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
@@ -24,6 +22,7 @@ from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.experts.fqe import FQEConfig
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
@@ -109,21 +108,21 @@ def test_each_teacher_is_asked_once_in_every_state(tmp_path: Path) -> None:
         assert student.expert_queries == 1_760
 
 
-def test_the_action_of_highest_value_is_taken() -> None:
+def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
     """A critic that is constant in the state."""
-    env = make_env("Identity-v0")
-    teachers = Teachers(
-        [NAMES_ZERO, BLIND_TO_ZERO], env.observation_space, env.action_space, FQEConfig(hidden=(4,)), seed=0
-    )
-    with torch.no_grad():
-        teachers.critic.twins.weights[-1].zero_()
-        teachers.critic.twins.biases[-1].copy_(torch.tensor([5.0, 2.0, 6.0]))
-    teachers.begin(2)
-    # The first always says 0, worth 5. The second says 1, 1 and 2, worth 2, 2 and 6.
-    assert teachers.act(np.array([0, 1, 2])).tolist() == [0, 0, 2]
-    for leader, expected in ((0, [0, 0, 0]), (1, [1, 1, 2])):
-        teachers.begin(leader)
-        assert teachers.act(np.array([0, 1, 2])).tolist() == expected
+    with learning(
+        tmp_path / "s.h5", DAgger, DAggerConfig(), "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]
+    ) as student:
+        teachers = student.teacher
+        with torch.no_grad():
+            teachers.critic.twins.weights[-1].zero_()
+            teachers.critic.twins.biases[-1].copy_(torch.tensor([5.0, 2.0, 6.0]))
+        teachers.begin(2)
+        # The first always says 0, worth 5. The second says 1, 1 and 2, worth 2, 2 and 6.
+        assert teachers.act(np.array([0, 1, 2])).tolist() == [0, 0, 2]
+        for leader, expected in ((0, [0, 0, 0]), (1, [1, 1, 2])):
+            teachers.begin(leader)
+            assert teachers.act(np.array([0, 1, 2])).tolist() == expected
 
 
 @pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])

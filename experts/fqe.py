@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.aggrevated.memory import Memory
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, check_supported
 from imitate.errors import InputError, check_range
+from imitate.experts.memory import Memory
 from imitate.nn.adam import Adam
 from imitate.nn.following import follow
 from imitate.nn.networks import Encoder, seeded
