@@ -8,9 +8,11 @@ synced. It is replaced as a whole: it is the old one or the new one. `close` rem
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,10 @@ class Savepoint:
                 offset, nbytes, _ = arrays[name][-1]
                 arrays[f"{name}/last"] = np.frombuffer(os.pread(handle, nbytes, offset), np.uint8)
         facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
-        facts["inode"] = str(os.fstat(handle).st_ino)
+        facts |= {
+            "inode": str(os.fstat(handle).st_ino),
+            "table": _digest(self._file["episodes"], rows["episodes"]),
+        }
         fresh = _fresh(self._path)
         with fresh.open("wb") as file:
             file.write(save(arrays, facts))
@@ -113,6 +118,8 @@ def recover(path: Path) -> int:
             with h5py.File(temporary, "r+", libver="latest") as new:
                 for name, column in new.items():
                     _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old.fileno())
+                if _digest(new["episodes"], len(new["episodes"])) != facts["table"]:
+                    raise InputError(f"what it describes is not in {path}; remove it")
     savepoint_of(path).unlink()
     return int(rows["episodes"])
 
@@ -148,6 +155,10 @@ def _fresh(path: Path) -> Path:
     return path.with_name(path.name + ".new")
 
 
+def _digest(table: h5py.Dataset, count: int) -> str:
+    return hashlib.sha256(table[:count].tobytes()).hexdigest()
+
+
 def _boot() -> str:
     """What tells one start of this machine from another; "" where the system does not say."""
     return _BOOT.read_text().strip() if _BOOT.is_file() else ""
@@ -159,6 +170,7 @@ def _sync_folder(folder: Path) -> None:
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        with suppress(OSError):  # some file systems can't
+            os.fsync(handle)
     finally:
         os.close(handle)
