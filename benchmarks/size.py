@@ -145,7 +145,7 @@ def theirs(python: str, kind: str, episodes: int, folder: Path) -> dict[str, Any
 
 def main(transitions: int = 10_000_000, frames: int = 1_000_000, minari: str | None = None) -> None:
     rows = {}
-    for kind, info, steps in (("states", STATES, transitions), ("frames", FRAMES, frames)):
+    for kind, info, steps in (("frames", FRAMES, frames), ("states", STATES, transitions)):
         with tempfile.TemporaryDirectory() as folder:
             rows[kind] = {"steps": steps, "ours": ours(info, steps // LENGTH, Path(folder))}
         if minari is not None:

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.play import episodes as play
 from imitate.datasets.reader import DemoReader
+from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
@@ -80,6 +81,8 @@ def collect(
         )
     out = Path(out)
     resume = resume and out.exists()
+    if resume:
+        go_on(out)
     if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
         return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)

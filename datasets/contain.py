@@ -25,9 +25,11 @@ _OK, _REFUSED = b"\0", b"\1"
 _LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
 
 
-def contained(check: Callable[[], None], what: str, seconds: float = SECONDS, memory: int = MEMORY) -> None:
-    """Run `check` in a fork of this process, within `seconds` and `memory`. A fork costs 3 to 50 ms, a new
-    interpreter would cost 300. Windows has no fork: there `check` runs in this process.
+def contained(
+    check: Callable[[], None], what: str, seconds: float | None = None, memory: int = MEMORY
+) -> None:
+    """Run `check` in a fork of this process, within `seconds` (default: SECONDS) and `memory`. A fork costs 3 to 50 ms,
+    a new interpreter 300. Windows has no fork: there `check` runs in this process.
 
     Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
     names in both cases what was checked.
@@ -35,6 +37,7 @@ def contained(check: Callable[[], None], what: str, seconds: float = SECONDS, me
     if not hasattr(os, "fork"):
         check()
         return
+    seconds = SECONDS if seconds is None else seconds
     receive, send = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads that may hold locks; the child calls HDF5 alone, whose lock h5py takes care of.

@@ -38,7 +38,7 @@ def save(
     try:
         with (
             atomic(out, new=True) as temporary,
-            DemoWriter(temporary, info, expert_actions=expert_actions) as writer,
+            DemoWriter(temporary, info, expert_actions=expert_actions, sync=False) as writer,
         ):
             for trajectory in chain(first, trajectories):
                 writer.append(trajectory)

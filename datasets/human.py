@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, one_line
 
-__all__ = ["Controls", "KeyMap", "by_hand", "interventions", "key_map"]
+__all__ = ["Controls", "KeyMap", "Person", "by_hand", "interventions", "key_map"]
 
 PAUSE, UNDO, QUIT = "p", "backspace", "escape"
 
@@ -177,6 +178,39 @@ def _episode(
         bool(truncated),
         info={"seed": seed, "by_hand": np.array(hands)},
     )
+
+
+class Person:
+    """A person who is asked what they would do in the state that is shown; who acts there is for others to say.
+
+    `escape` ends the run as Ctrl-C does, after this roll-in.
+    """
+
+    live = True
+
+    def __init__(self, env: Env, keys: KeyMap, controls: Controls) -> None:
+        self._env, self._keys, self._controls = env, keys, controls
+        self._action, self._before, self._ending = keys.first, set[str](), False
+        self._count = 0
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        """The action (1, *action_shape) of the keys that are down in the next frame; waits while `p` pauses."""
+        paused = False
+        while True:
+            state = "paused, p goes on" if paused else "ends soon" if self._ending else "what would you do?"
+            picture: Any = self._env.render()
+            self._controls.show(picture, f"state {self._count + 1}: {state}")
+            down = self._controls.down()
+            pressed, self._before = down - self._before, down
+            if QUIT in pressed and not self._ending:
+                self._ending = True
+                signal.raise_signal(signal.SIGINT)
+            paused ^= PAUSE in pressed
+            if not paused:
+                break
+        self._count += 1
+        self._action = self._keys.action(down, self._action)
+        return self._action[None]
 
 
 def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:

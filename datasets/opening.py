@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.contain import contained
+from imitate.datasets.savepoint import lost_power
 from imitate.datasets.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
 from imitate.datasets.superblock import SIZE, Settled, being_written, end_of_file
 from imitate.envs.spaces import Array
@@ -58,6 +59,11 @@ def open_demos(path: Path) -> h5py.File:
     """
     if not path.is_file():
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
+    if lost_power(path):
+        raise InputError(
+            f"{path} was being recorded when the machine went down: `imitate data repair {path}` restores the episodes "
+            "that were synced; a recording that is resumed does so itself"
+        )
     writing = being_written(_superblock(path))
     for tries_left in reversed(range(_TRIES if writing else 1)):
         try:

@@ -1,7 +1,8 @@
 """Demonstrations on disk: `DemoWriter` appends trajectories to an HDF5 file, `DemoReader` reads them lazily.
 
 A writer may be killed at any moment. Rows are flushed before the table of episodes that refers to them, in HDF5's mode
-for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent.
+for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent. A power cut is another
+matter, see `savepoint`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import h5py
 import numpy as np
 
+from imitate.datasets.layout import claim, create, row_types
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import EPISODES, DemoInfo, outside, write_info
+from imitate.datasets.savepoint import Savepoint, go_on, savepoint_of
+from imitate.datasets.schema import EPISODES, DemoInfo, outside
 from imitate.datasets.superblock import SIZE, end_of_file
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
@@ -27,45 +30,42 @@ from imitate.files import atomic
 
 __all__ = ["DemoReader", "DemoWriter"]
 
-_CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
-_PIXEL_CHUNK_ROWS = (
-    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
-)
 _PENDING_BYTES = 1 << 24
 _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
 _LONGEST_WAIT = 1.0  # seconds, after a flush that took long
+_SYNC_SHARE = 0.05  # of the time, on waiting for the disk
+_SYNC_WAIT = 1.0  # seconds at least from one sync to the next
 _RESERVE_BYTES = 1 << 20
-
-_DESCRIPTIONS = {
-    "obs": "Observations. An episode of T steps has T + 1 rows, the last being the true final observation; where "
-    "frame_stack k > 1, T + k single frames. Its first row is the obs_start of the table of episodes.",
-    "actions": "Actions that were executed, a row a step. An episode's first row is its start in the table.",
-    "rewards": "Undiscounted rewards of the environment, a row a step.",
-    "expert_actions": "The expert's actions, free of noise: what to imitate. A row a step.",
-    "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
-}
-_FIELDS = " A row has a field for each part of the Dict."
 
 
 class DemoWriter:
     """Appends trajectories to a new file; `close` removes the file if it has no episode.
 
     expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
+    sync             sync to the disk every second or so; without, only `close` does, as suits a file that appears under
+                     its name once it is whole
+
+    A kill loses what was not flushed, some tens of milliseconds. A power cut loses what was not synced: `synced` counts
+    the episodes that can't be lost.
 
     Raises InputError if `path` exists or can't be written.
     """
 
-    def __init__(self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False, sync: bool = True
+    ) -> None:
         self.path = Path(path)
         self.info = info
         self._pending: list[dict[str, Array]] = []
         self._pending_bytes = 0
         self._next_flush = 0.0
+        self._next_sync = time.monotonic() + _SYNC_WAIT
+        self.synced = 0
         self._reader: DemoReader | None = None
         self._reserved = 0
         try:
             with atomic(self.path, new=True) as temporary:
-                _create(temporary, info, expert_actions)
+                create(temporary, info, expert_actions)
             self._file = h5py.File(self.path, "r+", libver="latest")
         except FileExistsError as error:
             raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
@@ -73,13 +73,19 @@ class DemoWriter:
             reason = error.strerror or one_line(error)
             raise InputError(f"{self.path} can't be written: {reason}") from error
         self._columns: dict[str, h5py.Dataset] = {
-            name: self._file[name] for name in _rows(info, expert_actions)
+            name: self._file[name] for name in row_types(info, expert_actions)
         }
         self._written = dict.fromkeys(self._columns, 0)
         # A flush writes the rows, and rewrites the last, incomplete chunk of each column.
         chunks = (int(np.prod(column.chunks)) * column.dtype.itemsize for column in self._columns.values())
         self._slack = 65536 + 2 * sum(chunks)
         self._file.swmr_mode = True
+        self._savepoint = Savepoint(self._file, self.path, info) if sync else None
+        try:
+            self.sync()
+        except InputError:
+            self.close()
+            raise
 
     @classmethod
     def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
@@ -92,7 +98,9 @@ class DemoWriter:
         """
         path = Path(path)
         fresh = path.with_name(path.name + ".resuming")
-        fresh.unlink(missing_ok=True)  # left by a resume that was killed; the original is whole
+        for left in (fresh, savepoint_of(fresh)):  # by a resume that was killed; the original is whole
+            left.unlink(missing_ok=True)
+        go_on(path)
         with DemoReader(path) as old:
             if episodes is not None and episodes > len(old):
                 raise InputError(
@@ -102,7 +110,7 @@ class DemoWriter:
             try:
                 for trajectory in itertools.islice(old, episodes):
                     writer.append(trajectory)
-                writer.flush()
+                writer.sync()
                 writer._next_flush = 0.0  # the new episodes need not wait for what copying took
             except BaseException:
                 writer.close()
@@ -110,6 +118,8 @@ class DemoWriter:
                 raise
         fresh.replace(path)
         writer.path = path
+        if writer._savepoint is not None:
+            writer._savepoint.move(path)
         return writer
 
     def __len__(self) -> int:
@@ -151,6 +161,24 @@ class DemoWriter:
         """Flush if enough is pending or enough time has passed. Call it between episodes too if they are far apart."""
         if self._pending and (self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush):
             self.flush()
+        if self._savepoint is not None and time.monotonic() > self._next_sync and self.synced < len(self):
+            self.sync()
+
+    def sync(self) -> None:
+        """Flush and wait for the disk, so that neither a kill nor a power cut can lose what was appended.
+
+        Raises InputError if the disk is full."""
+        self.flush()
+        if self._savepoint is None:
+            return
+        begin = time.monotonic()
+        try:
+            self._savepoint.save(self._written)
+        except OSError as error:
+            raise self._full(error) from error
+        self.synced = self._written["episodes"]
+        end = time.monotonic()
+        self._next_sync = end + max((end - begin) / _SYNC_SHARE, _SYNC_WAIT)
 
     def flush(self) -> None:
         """Write everything appended, so that a kill can't lose it. Raises InputError if the disk is full."""
@@ -173,10 +201,7 @@ class DemoWriter:
                 column.flush()
         except (OSError, RuntimeError) as error:  # HDF5's come as either
             self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
-            reason = getattr(error, "strerror", None) or one_line(error)
-            raise InputError(
-                f"{self.path} can't be written: {reason}; episodes kept: {written['episodes']}"
-            ) from error
+            raise self._full(error) from error
         self._written = {name: len(column) for name, column in self._columns.items()}
         self._pending, self._pending_bytes = [], 0
         end = time.monotonic()
@@ -196,7 +221,7 @@ class DemoWriter:
         if not self._file:
             return
         try:
-            self.flush()
+            self.sync()
         finally:
             empty = self._written["episodes"] == 0
             self._file.close()
@@ -205,6 +230,9 @@ class DemoWriter:
             else:
                 with self.path.open("rb+") as disk:  # give back what was reserved
                     disk.truncate(end_of_file(disk.read(SIZE)))
+                    os.fsync(disk.fileno())
+            if self._savepoint is not None:
+                self._savepoint.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -218,9 +246,15 @@ class DemoWriter:
         """Claim disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would end
         the process with a segmentation fault."""
         if end > self._reserved:
-            _claim(self.path, end + _RESERVE_BYTES)
+            claim(self.path, end + _RESERVE_BYTES)
             self._reserved = end + _RESERVE_BYTES
             self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
+
+    def _full(self, error: Exception) -> InputError:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        return InputError(
+            f"{self.path} can't be written: {reason}; episodes kept: {self._written['episodes']}"
+        )
 
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError if something does not fit the spaces."""
@@ -237,56 +271,3 @@ class DemoWriter:
                 )
             if name != "obs" and outside(space, array).any():
                 raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
-
-
-def _create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
-    """A file without episodes."""
-    path.touch()
-    _claim(path, 1 << 16)  # fails now if there is no room
-    with h5py.File(path, "w", libver="latest") as file:
-        write_info(file, info)
-        for name, (shape, dtype) in _rows(info, expert_actions).items():
-            pixels = len(shape) >= 2 and dtype == np.uint8
-            row_bytes = dtype.itemsize * int(np.prod(shape))
-            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
-            parted = name == "obs" and dtype.names is not None
-            file.create_dataset(
-                name,
-                (0, *shape),
-                dtype,
-                maxshape=(None, *shape),
-                chunks=(256 if name == "episodes" else chunk, *shape),
-                compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
-            ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
-        file["episodes"].attrs["reserved"] = np.int64(0)
-        for column in file.values():
-            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
-
-
-def _has_pixels(dtype: np.dtype[Any]) -> bool:
-    """Whether rows of a structured array have images in them."""
-    parts = [] if dtype.fields is None else [part for part, *_ in dtype.fields.values()]
-    return any(_has_pixels(part) or (part.base == np.uint8 and len(part.shape) >= 2) for part in parts)
-
-
-def _rows(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and type of a row of each column; the table of episodes is last."""
-    action = (info.action_space.shape or (), info.action_space.dtype)
-    steps = {
-        "obs": (info.frame_shape, info.observation_space.dtype),
-        "actions": action,
-        "rewards": ((), np.dtype(np.float32)),
-    }
-    labels = {"expert_actions": action} if expert_actions else {}
-    return steps | labels | {"episodes": ((), EPISODES)}
-
-
-def _claim(path: Path, end: int) -> None:
-    """Make the file at least `end` bytes long, on disk. Raises OSError if the disk is full."""
-    with path.open("rb+", buffering=0) as disk:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(disk.fileno(), 0, end)
-            return
-        size = disk.seek(0, os.SEEK_END)
-        while size < end:
-            size += disk.write(bytes(min(end - size, _RESERVE_BYTES)))

@@ -84,8 +84,8 @@ def load_expert(
         return _random(asked)
     if asked.spec == "human":
         raise InputError(
-            "a person can't be queried as an expert: correct a run with `imitate collect human --env ENV --intervene "
-            "RUN --out mine.h5`, join the demonstrations with `imitate data concat`, and train bc on both"
+            "a person is the expert of `imitate train dagger --expert human`, and records with `imitate collect human` "
+            "(--intervene RUN corrects a run); nothing else can ask one"
         )
     if _CALLABLE.fullmatch(asked.spec):
         return _from_callable(asked)

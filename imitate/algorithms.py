@@ -67,6 +67,7 @@ class Algorithm:
     audit       whether `train --audit` can train the controls
     structured  whether it takes Dict observations, and MultiDiscrete and MultiBinary spaces
     teachers    whether `expert` may be a list of several
+    live        whether `expert` may be a person, who is asked while the learner plays
     """
 
     title: str
@@ -81,6 +82,7 @@ class Algorithm:
     audit: bool = False
     structured: bool = False
     teachers: bool = False
+    live: bool = False
 
     @property
     def offline(self) -> bool:
@@ -115,6 +117,7 @@ ALGORITHMS = {
         ("envs", "expert", "store"),
         structured=True,
         teachers=True,
+        live=True,
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",

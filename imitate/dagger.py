@@ -195,7 +195,12 @@ class DAgger:
         self.sampler = Sampler(envs)
         self.teacher = teacher_of(expert, store, seed=seed, device=self.device)
         self.mixture = Mixture(
-            self.teacher.act, self.act, envs.num_envs, config.alpha_per, config.switch_probability
+            self.teacher.act,
+            self.act,
+            envs.num_envs,
+            config.alpha_per,
+            config.switch_probability,
+            self.teacher.live,
         )
         self._reseed()
 

@@ -45,6 +45,7 @@ def ask_of(expert: _Expert) -> Callable[[Array], Array]:
 class Teacher:
     """One expert as a source of labels.
 
+    live     whether the expert must be asked about every state of a roll-in while it lasts, as a person who watches it
     critic   the expert's action values, learned from the store's steps; None: no critic is needed
     revises  whether labels change after they were given
     queries  states that the expert was asked about
@@ -54,18 +55,26 @@ class Teacher:
 
     def __init__(self, expert: _Expert, store: DemoWriter, critic: FittedQ | None = None) -> None:
         self.critic, self.queries = critic, 0
+        self.live: bool = getattr(expert, "live", False)
+        self._answers: list[Array] = []  # of a live expert in this roll-in, (N, *action_shape) each
         self._ask, self._store = ask_of(expert), store
 
-    def begin(self, iteration: int) -> None:
+    def begin(self, iteration: int) -> None:  # noqa: ARG002
         """Prepare the roll-in of an iteration."""
+        self._answers = []
 
     def act(self, obs: Array) -> Array:
         """The expert's actions (N, *action_shape)."""
         self.queries += len(obs)
-        return np.asarray(self._ask(obs))
+        actions = np.asarray(self._ask(obs))
+        if self.live:
+            self._answers.append(actions)
+        return actions
 
     def label(self, rollout: Rollout, turns: Array) -> Array:
         """The expert's actions (T, N, *action_shape) in a roll-in; it is asked only where it did not act (`turns`)."""
+        if self.live:
+            return np.stack(self._answers)
         labels, learners = rollout.actions.copy(), ~turns
         if learners.any():
             labels[learners] = self.act(rollout.obs[learners])
@@ -97,6 +106,7 @@ class Teachers:
     leader  who leads the roll-in: an expert's index, or K for the best one in each state
     """
 
+    live = False
     revises = True
 
     def __init__(

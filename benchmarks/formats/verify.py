@@ -11,7 +11,8 @@ Each project needs a virtual environment of its own, since their pins clash; the
     d4rl        --no-deps d4rl==1.1, and then h5py tqdm "gym<0.27" "numpy<2" absl-py
 
 For every format two ways: ours, converted, opened by their reader; and what their writer made, converted to ours. Both
-are compared number by number with the recording, so far as the format holds it.
+are compared number by number with the recording, so far as the format holds it. Rows of projects without a Python stay
+as they were recorded.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ RECORDINGS = {
         "--episodes",
         "3",
     ],
+    "parts": ["random", "--env", "parts_env:Parts-v0", "--episodes", "3"],
 }
 CASES = {
-    "minari": ["cartpole", "walker", "racing"],
-    "minari-arrow": ["cartpole", "walker", "racing"],
+    "minari": ["cartpole", "walker", "racing", "parts"],
+    "minari-arrow": ["cartpole", "walker", "racing", "parts"],
     "imitation": ["cartpole", "walker"],
     "robomimic": ["walker"],
     "d4rl": ["walker"],
@@ -58,7 +60,7 @@ CASES = {
 Dump = dict[str, np.ndarray[Any, Any]]
 
 
-def verify(pythons: dict[str, str], folder: Path) -> list[dict[str, Any]]:
+def verify(pythons: dict[str, str], folder: Path, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for name, arguments in RECORDINGS.items():
         assert main(["collect", *arguments, "--out", str(folder / f"{name}.h5")]) == 0
     rows = []
@@ -66,6 +68,7 @@ def verify(pythons: dict[str, str], folder: Path) -> list[dict[str, Any]]:
         project = name.removesuffix("-arrow")
         if project not in pythons:
             print(f"{name}: skipped, no Python for it")
+            rows += [row for row in before if row["format"] == name]
             continue
         for recording in recordings:
             rows.append(check(name, project, pythons[project], folder, recording))
@@ -108,12 +111,21 @@ def check(name: str, project: str, python: str, folder: Path, recording: str) ->
 
 
 def dump(path: Path) -> Dump:
-    """All arrays of a file of ours, by `number/name`."""
+    """All arrays of a file of ours, by `number/name`, or `number/obs/part/...` where they have parts."""
     arrays: Dump = {}
     with DemoReader(path) as reader:
         for number, episode in enumerate(reader):
             for name in ("obs", "actions", "rewards", "terminated", "truncated"):
-                arrays[f"{number}/{name}"] = np.asarray(getattr(episode, name))
+                arrays |= parted(f"{number}/{name}", np.asarray(getattr(episode, name)))
+    return arrays
+
+
+def parted(name: str, rows: np.ndarray[Any, Any]) -> Dump:
+    if rows.dtype.names is None:
+        return {name: rows}
+    arrays: Dump = {}
+    for part in rows.dtype.names:
+        arrays |= parted(f"{name}/{part}", rows[part])
     return arrays
 
 
@@ -123,7 +135,7 @@ def compared(truth: Dump, other: Dump) -> list[str]:
     if episodes != len({name.partition("/")[0] for name in other}):
         raise SystemExit("another number of episodes")
     said = []
-    for field in ("obs", "actions", "rewards", "terminated", "truncated"):
+    for field in dict.fromkeys(name.partition("/")[2] for name in truth):
         pairs = [
             (truth[f"{n}/{field}"], other[f"{n}/{field}"]) for n in range(episodes) if f"{n}/{field}" in other
         ]
@@ -149,7 +161,7 @@ def _same_but_for_the_end(was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) 
 if __name__ == "__main__":
     given = dict(argument.split("=", 1) for argument in sys.argv[1:])
     with tempfile.TemporaryDirectory() as scratch:
-        found = verify({name: str(Path(python).absolute()) for name, python in given.items()}, Path(scratch))
-    write_json(
-        RECORD, {"command": "python benchmarks/formats/verify.py", "versions": versions(), "rows": found}
-    )
+        pythons = {name: str(Path(python).absolute()) for name, python in given.items()}
+        found = verify(pythons, Path(scratch), json.loads(RECORD.read_text())["rows"])
+    command = "python benchmarks/formats/verify.py"
+    write_json(RECORD, {"command": command, "versions": versions(), "rows": found})

@@ -8,8 +8,8 @@ checked before they are read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from imitate.datasets.convert import (
     ours,
     robomimic,
 )
-from imitate.datasets.convert.recording import Format, Notes, complete, fitted
+from imitate.datasets.convert.recording import Format, Notes, Recording, complete, fitted
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
@@ -81,6 +81,7 @@ def convert(
     env_id: str | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     obs_keys: Sequence[str] = (),
+    mask: str | None = None,
     clip: bool = False,
     dry_run: bool = False,
 ) -> Converted:
@@ -90,6 +91,7 @@ def convert(
     env_id    the environment, where the source names none
     obs_keys  the observations to take of several, in one array; by default all, as a Dict, where the format has Dict
               observations (Minari), else all flat ones
+    mask      take only the part that the source names so (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
 
@@ -107,6 +109,10 @@ def convert(
         raise InputError(f"{out} exists already: choose another name")
     notes = Notes()
     with FORMATS[source_name].read(source, obs_keys, notes) as recording:
+        if mask is not None:
+            recording = replace(recording, episodes=_part(recording, source, mask))
+        elif recording.masks:
+            notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
         at_opening = notes.copy()
         info = complete(recording, env_id, env_kwargs)
         notes.clear()  # of a pass that looked for bounds
@@ -129,6 +135,15 @@ def convert(
             _write(target, out, info, stream, recording.labelled)
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
+
+
+def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Trajectory]]:
+    if mask not in recording.masks:
+        known = ", ".join(recording.masks) or "none"
+        raise InputError(
+            f"{source} has no part {mask!r}{did_you_mean(mask, recording.masks)}; it has {known}"
+        )
+    return recording.masks[mask]
 
 
 def _write(target: Format, out: Path, info: Any, episodes: Iterable[Trajectory], labelled: bool) -> None:

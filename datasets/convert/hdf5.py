@@ -25,6 +25,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_OBJECTS = 1 << 22
 _BYTES_A_SECOND = 1 << 20  # a slow disk and many small objects; bounds how long a damaged file may take
 _LARGEST_SCALAR = 1 << 20
+_MOST_TEXT = 1 << 24
 
 
 def is_hdf5(path: Path) -> bool:
@@ -76,6 +77,20 @@ def array(parent: h5py.Group, name: str, start: int = 0, stop: int | None = None
         raise InputError(f"{rows.name} has {len(rows)} rows, wanted {stop}")
     read: Array = rows[start:stop]
     return read.astype(read.dtype.newbyteorder("="), copy=False)
+
+
+def texts(parent: h5py.Group, name: str) -> list[str]:
+    """A column of texts of one size. Raises InputError where it is missing or something else."""
+    found = parent.get(name)
+    if (
+        not isinstance(found, h5py.Dataset)
+        or found.ndim != 1
+        or found.size * found.dtype.itemsize > _MOST_TEXT
+    ):
+        raise InputError(f"it has no list of names at {parent.name.rstrip('/')}/{name}")
+    if found.dtype.kind != "S":
+        raise InputError(f"{parent.name.rstrip('/')}/{name} holds {found.dtype}, wanted names")
+    return [value.decode("utf-8", "replace") for value in found[:]]
 
 
 def text(parent: h5py.Group, name: str) -> str | None:

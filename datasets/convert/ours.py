@@ -33,6 +33,6 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
-    with DemoWriter(path, info, expert_actions=labelled) as writer:
+    with DemoWriter(path, info, expert_actions=labelled, sync=False) as writer:
         for episode in episodes:
             writer.append(episode)

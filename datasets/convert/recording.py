@@ -37,6 +37,7 @@ class Recording:
     episodes   begins a new pass over all trajectories, in order
     info       what our own writer stored in the foreign file; None: somebody else wrote it
     labelled   trajectories have `expert_actions`
+    masks      passes over the parts that the data set names, such as "train"
 
     What the format does not know is empty or None.
     """
@@ -49,6 +50,7 @@ class Recording:
     expert: str = ""
     info: DemoInfo | None = None
     labelled: bool = False
+    masks: Mapping[str, Callable[[], Iterator[Trajectory]]] = field(default_factory=dict)
 
 
 class Format(Protocol):

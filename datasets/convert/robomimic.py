@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,10 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         arguments = _json(hdf5.text(data, "env_args"))
         stored = _json(hdf5.text(data, "imitate"))
         names = sorted((name for name in data if name.startswith("demo_")), key=_number)
-        if "mask" in file:
-            notes["filters (mask/) are left out: all demonstrations are taken"] += 1
+        masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
         labelled = bool(stored and names and "expert_actions" in hdf5.group(data, names[0]))
 
-        def episodes() -> Iterator[Trajectory]:
+        def episodes(names: Sequence[str] = names) -> Iterator[Trajectory]:
             for name in names:
                 with refused(f"{path}: {name}"):
                     episode = _episode(hdf5.group(data, name), keys, labelled, notes)
@@ -64,6 +64,9 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != _GYM else None,
             info=info_from_plain(stored, path) if stored else None,
             labelled=labelled,
+            masks={
+                name: partial(episodes, sorted(set(chosen), key=_number)) for name, chosen in masks.items()
+            },
         )
 
 

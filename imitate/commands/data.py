@@ -1,4 +1,4 @@
-"""`imitate data info|validate|replay|video|plot|convert|merge|concat|split|filter|subsample`"""
+"""`imitate data info|validate|repair|replay|video|plot|convert|merge|concat|split|filter|subsample`"""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from imitate.datasets.plot import plot as plotting
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.replay import again
 from imitate.datasets.replay import replay as replaying
+from imitate.datasets.savepoint import recover
 from imitate.datasets.validate import describe, validate
 from imitate.errors import InputError
 from imitate.video import filming
@@ -32,6 +33,7 @@ def data(argv: list[str]) -> int:
     commands: dict[str, Callable[..., int]] = {
         "info": info,
         "validate": check,
+        "repair": repair,
         "replay": replay,
         "video": video,
         "plot": plot,
@@ -77,6 +79,16 @@ def for_people(facts: dict[str, Any]) -> dict[str, Any]:
         if name not in ("bytes", "terminated", "truncated", *shown) and value not in ("", None, {}):
             shown[name] = value
     return shown
+
+
+def repair(file: tyro.conf.Positional[Path], /) -> int:
+    """Restore a recording that a power cut ended: the episodes that were synced, up to a second or so before it.
+
+    Args:
+        file: the file of demonstrations; the file beside it that ends in .savepoint says what it held
+    """
+    print(f"{file}: restored {recover(file)} episodes")
+    return 0
 
 
 def replay(
@@ -168,6 +180,7 @@ def convert(
     env: str | None = None,
     env_kwargs: JsonObject | None = None,
     obs_keys: tuple[str, ...] = (),
+    mask: str | None = None,
     clip: bool = False,
     dry_run: bool = False,
     json: bool = False,
@@ -183,6 +196,7 @@ def convert(
         env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take where there are several, in one array; by default all as Dict
             observations, from formats that have them, else all flat ones
+        mask: take only the part that the source names so, such as robomimic's train
         clip: move actions that leave the action space to its bounds
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
@@ -194,6 +208,7 @@ def convert(
         env_id=env,
         env_kwargs=env_kwargs,
         obs_keys=obs_keys,
+        mask=mask,
         clip=clip,
         dry_run=dry_run,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from imitate.commands.options import JsonObject, report, run
 from imitate.datasets.human import by_hand, interventions, key_map
 from imitate.datasets.reader import DemoReader
+from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
 from imitate.datasets.writer import DemoWriter
@@ -82,6 +83,7 @@ def command(
             check_expert(policy, intervene, env, env_kwargs or {})
         already = 0
         if resume and out.exists():
+            go_on(out)
             with DemoReader(out) as reader:
                 if reader.info.expert != "human" or reader.info.env_id != env:
                     raise InputError(f"{out} was played by {reader.info.expert} on {reader.info.env_id}")

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from imitate.compare.backends import Backend, Failure, Report, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.datasets.collect import collect, is_complete
+from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
@@ -75,6 +76,8 @@ def record_shards(recording: Recording, out: Path, backend: Backend, *, progress
 
     Raises InputError if `out` holds other files of demonstrations, or another process records there.
     """
+    for path in out.glob("*.h5"):
+        go_on(path)
     strange = {path.name for path in out.glob("*.h5")} - set(map(recording.name, range(recording.shards)))
     if strange:
         raise InputError(

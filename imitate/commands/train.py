@@ -19,6 +19,7 @@ from imitate.commands.options import JsonObject, announced, option, parse, run, 
 from imitate.compare.audit import controls, table, write_audit
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment, execute
+from imitate.training.person import is_person
 from imitate.training.run import Progress
 from imitate.training.settings import make_config
 
@@ -50,7 +51,8 @@ class TrainArguments:
     """use only this many episodes, the first ones"""
     expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SPEC")]
     """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger and AggreVaTeD
-    take several (--expert A --expert B) and imitate each where it is best"""
+    take several (--expert A --expert B) and imitate each where it is best; DAgger also takes human, or human:keys.toml:
+    you press what you would do in each state that is shown"""
     vecnormalize: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
@@ -144,6 +146,8 @@ def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments
     settings = {name: getattr(arguments.run, name) for name in run_fields}
     settings["expert"], *others = arguments.run.expert or (None,)
     settings["other_experts"] = tuple(others)
+    if is_person(settings["expert"]):  # who watches one environment
+        settings |= {"num_envs": 1, "backend": "gymnasium"}
     experiment = base.changed(given, env_id=arguments.run.env, **settings)
     return experiment, arguments.run
 
@@ -218,6 +222,8 @@ def _resume(argv: list[str]) -> int:
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
     for spec in experiment.experts:
+        if is_person(spec):
+            continue
         # The first expert says how the environment is made, unless the command line does.
         asked = experiment.env_kwargs or (None if spec == experiment.expert else {})
         expert = announced(

@@ -67,7 +67,7 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
             expert=control or comparison.expert,
             seed=seed,
         )
-        with DemoWriter(temporary, info) as writer:
+        with DemoWriter(temporary, info, sync=False) as writer:
             ordered = in_order(episodes(expert, envs, episode_seeds(seed)), seed)
             for trajectory in islice(ordered, job.demo_episodes):
                 if steps + len(trajectory) > job.steps:

@@ -36,12 +36,15 @@ class Mixture:
     learner  such a function
     per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
              `switch`) or for an episode
+    live     ask the expert in every state, also where the learner acts
     alpha    the expert's share, set by `begin`
     turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
-    def __init__(self, expert: Act, learner: Act, num_envs: int, per: Per, switch: float = 0.0) -> None:
-        self._expert, self._learner = expert, learner
+    def __init__(
+        self, expert: Act, learner: Act, num_envs: int, per: Per, switch: float = 0.0, live: bool = False
+    ) -> None:
+        self._expert, self._learner, self._live = expert, learner, live
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
         self._turns: list[Array] = []
@@ -63,7 +66,9 @@ class Mixture:
         redrawn = begun | (self._rng.random(len(begun)) < self._switch)
         self._experts_turn = np.where(redrawn, self._rng.random(len(begun)) < self.alpha, self._experts_turn)
         actions = self._learner(obs)
-        if self._experts_turn.any():
-            actions[self._experts_turn] = self._expert(obs[self._experts_turn])
+        asked = self._experts_turn | self._live
+        if asked.any():
+            answers = self._expert(obs[asked])
+            actions[self._experts_turn] = answers[self._experts_turn[asked]]
         self._turns.append(self._experts_turn)
         return actions, actions

@@ -26,6 +26,7 @@ from imitate.files import read_json, versions, write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.inputs import check_demos, check_expert, check_widths, handed_to, held, opened_store
+from imitate.training.person import check_person, is_person
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
 
@@ -162,6 +163,8 @@ class Experiment:
         """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
 
         def moved(name: str) -> str:
+            if is_person(name) and ":" in name:
+                return f"human:{move(name.partition(':')[2])}"
             return move(name) if name not in known_experts() and (folder / name).exists() else name
 
         new: dict[str, Any] = {"other_experts": tuple(map(moved, self.other_experts))}
@@ -196,6 +199,8 @@ class Experiment:
                 f"{self.algorithm} learns from one expert, got {len(self.experts)}: give one --expert, or take one of "
                 f"{takers}"
             )
+        if any(map(is_person, self.experts)):
+            check_person(self)
         if self.other_experts and self.vecnormalize is not None:
             raise InputError(
                 "--vecnormalize is for one expert: leave it out, or keep the file beside each zip"

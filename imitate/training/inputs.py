@@ -26,6 +26,7 @@ from imitate.files import lock, sweep
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.training.checkpoint import Checkpoint
+from imitate.training.person import is_person, seated
 
 if TYPE_CHECKING:
     from imitate.training.experiment import Experiment
@@ -61,6 +62,7 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
     """Create and check the algorithm's inputs (in a new run also the expert's critic); `stack` closes them."""
     algorithm = find(experiment.algorithm)
     handed: dict[str, Any] = {}
+    envs: VecEnv
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
     if "demos" in algorithm.needs:
         path = in_our_format(str(experiment.demos), env_id, env_kwargs or None)
@@ -70,18 +72,22 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
             check_plain(algorithm.title, demos.info.observation_space, demos.info.action_space)
         handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
     if "envs" in algorithm.needs:
-        envs = handed["envs"] = make_vec(
-            env_id,
-            experiment.num_envs,
-            backend=experiment.backend,
-            env_kwargs=env_kwargs,
-            episodic_life=experiment.episodic_life,
-            clip_rewards=experiment.clip_rewards,
-        )
+        if is_person(experiment.expert):
+            envs, handed["expert"] = seated(experiment, stack)
+        else:
+            envs = make_vec(
+                env_id,
+                experiment.num_envs,
+                backend=experiment.backend,
+                env_kwargs=env_kwargs,
+                episodic_life=experiment.episodic_life,
+                clip_rewards=experiment.clip_rewards,
+            )
+        handed["envs"] = envs
         stack.callback(envs.close)
         if not algorithm.structured:
             check_plain(algorithm.title, envs.single_observation_space, envs.single_action_space)
-    if "expert" in algorithm.needs:
+    if "expert" in algorithm.needs and "expert" not in handed:
         experts = [
             load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize)
             for spec in experiment.experts

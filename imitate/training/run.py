@@ -238,7 +238,7 @@ class Run:
     def _save_checkpoint(self) -> None:
         require_finite(self.learner.policy)
         if self.store is not None:
-            self.store.flush()
+            self.store.sync()
         self._stop_watch()
         state = {
             "account": asdict(self.account),

@@ -223,8 +223,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "foreign zip": (["evaluate", "foreign.zip"], "foreign.zip"),
     "truncated zip": (["evaluate", "truncated.zip"], "truncated.zip"),
     "a person as expert": (
-        ["train", "dagger", "--env", "CartPole-v1", "--expert", "human", "--out", "o"],
-        "imitate collect human --env ENV --intervene RUN",
+        ["train", "aggrevated", "--env", "CartPole-v1", "--expert", "human", "--out", "o"],
+        "--expert human is for dagger",
     ),
     "not a run": (["evaluate", "nothing"], "no expert 'nothing'"),
     "not a run to start from": (

@@ -22,7 +22,7 @@ from handmade import HANDMADE
 
 SECONDS = 40  # for opening a file three times
 BYTES = 1 << 30
-BASES = ("closed", "killed", "old", "pixels")
+BASES = ("closed", "killed", "old", "pixels", "fields")
 
 KILLED = """
 import os, signal, sys
@@ -36,8 +36,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def make_bases(folder: Path) -> None:
-    """Good files: closed, of a killed writer, in HDF5's old format (without checksums), with compressed pixels."""
+    """Good files: closed, of a killed writer, in HDF5's old format (without checksums), with compressed pixels, with a
+    Dict's fields, one of them a picture."""
     from counting import Cycling, info_of, stacked_envs
+    from structured import Knower
+    from test_structured_demos import record
     from test_writer import INFO, DemoWriter, run, trajectory
 
     from imitate.datasets import episodes
@@ -51,6 +54,7 @@ def make_bases(folder: Path) -> None:
         for one in episodes(Cycling(), envs, range(10), frame_stack=4):
             writer.append(one)
     as_old(folder / "closed", folder / "old")
+    record(folder / "fields", "ToldByPicture-v0", Knower()).close()
 
 
 def as_old(source: Path, target: Path) -> None:

@@ -381,6 +381,26 @@ def test_robomimics_demonstrations_come_in_the_order_of_their_numbers(tmp_path: 
         assert reader[0].obs[-1].min() == 1
 
 
+def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
+    with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
+        file["mask/train"] = np.array([b"demo_10", b"demo_2"])
+        file["mask/named"] = np.array([b"demo_0"])
+        file["mask/gone"] = np.array([b"demo_7"])
+    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.h5").notes
+    assert "parts are not kept apart: gone, named, train (--mask takes one)" in notes
+    for mask, actions in (("train", [0.2, 1.0]), ("named", [0.0])):
+        convert(tmp_path / "a.hdf5", tmp_path / f"{mask}.h5", mask=mask)
+        with DemoReader(tmp_path / f"{mask}.h5") as reader:
+            assert [episode.actions[0, 0] for episode in reader] == actions
+    for mask, said in (("gone", "no group /data/demo_7"), ("trian", "did you mean 'train'")):
+        with pytest.raises(InputError, match=said):
+            convert(tmp_path / "a.hdf5", tmp_path / "no.h5", mask=mask)
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        file["mask/numbers"] = ["demo_0"]  # each of a size of its own, which nothing bounds
+    with pytest.raises(InputError, match="wanted names"):
+        convert(tmp_path / "a.hdf5", tmp_path / "no.h5")
+
+
 def test_robomimic_actions_outside_of_its_range_are_refused_by_name(tmp_path: Path) -> None:
     robomimic(tmp_path / "a.hdf5", actions=np.full((3, 2), 1.5))
     with pytest.raises(InputError, match=r"demo_0: its actions leave \[-1, 1\]"):

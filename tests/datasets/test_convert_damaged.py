@@ -15,7 +15,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from structured import Knower
 from test_convert import DISCRETE, PICTURES, UNIT, recording, write
+from test_structured_demos import record
 
 from imitate.cli import main
 from imitate.datasets import InputError
@@ -26,7 +28,7 @@ FEW, MANY = 12, 300
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small data set of every format, and one of pictures where these are stored in another way."""
+    """A small data set of every format, and one of pictures or a Dict where these are stored in another way."""
     folder = tmp_path_factory.mktemp("good")
     (folder / "good").mkdir()
     for info, kind in ((UNIT, "unit"), (PICTURES, "pictures")):
@@ -35,6 +37,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if name != "imitate" and (info is UNIT or name in ("minari-arrow", "lerobot")):
                 suffix = "" if format.FOLDER else {"npz": ".npz", "csv": ".csv"}.get(name, ".hdf5")
                 convert(source, folder / "good" / f"{name}-{kind}{suffix}", format=name)
+    record(folder / "fields.h5", "ToldByPicture-v0", Knower(), 2).close()
+    for name in ("minari", "minari-arrow"):
+        convert(folder / "fields.h5", folder / "good" / f"{name}-fields", format=name)
     return folder
 
 
