@@ -9,7 +9,7 @@ import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
-from test_writer import BOX, INFO, one_line, trajectory
+from recordings import BOX, INFO, one_line, trajectory
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, episode_seeds, validate
 

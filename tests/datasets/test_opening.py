@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from attacks import KILLED
-from test_writer import INFO, one_line, run, start, trajectory
+from recordings import INFO, one_line, run, start, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, contain
 from imitate.datasets.contain import contained
@@ -91,7 +91,8 @@ def test_files_from_before_the_normalisation_was_told(path: Path) -> None:
 
 CREATED = """
 import os, signal, sys, h5py
-from test_writer import INFO, DemoWriter
+from recordings import INFO
+from imitate.datasets import DemoWriter
 place = sys.argv[2]
 def kill(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 if place == "during":
@@ -114,7 +115,8 @@ def test_a_kill_while_a_file_is_created(tmp_path: Path, place: str) -> None:
 
 WRITING = """
 import sys
-from test_writer import INFO, DemoWriter, trajectory
+from recordings import INFO, trajectory
+from imitate.datasets import DemoWriter
 writer = DemoWriter(sys.argv[1], INFO)
 for seed in range(700):
     writer.append(trajectory(20, seed))
