@@ -61,8 +61,8 @@ def open_demos(path: Path) -> h5py.File:
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
     if lost_power(path):
         raise InputError(
-            f"{path} was being recorded when the machine went down: `imitate data repair {path}` restores the episodes "
-            "that were synced; a recording that is resumed does so itself"
+            f"{path} was never closed, and the machine was started again: `imitate data repair {path}` restores the "
+            "episodes that were synced; a recording that is resumed does so itself"
         )
     writing = being_written(_superblock(path))
     for tries_left in reversed(range(_TRIES if writing else 1)):
