@@ -145,7 +145,7 @@ def resolve_env_id(env_id: str) -> str:
     if not newer:
         raise InputError(f"unknown environment {env_id!r}{did_you_mean(env_id, gym.registry)}")
     newest = max(newer, key=lambda spec: spec.version or 0).id
-    logger.warning("%s is no longer supported: using %s", env_id, newest)
+    logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
 
 
