@@ -136,8 +136,10 @@ class AggreVaTeD(DAgger):
         return super().step(room)
 
     def _pairs(self, steps: int) -> int:
-        """Episodes of each policy that the steps pay for, if they are as long as those of the roll-ins."""
-        return int(steps * self.episodes / (2 * self.env_steps))
+        """Episodes of each policy that the steps pay for, if they are as long as those of the roll-ins, of which
+        an unfinished one counts half."""
+        episodes = self.episodes + self.sampler.envs.num_envs / 2
+        return int(steps * episodes / (2 * self.env_steps))
 
     def _compete(self) -> dict[str, float]:
         """Let both policies play the same episodes and keep the better one."""

@@ -109,6 +109,14 @@ def assert_equal(one: nn.Module, other: nn.Module) -> None:
         assert torch.equal(weights, other.state_dict()[name])
 
 
+def test_long_episodes_get_their_trial(tmp_path: Path) -> None:
+    """An episode takes 10 steps: 72 pay for 3 of each. After 152 steps of 4 environments only 12 episodes have ended,
+    although 15.2 were played."""
+    given = (tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Beside())
+    learner = trained(*given, **FIELDS | {"total_steps": 240, "trial": 0.3})
+    assert "trial_dagger" in learner.metrics
+
+
 def test_without_steps_for_three_episodes_of_each_there_is_no_trial(tmp_path: Path) -> None:
     """An episode takes 10 steps, so a trial of 50 pays for 2 of each; they go to the roll-ins instead."""
     given = (tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Beside())
