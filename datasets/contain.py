@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from imitate.errors import InputError, one_line
 __all__ = ["contained"]
 
 SECONDS = 10.0
+_PATIENCE = 3  # a busy machine may give the child only a third of a processor
 MEMORY = 1 << 29
 """Bytes that the child may take beyond what the caller has."""
 
@@ -28,8 +30,9 @@ _LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
 def contained(
     check: Callable[[], None], what: str, seconds: float | None = None, memory: int = MEMORY
 ) -> None:
-    """Run `check` in a fork of this process, within `seconds` (default: SECONDS) and `memory`. A fork costs 3 to 50 ms,
-    a new interpreter 300. Windows has no fork: there `check` runs in this process.
+    """Run `check` in a fork of this process, within `memory` and `seconds` of processor time (default: SECONDS), or
+    three times as many of the clock. A fork costs 3 to 50 ms, a new interpreter 300. Windows has no fork: there `check`
+    runs in this process.
 
     Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
     names in both cases what was checked.
@@ -44,30 +47,32 @@ def contained(
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        _child(check, send, memory)
+        _child(check, send, seconds, memory)
     os.close(send)
     try:
-        ready, _, _ = select.select([receive], [], [], seconds)
+        ready, _, _ = select.select([receive], [], [], _PATIENCE * seconds)
         message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""
+        slow = not ready
     finally:
         os.close(receive)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         with suppress(ChildProcessError):  # somebody else waits for all children
-            os.waitpid(child, 0)
+            _, status = os.waitpid(child, 0)
+            slow |= os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
     if message.startswith(_REFUSED):
         raise InputError(message[1:].decode("utf-8", "replace"))
     if message != _OK:
-        how = "crashes the HDF5 library" if ready else f"can't be opened within {seconds:.0f} s"
+        how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the HDF5 library"
         raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
 
 
-def _child(check: Callable[[], None], send: int, memory: int) -> NoReturn:
+def _child(check: Callable[[], None], send: int, seconds: float, memory: int) -> NoReturn:
     try:
         faulthandler.disable()
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
-        _limit_memory(memory)
+        _limit(seconds, memory)
         check()
         os.write(send, _OK)
     except InputError as error:
@@ -78,14 +83,15 @@ def _child(check: Callable[[], None], send: int, memory: int) -> NoReturn:
         os._exit(0)  # nothing of the parent's is flushed, closed or removed here
 
 
-def _limit_memory(memory: int) -> None:
+def _limit(seconds: float, memory: int) -> None:
     import resource  # POSIX only
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    def lower(kind: int, limit: int) -> None:
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+    lower(resource.RLIMIT_CORE, 0)
+    lower(resource.RLIMIT_CPU, math.ceil(seconds))
     if sys.platform == "linux":
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        limit = used + memory
-        resource.setrlimit(
-            resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
-        )
+        lower(resource.RLIMIT_AS, used + memory)

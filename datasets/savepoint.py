@@ -87,7 +87,11 @@ def savepoint_of(path: Path) -> Path:
 
 
 def lost_power(path: Path) -> bool:
-    """Whether the machine was started again since `path` was recorded, without its writer closing it."""
+    """Whether the machine was started again since `path` was recorded, without its writer closing it.
+
+    So it is too where the writer was killed and the machine then shut down in order. No system says whether a file
+    system was unmounted in between, and what was not synced can't be told from what never was on disk.
+    """
     if not savepoint_of(path).is_file():
         return False
     _, facts = _read(path, names=())

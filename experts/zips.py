@@ -21,6 +21,7 @@ from imitate.errors import InputError, one_line
 from imitate.experts.acting import AgentPolicy
 from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
+from imitate.experts.goals import seen_of_goals
 from imitate.experts.layers import ONE, ZERO
 from imitate.experts.measure import measure
 from imitate.experts.mujoco import Inputs, on_v5
@@ -105,9 +106,13 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
     env_id, env, reason = spaces_here(env_id, env_kwargs)
     trained = _trained_spaces(archive, env, source, env_id)
+    keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
     wrapped = wrappers_of(found.config)
     time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
     columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
+    seen, of_goals = seen_of_goals(trained[0], None if env is None else env[0])
+    if env is not None and of_goals:
+        trained, raw = (seen, trained[1]), (env[0], trained[1])
     if env_id == today != trained_id:
         logger.warning("%s was trained on %s and runs on %s%s", source, trained_id, today, _said(columns))
     if env is not None and (differences := differences_of(raw, env)):
@@ -120,7 +125,6 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
 
-    keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
     statistics = _statistics(found, asked.vecnormalize)
     normalisation = (
         read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), keys) if statistics else None

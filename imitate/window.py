@@ -1,4 +1,4 @@
-"""A window of pygame's: what a person sees of an environment, and the keys that are down."""
+"""A window of pygame's: what a person sees of an environment, the keys that are down, and the mouse."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Window:
         pygame.display.init()
         self._clock, self._fps = pygame.time.Clock(), fps
         self._down: set[str] = set()
+        self._held = False
+        self.mouse: tuple[float, float] | None = None
 
     def show(self, picture: Array, caption: str) -> None:
         pygame = self._pygame
@@ -46,6 +48,7 @@ class Window:
         pygame = self._pygame
         self._clock.tick(self._fps)
         tapped = set()
+        mouse = self.mouse if self._held else None
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
                 tapped.add("escape")
@@ -54,7 +57,19 @@ class Window:
                 tapped.add(pygame.key.name(event.key))  # also where it is up again within the frame
             elif event.type == pygame.KEYUP:
                 self._down.discard(pygame.key.name(event.key))
+            elif event.type in (pygame.MOUSEBUTTONDOWN, pygame.MOUSEBUTTONUP) and event.button == 1:
+                self._held = event.type == pygame.MOUSEBUTTONDOWN
+                mouse = self._place_of(event.pos)  # also where the button is up again within the frame
+            elif event.type == pygame.MOUSEMOTION and self._held:
+                mouse = self._place_of(event.pos)
+        self.mouse = mouse
         return self._down | tapped
+
+    def _place_of(self, at: tuple[int, int]) -> tuple[float, float]:
+        """Where pixel `at` is in the window; the mouse may be dragged out of it."""
+        width, height = self._pygame.display.get_window_size()
+        x, y = 2 * at[0] / (width - 1) - 1, 1 - 2 * at[1] / (height - 1)
+        return min(max(x, -1.0), 1.0), min(max(y, -1.0), 1.0)
 
     def __enter__(self) -> Self:
         return self

@@ -53,3 +53,17 @@ def zoo() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no zoo at {folder}: set IMITATE_ZOO_DIR to an rl-trained-agents folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """An agent of SB3 that was never trained."""
+    import stable_baselines3 as sb3
+
+    return sb3.A2C("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements are remembered for this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from imitate.commands.options import JsonObject, report, run
-from imitate.datasets.human import by_hand, interventions, key_map
+from imitate.datasets.human import by_hand, interventions
+from imitate.datasets.keymap import key_map
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
@@ -47,15 +48,18 @@ def command(
     """Play yourself: your episodes are the demonstrations.
 
     The keys `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
+    Where actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
+    edges are the arrow keys.
 
     Args:
         env: a Gymnasium id, or module:Env-v0 to import the module first
         out: the HDF5 file to write
         episodes: how many to play
         env_kwargs: keyword arguments of the environment, as a JSON object
-        keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and idle, the action without a key
-        intervene: a run or an expert that plays while no key is down; only your own steps are recorded, for
-            HG-DAgger: `imitate data concat` joins them with what the run learned from
+        keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and idle, the action without a key;
+            [mouse] has other actions for the edges left, right, up and down
+        intervene: a run or an expert that plays while you hold no key and no button; only your own steps are recorded,
+            for HG-DAgger: `imitate data concat` joins them with what the run learned from
         fps: steps a second; by default the environment's
         seed: episode n depends on (seed, n) alone
         resume: add to a file

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from imitate.envs.atari import is_atari, preprocessed, settings
+from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import current_folder, import_typed
@@ -70,6 +71,10 @@ def make_env(
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
+    except AssertionError as error:
+        if not is_robotics(env_id):
+            raise
+        raise InputError(f"{env_id} can't be made: {NEEDS}") from error
     return env
 
 
@@ -166,18 +171,20 @@ def _log_once(warning: str) -> None:
 
 
 def _only_raises(env_id: str) -> bool:
-    """Whether the id is registered only to report its removal, as MuJoCo's v2 and v3 are."""
-    return getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
+    """Whether the id is registered only to report its removal, as MuJoCo's v2 and v3 are, or needs mujoco-py."""
+    removed = getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
+    return removed or needs_mujoco_py(env_id)
 
 
 @cache
 def _load_plugins() -> None:
-    """Import the entry points `gymnasium.envs` of installed packages, ours included, to register their environments.
-    Gymnasium did this itself until 1.0."""
-    for entry_point in metadata.entry_points(group="gymnasium.envs"):
+    """Import the entry points `gymnasium.envs` of installed packages, ours included, to register their environments;
+    Gymnasium did this itself until 1.0. And those of gymnasium-robotics."""
+    loads = {each.value: each.load for each in metadata.entry_points(group="gymnasium.envs")}
+    for name, load in {**loads, "gymnasium_robotics": register_robotics}.items():
         try:
-            plugin = entry_point.load()
+            plugin = load()
             if callable(plugin):
                 plugin()
         except Exception as error:  # a foreign package, which we can do without
-            logger.warning("environments of %s can't be registered: %s", entry_point.value, one_line(error))
+            logger.warning("environments of %s can't be registered: %s", name, one_line(error))

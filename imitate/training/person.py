@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imitate.algorithms import ALGORITHMS
-from imitate.datasets.human import Person, key_map
+from imitate.datasets.human import Person
+from imitate.datasets.keymap import key_map
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError

@@ -26,7 +26,8 @@ BASES = ("closed", "killed", "old", "pixels", "fields")
 
 KILLED = """
 import os, signal, sys
-from test_writer import INFO, DemoWriter, trajectory
+from recordings import INFO, trajectory
+from imitate.datasets import DemoWriter
 writer = DemoWriter(sys.argv[1], INFO)
 for seed in range(30):
     writer.append(trajectory(1 + seed % 7, seed))
@@ -39,11 +40,11 @@ def make_bases(folder: Path) -> None:
     """Good files: closed, of a killed writer, in HDF5's old format (without checksums), with compressed pixels, with a
     Dict's fields, one of them a picture."""
     from counting import Cycling, info_of, stacked_envs
+    from recordings import INFO, run, trajectory
     from structured import Knower
     from test_structured_demos import record
-    from test_writer import INFO, DemoWriter, run, trajectory
 
-    from imitate.datasets import episodes
+    from imitate.datasets import DemoWriter, episodes
 
     with DemoWriter(folder / "closed", INFO, expert_actions=True) as writer:
         for seed in range(30):

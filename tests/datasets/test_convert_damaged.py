@@ -15,8 +15,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from converting import DISCRETE, PICTURES, UNIT, recording, write
 from structured import Knower
-from test_convert import DISCRETE, PICTURES, UNIT, recording, write
 from test_structured_demos import record
 
 from imitate.cli import main

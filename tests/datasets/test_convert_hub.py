@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_convert import same
+from converting import same
 
 from imitate.cli import main
 from imitate.datasets.convert import convert

@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from converting import same, write
 from gymnasium import spaces
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_convert import same, write
 
 from imitate.datasets import DemoInfo, InputError, Trajectory
 from imitate.datasets.convert import FORMATS, convert

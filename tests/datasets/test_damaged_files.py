@@ -9,7 +9,8 @@ import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
-from test_writer import BOX, INFO, one_line, trajectory
+from attacks import as_old
+from recordings import BOX, INFO, one_line, trajectory
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, episode_seeds, validate
 
@@ -102,3 +103,38 @@ def test_inconsistent_table(tmp_path: Path, field: str) -> None:
     with pytest.raises(InputError) as error:
         validate(path)
     one_line(error)
+
+
+def test_a_chunk_beyond_the_end_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    """HDF5's old format has no checksums: the place of a chunk is changed to where the file has no data."""
+    with DemoWriter(tmp_path / "new.h5", INFO) as writer:
+        writer.append(trajectory(200))
+    as_old(tmp_path / "new.h5", path := tmp_path / "old.h5")
+    with h5py.File(path) as file:
+        place = file["obs"].id.get_chunk_info(1).byte_offset
+    data, size = path.read_bytes(), path.stat().st_size
+    assert data.count(place.to_bytes(8, "little")) == 1
+    path.write_bytes(data.replace(place.to_bytes(8, "little"), size.to_bytes(8, "little")))
+    with pytest.raises(InputError) as error, DemoReader(path) as reader:
+        reader.transitions()
+    assert "old.h5" in one_line(error)
+
+
+def test_chunks_that_hold_more_than_the_file_are_refused(tmp_path: Path) -> None:
+    """The size of a compressed chunk is changed, in the old format, to more than the file has."""
+    with DemoWriter(tmp_path / "new.h5", INFO) as writer:
+        writer.append(trajectory(200))
+    path = tmp_path / "old.h5"
+    with h5py.File(tmp_path / "new.h5") as new, h5py.File(path, "w", libver="earliest") as old:
+        old.attrs.update(new.attrs)
+        for name, dataset in new.items():
+            packed = 1 if name == "obs" else None
+            old.create_dataset(name, data=dataset[:], chunks=(1, *dataset.shape[1:]), compression=packed)
+            old[name].attrs.update(dataset.attrs)
+        chunk = old["obs"].id.get_chunk_info(0)
+    entry = chunk.size.to_bytes(4, "little") + bytes(4 + 8 * 3) + chunk.byte_offset.to_bytes(8, "little")
+    data = path.read_bytes()
+    assert data.count(entry) == 1
+    path.write_bytes(data.replace(entry, (1 << 30).to_bytes(4, "little") + entry[4:]))
+    with pytest.raises(InputError, match=r"'obs' goes beyond its end"):
+        DemoReader(path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from counting import Cycling, counting_envs, info_of, stacked_envs
 from numpy.testing import assert_array_equal
-from test_writer import INFO, assert_same, trajectory
+from recordings import INFO, assert_same, trajectory
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError, collect, describe, edit, episodes, validate

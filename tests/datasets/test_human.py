@@ -14,12 +14,15 @@ from counting import CountingEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
-from imitate.datasets.human import KeyMap, by_hand, interventions, key_map
+from imitate.datasets.human import by_hand, interventions
+from imitate.datasets.keymap import KeyMap, key_map
 from imitate.window import Window
 
 
 class Script:
     """Keys that are down at each frame; the captions that were shown."""
+
+    mouse = None
 
     def __init__(self, *frames: str) -> None:
         self._frames = iter(frames)
@@ -78,11 +81,13 @@ def test_quitting_keeps_what_was_finished() -> None:
 
 def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
     env = make_env("Pendulum-v1")
-    assert key_map(env, "Pendulum-v1").action({"left"}, np.zeros(1)).tolist() == [2.0]
+    assert key_map(env, "Pendulum-v1").action({"left"}, None, np.zeros(1)).tolist() == [2.0]
     path = tmp_path / "keys.toml"
     path.write_text('idle = [0.5]\n[keys]\nleft = [1.0]\n"left+up" = [1.5]\n')
     keys = key_map(env, "Pendulum-v1", path)
-    assert [keys.action(set(down), np.zeros(1)).tolist() for down in ((), ("left",), ("up", "left"))] == [
+    assert [
+        keys.action(set(down), None, np.zeros(1)).tolist() for down in ((), ("left",), ("up", "left"))
+    ] == [
         [0.5],
         [1.0],
         [1.5],

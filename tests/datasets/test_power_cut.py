@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from counting import Cycling, info_of, stacked_envs
-from test_writer import INFO, assert_same, trajectory
+from recordings import INFO, assert_same, trajectory
 
 from imitate.cli import main
 from imitate.datasets import (

@@ -1,12 +1,8 @@
-"""Files of demonstrations: round trips, crashes, full disks, what is refused, what is told of them."""
+"""Files of demonstrations: round trips, what is refused, what is told of them."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from numpy.testing import assert_array_equal
+from recordings import INFO, assert_same, trajectory
 
 from imitate.datasets import (
     DemoInfo,
@@ -32,50 +29,6 @@ from imitate.datasets import (
     validate,
 )
 from imitate.datasets.play import stack_frames
-
-BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
-INFO = DemoInfo("Made-v0", BOX, gym.spaces.Discrete(4))
-
-
-def trajectory(steps: int = 5, seed: int = 0, **changes: Any) -> Trajectory:
-    rng = np.random.default_rng(seed)
-    parts: dict[str, Any] = {
-        "obs": rng.uniform(-1, 1, (steps + 1, 3)).astype(np.float32),
-        "actions": rng.integers(0, 4, steps),
-        "rewards": rng.normal(size=steps).astype(np.float32),
-        "terminated": seed % 2 == 0,
-        "truncated": seed % 2 == 1,
-        "info": {"seed": seed},
-    }
-    return Trajectory(**parts | changes)
-
-
-def assert_same(one: Trajectory, other: Trajectory) -> None:
-    for name in ("obs", "actions", "rewards", "labels"):
-        assert getattr(one, name).dtype == getattr(other, name).dtype
-        assert_array_equal(getattr(one, name), getattr(other, name))
-    assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
-    assert one.info["seed"] == other.info["seed"]
-
-
-def start(script: str, *args: str) -> subprocess.Popen[str]:
-    here = Path(__file__).parent
-    paths = {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", script, *args], env=os.environ | paths, text=True, **pipes)
-
-
-def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
-    with start(script, *args) as process:
-        out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
 
 FLOATS = st.floats(-(2.0**99), 2.0**99, width=32)
 
@@ -186,145 +139,6 @@ def test_writer_is_readable_while_open(tmp_path: Path) -> None:
             pass  # which leaves the writer open
         with DemoReader(writer.path) as other:  # as another process would, while it is being written
             assert len(other) == 2
-
-
-KILLED = """
-import os, signal, sys, time
-from test_writer import INFO, DemoWriter, trajectory
-writer = DemoWriter(sys.argv[1], INFO)
-for seed in range(10**6):
-    writer.append(trajectory(50, seed))
-    if writer._written["episodes"] > 100 and len(writer._pending) > 2:  # something is not flushed yet
-        print(len(writer) - len(writer._pending), flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("killed") / "demos.h5"
-    run(KILLED, str(path))
-    return path.read_bytes()
-
-
-def test_a_killed_writer_loses_only_what_was_not_flushed(tmp_path: Path) -> None:
-    path = tmp_path / "demos.h5"
-    killed = run(KILLED, str(path))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    kept = int(killed.stdout)
-    with DemoReader(path) as reader:
-        assert len(reader) == kept > 0
-        for seed, read in enumerate(reader):
-            assert_same(read, trajectory(50, seed))
-    assert validate(path) == []
-    with DemoWriter.resume(path) as writer:
-        writer.append(trajectory(50, kept))
-    with DemoReader(path) as reader:
-        assert len(reader) == kept + 1
-        assert_same(reader[-1], trajectory(50, kept))
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("share", [0.001, 0.02, 0.3, 0.7, 0.99])
-def test_what_a_killed_writer_left_and_then_was_truncated(
-    killed: bytes, tmp_path: Path, share: float
-) -> None:
-    path = tmp_path / "demos.h5"
-    path.write_bytes(killed[: int(share * len(killed))])
-    with pytest.raises(InputError) as error:
-        DemoReader(path)
-    said = one_line(error)
-    assert "not a whole HDF5 file" in said or "the file is damaged" in said
-
-
-def test_rows_without_an_episode_do_not_exist(tmp_path: Path) -> None:
-    """What a kill between the rows and the table leaves: rows that nothing lists, a table row not on disk."""
-    path = tmp_path / "demos.h5"
-    with DemoWriter(path, INFO) as writer:
-        writer.append(trajectory(5, 0))
-    with h5py.File(path, "r+") as file:
-        for name in ("obs", "actions", "rewards"):
-            file[name].resize(file[name].shape[0] + 7, axis=0)
-        file["episodes"].resize(2, axis=0)  # reads as zeros
-    with DemoReader(path) as reader:
-        assert len(reader) == 1
-    with DemoWriter.resume(path) as writer:
-        writer.append(trajectory(3, 1))
-    with DemoReader(path) as reader:
-        assert_same(reader[1], trajectory(3, 1))
-
-
-def test_interrupted_flush_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "demos.h5"
-    with DemoWriter(path, INFO) as writer:
-        writer.append(trajectory(5, 0))
-        writer.flush()
-        writer._next_flush = np.inf
-        writer.append(trajectory(4, 1))
-        with monkeypatch.context() as patch:
-            patch.setattr(type(writer._columns["actions"]), "flush", _interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                writer.flush()
-    with DemoReader(path) as reader:
-        assert_same(reader[0], trajectory(5, 0))
-        assert_same(reader[1], trajectory(4, 1))
-    assert validate(path) == []
-
-
-def _interrupt(_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def test_resume_after_a_number_of_episodes(tmp_path: Path) -> None:
-    path = tmp_path / "store.h5"
-    with DemoWriter(path, INFO) as writer:
-        for seed in range(5):
-            writer.append(trajectory(3, seed))
-    with DemoWriter.resume(path, episodes=2) as writer:
-        assert len(writer) == 2
-        writer.append(trajectory(3, 9))
-    with DemoReader(path) as reader:
-        assert reader.table["seed"].tolist() == [0, 1, 9]
-    with pytest.raises(InputError, match="holds 3 episodes of the 4"):
-        DemoWriter.resume(path, episodes=4)
-
-
-FULL = """
-import os, resource, sys
-from test_writer import INFO, DemoWriter, InputError, trajectory
-if sys.argv[2:] == ["portable"]:  # as on macOS and Windows
-    del os.posix_fallocate
-resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
-try:
-    with DemoWriter(sys.argv[1], INFO) as writer:
-        for seed in range(1000):
-            writer.append(trajectory(1000, seed))
-            writer.flush()
-except InputError as error:
-    print(error)
-    sys.exit(2)
-"""
-
-
-@pytest.mark.parametrize("how", ["posix", "portable"])
-def test_a_full_disk_is_one_line_and_keeps_what_was_recorded(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "demos.h5"
-    full = run(FULL, str(path), how)
-    assert full.returncode == 2, full.stderr
-    assert full.stderr == ""
-    (line,) = full.stdout.splitlines()
-    kept = len(DemoReader(path))
-    assert "can't be written: File too large" in line
-    assert line.endswith(f"episodes kept: {kept}")
-    assert kept > 50
-    assert validate(path) == []
-
-
-def test_no_room_at_all(tmp_path: Path) -> None:
-    script = FULL.replace("3_000_000", "1000")
-    full = run(script, str(tmp_path / "demos.h5"))
-    assert (full.returncode, full.stderr, len(full.stdout.splitlines())) == (2, "", 1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_never_overwrites(tmp_path: Path) -> None:

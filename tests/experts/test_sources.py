@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import logging
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,45 +12,22 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
-import torch
-from sb3_contrib.common.wrappers import TimeFeatureWrapper
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from zoo_entries import CARTPOLE, zoo_entry
 
-from imitate.datasets.play import RandomPolicy, episodes
 from imitate.envs.make import make_env
 from imitate.envs.trust import trust
-from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
-from imitate.experts.measure import Measured, measure, verdict
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
-
-CARTPOLE = "CartPole-v1"
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return sb3.A2C("MlpPolicy", CARTPOLE, seed=0, device="cpu")
-
-
-def _zoo_entry(folder: Path, model: Any, run: str, env_id: str, config: str = "") -> Path:
-    """`folder`/`run`/ENV.zip with the YAML files that the zoo keeps below it."""
-    path = folder / run / f"{env_id}.zip"
-    (folder / run / env_id).mkdir(parents=True)
-    model.save(path)
-    tag = "!!python/object/apply:collections.OrderedDict\n"
-    arguments = f"{tag}- - - env\n    - {env_id}\n  - - env_kwargs\n    - null\n"
-    (folder / run / env_id / "args.yml").write_text(arguments)
-    (folder / run / env_id / "config.yml").write_text(f"{tag}- - - n_envs\n    - 8\n{config}")
-    return path
 
 
 def test_zoo_takes_the_highest_run_and_reads_its_folder_at_call_time(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for run in ("CartPole-v1_2", "CartPole-v1_10", "CartPole-v1_9"):
-        _zoo_entry(tmp_path / "a2c", model, run, CARTPOLE)
+        zoo_entry(tmp_path / "a2c", model, run, CARTPOLE)
     expected = hashlib.sha256((tmp_path / "a2c/CartPole-v1_10/CartPole-v1.zip").read_bytes()).hexdigest()
     (tmp_path / "a2c/CartPole-v1_9/CartPole-v1.zip").write_bytes(b"damaged")
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
@@ -70,7 +44,7 @@ def test_an_old_id_resolves_with_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lander = sb3.A2C("MlpPolicy", "LunarLander-v3", device="cpu")
-    _zoo_entry(tmp_path / "a2c", lander, "LunarLander-v2_1", "LunarLander-v2")
+    zoo_entry(tmp_path / "a2c", lander, "LunarLander-v2_1", "LunarLander-v2")
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
     for name in ("LunarLander-v2", "LunarLander-v3"):
         caplog.clear()
@@ -98,7 +72,7 @@ def test_an_expert_acts_on_one_observation_too(spec: str) -> None:
 
 def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Here it says that the agent was trained on normalised observations; there are no statistics."""
-    path = _zoo_entry(tmp_path, sb3.A2C("MlpPolicy", CARTPOLE, device="cpu"), "CartPole-v1_1", CARTPOLE)
+    path = zoo_entry(tmp_path, sb3.A2C("MlpPolicy", CARTPOLE, device="cpu"), "CartPole-v1_1", CARTPOLE)
     config = "!!python/object/apply:collections.OrderedDict\n- - - normalize\n    - true\n"
     (path.parent / CARTPOLE / "config.yml").write_text(config)
     load_expert(path)
@@ -108,7 +82,7 @@ def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.Lo
 def test_unknown_experts_name_the_nearest(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _zoo_entry(tmp_path / "a2c", model, "CartPole-v1_1", CARTPOLE)
+    zoo_entry(tmp_path / "a2c", model, "CartPole-v1_1", CARTPOLE)
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
     with pytest.raises(InputError, match="did you mean 'a2c/CartPole-v1'"):
         load_expert("zoo:a2c/CartPoel-v1")
@@ -133,7 +107,7 @@ def test_a_zip_of_another_environment_is_refused(model: Any, tmp_path: Path) -> 
 def test_an_environment_that_is_not_here_still_opens(
     model: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = _zoo_entry(tmp_path, model, "NoSuchBulletEnv-v0_1", "NoSuchBulletEnv-v0")
+    path = zoo_entry(tmp_path, model, "NoSuchBulletEnv-v0_1", "NoSuchBulletEnv-v0")
     expert = load_expert(path)
     assert not expert.runnable
     assert "can't be run here" in caplog.text
@@ -142,85 +116,11 @@ def test_an_environment_that_is_not_here_still_opens(
         expert.measure()
 
 
-WRAPPER = "  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper\n"
-IN_TEST_MODE = (
-    "  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper:\n        test_mode: true\n"
-)
-
-
-class _Hurried(gym.Env[Any, Any]):
-    """Four steps; the reward is the action times `sign`."""
-
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-
-    def __init__(self, sign: float = 1.0) -> None:
-        self.sign = sign
-
-    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.zeros(1, np.float32), self.sign * float(action[0]), False, False, {}
-
-
-gym.register("Hurried-v0", entry_point=_Hurried, max_episode_steps=4)
-
-
-def _clock_watcher(folder: Path, config: str, run: str = "Hurried-v0_1") -> Path:
-    """An agent whose action is the time left: 1, 3/4, 1/2, 1/4 where it counts down, 1 where it is held."""
-    model = sb3.TD3("MlpPolicy", TimeFeatureWrapper(gym.make("Hurried-v0")), buffer_size=10, device="cpu",
-                    policy_kwargs={"net_arch": []})  # fmt: skip
-    with torch.no_grad():
-        model.actor.mu[0].weight[:] = torch.tensor([[0.0, 1.0]])
-        model.actor.mu[0].bias[:] = 0.0
-    return _zoo_entry(folder, model, run, "Hurried-v0", config)
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.mark.usefixtures("own_cache")
-@pytest.mark.parametrize(
-    ("config", "sign", "seen", "counts"),
-    [
-        (WRAPPER, -1.0, [1.0, 0.75, 0.5, 0.25], True),  # losing less where it counts down
-        (WRAPPER, 1.0, [1.0, 1.0, 1.0, 1.0], False),  # winning more where it is held
-        (IN_TEST_MODE, -1.0, [1.0, 1.0, 1.0, 1.0], False),  # as it was trained
-    ],
-)
-def test_time_counts_down_where_the_policy_does_better_so(
-    config: str, sign: float, seen: list[float], counts: bool, tmp_path: Path
-) -> None:
-    path = _clock_watcher(tmp_path, config + f"  - - x\n    - {sign}\n")
-    (path.parent / "Hurried-v0" / "env_kwargs.yml").write_text(f"sign: {sign}\n")
-    expert = load_expert(path)
-    assert expert.env_kwargs == {"sign": sign} | ({"time_feature": True} if counts else {})
-    env = make_env(expert.env_id, expert.env_kwargs)
-    assert expert.observation_space == env.observation_space
-    (episode,) = episodes(expert, SyncVecEnv([lambda: env]), [0])
-    np.testing.assert_allclose(episode.actions[:, 0], np.tanh(seen), atol=1e-6)
-    # Labels of states are those of the states' own times, in any order.
-    np.testing.assert_allclose(expert.act(episode.obs[:-1][::-1])[:, 0], np.tanh(seen)[::-1], atol=1e-6)
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_without_the_time_in_the_environment_it_is_held_at_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    expert = load_expert(_clock_watcher(tmp_path, WRAPPER), env_kwargs={})
-    assert "held at 1" in caplog.text
-    assert expert.observation_space.shape == (1,)
-    np.testing.assert_allclose(expert.act(np.zeros((2, 1), np.float32))[:, 0], np.tanh(1.0), atol=1e-6)
-
-
 def test_missing_statistics_are_announced(
     model: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = "  - - normalize\n    - '{''norm_obs'': True, ''norm_reward'': False}'\n"
-    load_expert(_zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE, config))
+    load_expert(zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE, config))
     assert "no vecnormalize.pkl" in caplog.text
 
 
@@ -265,91 +165,6 @@ def test_every_bundled_expert_opens(name: str) -> None:
     obs = np.zeros((2, *(expert.observation_space.shape or ())), np.float32)
     assert expert.runnable
     assert expert.action_space.contains(expert.act(obs)[0])
-
-
-def test_measuring_is_remembered_and_judged(
-    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = _zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
-    caplog.set_level(logging.INFO)
-    measured = load_expert(path).measure(episodes=4, seed=1)
-    assert "no better than random" in caplog.text  # never trained
-    assert measured.episodes == 4
-    assert 8 <= measured.random_mean <= 60
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("played again")
-
-    monkeypatch.setattr("imitate.experts.measure._play", refuse)
-    assert load_expert(path).measure(episodes=4, seed=1) == measured
-    with pytest.raises(AssertionError, match="played again"):
-        load_expert(path).measure(episodes=4, seed=2)
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_other_statistics_are_other_measurements(model: Any, tmp_path: Path) -> None:
-    """The same weights, normalised otherwise, are another expert: once 500 was stated of one that made 84."""
-    path = _zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
-    statistics = _statistics(tmp_path / "far.pkl", mean=1_000.0)
-    plain, far = load_expert(path), load_expert(path, vecnormalize=statistics)
-    assert plain.normalisation_sha256 == ""
-    assert len(far.normalisation_sha256) == 64
-    assert f"normalised by {statistics}" in far.describe()
-    assert load_expert(path, vecnormalize="none").normalisation is None
-    returns = {expert.measure(episodes=4).mean for expert in (plain, far)}
-    assert (
-        len(returns) == 2
-    )  # at -1,000 / std each state looks alike: one action for ever, which falls at once
-
-
-def _statistics(path: Path, mean: float) -> Path:
-    venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
-    venv.reset()
-    venv.obs_rms.mean[:] = mean
-    venv.save(str(path))
-    return path
-
-
-OWN_ENV = """
-import gymnasium as gym, numpy as np
-
-class Paying(gym.Env):
-    observation_space = action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    def reset(self, seed=None, options=None):
-        return np.zeros(1, np.float32), {{}}
-    def step(self, action):
-        return np.zeros(1, np.float32), {pay}, False, False, {{}}
-"""
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_another_reward_is_another_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    for pay in (1.0, 2.0):
-        (tmp_path / "own_rewards.py").write_text(OWN_ENV.format(pay=pay))
-        sys.modules.pop("own_rewards", None)
-        importlib.invalidate_caches()
-        gym.registry.pop("Paying-v0", None)
-        entry_point = importlib.import_module("own_rewards").Paying
-        gym.register("Paying-v0", entry_point=entry_point, max_episode_steps=3)
-        measured = measure(
-            RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, episodes=2, seed=0
-        )
-        assert measured.mean == 3 * pay
-    played = measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, episodes=2, seed=0)
-    monkeypatch.setattr("imitate.experts.measure._play", lambda *_: (7.0, 0.0))
-    again = {"episodes": 2, "seed": 0}
-    assert measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again) == played
-    assert (
-        measure(
-            RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, remeasure=True, **again
-        ).mean
-        == 7
-    )
-    assert (
-        measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again).mean == 7
-    )  # replaced
 
 
 def test_a_run_is_an_expert(tmp_path: Path) -> None:
@@ -440,21 +255,11 @@ def test_a_folder_does_not_choose_what_is_imported(
 
 def test_the_zoo_may_be_several_folders(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    _zoo_entry(first / "a2c", model, "CartPole-v1_1", CARTPOLE)
-    _zoo_entry(second / "ppo", model, "CartPole-v1_1", CARTPOLE)
-    _zoo_entry(second / "a2c", model, "CartPole-v1_9", CARTPOLE)
+    zoo_entry(first / "a2c", model, "CartPole-v1_1", CARTPOLE)
+    zoo_entry(second / "ppo", model, "CartPole-v1_1", CARTPOLE)
+    zoo_entry(second / "a2c", model, "CartPole-v1_9", CARTPOLE)
     (second / "a2c/CartPole-v1_9/CartPole-v1.zip").write_bytes(b"never read: the first folder has one")
     monkeypatch.setenv("IMITATE_ZOO_DIR", os.pathsep.join([str(first), str(second)]))
     assert {"zoo:a2c/CartPole-v1", "zoo:ppo/CartPole-v1"} <= set(known_experts())
     for algorithm in ("a2c", "ppo"):
         assert load_expert(f"zoo:{algorithm}/CartPole-v1").env_id == CARTPOLE
-
-
-def test_verdicts() -> None:
-    # The standard error is 122 / sqrt(20) = 27.3, a tenth of the way 39.3; 287.9 - 230 = 57.9 is more.
-    assert "far below" in str(verdict(Measured(230, 122, 20, -105), 287.9))
-    assert verdict(Measured(230, 400, 20, -1000), 287.9) is None
-    assert verdict(Measured(250, 122, 20, -105), 287.9) is None
-    assert verdict(Measured(475, 1, 20, 20), 500) is None  # within a tenth of the way from random
-    assert verdict(Measured(400, 100, 20, 20), None) is None
-    assert "no better than random" in str(verdict(Measured(25, 20, 20, 20), None))

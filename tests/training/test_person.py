@@ -14,7 +14,8 @@ from conftest import Identity
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError
 from imitate.datasets.evaluation import evaluate
-from imitate.datasets.human import KeyMap, Person
+from imitate.datasets.human import Person
+from imitate.datasets.keymap import KeyMap
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment
 from imitate.training.process import interruptible
@@ -39,6 +40,8 @@ gym.register("Pictured-v0", entry_point=Pictured)
 
 class Reader:
     """Sees the picture and presses the key that names it; before the frame `last`, which presses escape."""
+
+    mouse = None
 
     def __init__(self, last: float = np.inf) -> None:
         self.last, self.frames, self.seen = last, 0, 0

@@ -1,0 +1,181 @@
+"""Keys and the mouse: which action they stand for."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from imitate.envs.make import Env
+from imitate.envs.spaces import Array, Space
+from imitate.envs.trust import bare_id
+from imitate.errors import InputError, one_line
+
+__all__ = ["PAUSE", "QUIT", "UNDO", "KeyMap", "key_map"]
+
+PAUSE, UNDO, QUIT = "p", "backspace", "escape"
+
+_LANDER = {
+    "keys": {
+        "left": [-1.0, -1.0],
+        "right": [-1.0, 1.0],
+        "up": [1.0, 0.0],
+        "left+up": [1.0, -1.0],
+        "right+up": [1.0, 1.0],
+    },
+    "idle": [-1.0, 0.0],
+}
+_CAR = {
+    "keys": {
+        "left": [-1.0, 0, 0],
+        "right": [1.0, 0, 0],
+        "up": [0, 1.0, 0],
+        "down": [0, 0, 0.8],
+        "left+up": [-1.0, 1.0, 0],
+        "right+up": [1.0, 1.0, 0],
+    },
+    "idle": [0.0, 0, 0],
+}
+KEYS: dict[str, tuple[dict[str, Any], ...]] = {
+    "CartPole-v1": ({"keys": {"left": 0, "right": 1}},),
+    "Acrobot-v1": ({"keys": {"left": 0, "right": 2}, "idle": 1},),
+    "MountainCar-v0": ({"keys": {"left": 0, "right": 2}, "idle": 1},),
+    "MountainCarContinuous-v0": ({"keys": {"left": [-1.0], "right": [1.0]}, "idle": [0.0]},),
+    "Pendulum-v1": ({"keys": {"left": [2.0], "right": [-2.0]}, "idle": [0.0]},),
+    "LunarLander-v3": ({"keys": {"left": 1, "up": 2, "right": 3}, "idle": 0}, _LANDER),
+    "LunarLanderContinuous-v3": (_LANDER,),
+    "CarRacing-v3": (_CAR, {"keys": {"left": 2, "right": 1, "up": 3, "down": 4}, "idle": 0}),
+}
+"""Of each environment a table for each kind of actions that it may take.
+
+Names are pygame's; several keys at once are joined by "+". Without `idle` the last action goes on.
+"""
+
+EDGES = ("left", "right", "up", "down")
+_LARGEST_FILE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Stick:
+    """The mouse: from the middle of the window to an edge it leads from `idle` to the action of that edge.
+
+    edges   actions by `left`, `right`, `up` and `down`, or some of them
+    """
+
+    space: spaces.Box
+    idle: Array
+    edges: Mapping[str, Array]
+
+    def steer(self, action: Array, mouse: tuple[float, float]) -> Array:
+        """`action`, and what the mouse adds to it. `mouse` is 0 in the middle and 1 at the right and the upper edge."""
+        x, y = mouse
+        shares = dict(zip(EDGES, (-x, x, y, -y), strict=True))
+        moved = action + sum(max(shares[name], 0.0) * (edge - self.idle) for name, edge in self.edges.items())
+        steered: Array = np.clip(moved, self.space.low, self.space.high).astype(self.space.dtype)
+        return steered
+
+
+@dataclass(frozen=True)
+class KeyMap:
+    """Actions by the keys that are down; the combination of most keys counts."""
+
+    actions: Mapping[frozenset[str], Array]
+    idle: Array | None = None
+    stick: Stick | None = None
+
+    def chosen(self, down: set[str], mouse: tuple[float, float] | None) -> Array | None:
+        """The action of the keys and of the mouse, if one of them is down."""
+        fits = [keys for keys in self.actions if keys <= down]
+        action = self.actions[max(fits, key=len)] if fits else None
+        if mouse is None or self.stick is None:
+            return action
+        return self.stick.steer(self.stick.idle if action is None else action, mouse)
+
+    def action(self, down: set[str], mouse: tuple[float, float] | None, last: Array) -> Array:
+        chosen = self.chosen(down, mouse)
+        if chosen is not None:
+            return chosen
+        return last if self.idle is None else self.idle
+
+    @property
+    def first(self) -> Array:
+        """Before any key is down."""
+        return next(iter(self.actions.values())) if self.idle is None else self.idle
+
+
+def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
+    """The keys of a TOML file with `[keys]`, `idle` and `[mouse]`; else ours, or those that the environment knows.
+
+    Raises InputError where there are none, or one is not an action.
+    """
+    space: Space = env.action_space
+    if path is not None:
+        table = _read(path)
+    elif bare_id(env_id) in KEYS:
+        tables = KEYS[bare_id(env_id)]
+        table = next((one for one in tables if _fits(one, space)), tables[0])
+    elif hasattr(env.unwrapped, "get_keys_to_action"):
+        known = env.unwrapped.get_keys_to_action()
+        table = {"keys": {_joined(keys): int(action) for keys, action in known.items() if keys}, "idle": 0}
+    else:
+        raise InputError(f"no keys are known for {env_id}: describe them in a file, --keys keys.toml")
+    keys = table.get("keys", {})
+    if not isinstance(keys, dict) or not (keys or table.get("mouse")):
+        raise InputError(f"{path}: wanted a table [keys], such as left = 0")
+    reserved = {PAUSE, UNDO, QUIT} & {key for name in keys for key in name.split("+")}
+    if reserved:
+        raise InputError(f"the keys {', '.join(sorted(reserved))} pause, take back and quit: choose others")
+    actions = {frozenset(name.split("+")): _action(value, space, name) for name, value in keys.items()}
+    idle = None if "idle" not in table else _action(table["idle"], space, "idle")
+    return KeyMap(actions, idle, _stick(table, space, idle, path))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(f"{path} has more than {_LARGEST_FILE} bytes: no keys need so many")
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML: {one_line(error)}") from error
+
+
+def _fits(table: dict[str, Any], space: Space) -> bool:
+    """Whether the actions of a table of ours are numbers for Discrete, and lists for a Box."""
+    lists = isinstance(next(iter(table["keys"].values())), list)
+    return lists == isinstance(space, spaces.Box)
+
+
+def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path | None) -> Stick | None:
+    """What `[mouse]` describes; without that table its edges are the arrow keys, where actions are continuous."""
+    box = space if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) else None
+    arrows = {name: value for name, value in table.get("keys", {}).items() if name in EDGES}
+    asked = table.get("mouse", {} if box is None or idle is None else arrows)
+    if asked == {}:
+        return None
+    if not isinstance(asked, dict) or not asked.keys() <= set(EDGES) or idle is None or box is None:
+        raise InputError(
+            f"{path}: [mouse] has actions for {', '.join(EDGES)}; it needs idle, and a Box of floats, got {space}"
+        )
+    return Stick(box, idle, {name: _action(value, box, name) for name, value in asked.items()})
+
+
+def _action(value: Any, space: Space, name: str) -> Array:
+    try:
+        action = np.asarray(value, space.dtype)
+    except (TypeError, ValueError):
+        action = np.empty(0)
+    whole = not isinstance(space, spaces.Discrete) or (type(value) is int and action.shape == ())
+    if not whole or not space.contains(action[()]):
+        raise InputError(f"the action {value!r} of {name!r} is not in {space}")
+    return action
+
+
+def _joined(keys: tuple[Any, ...]) -> str:
+    """Gymnasium names keys by characters or their numbers."""
+    named = [chr(key) if isinstance(key, int) else str(key) for key in keys]
+    return "+".join("space" if name == " " else name for name in named)

@@ -1,0 +1,171 @@
+"""Data sets as D4RL, robomimic, `imitation` and LeRobot write them, and plain arrays."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from converting import PICTURES, UNIT, d4rl, recording, write
+
+from imitate.datasets import DemoReader, InputError
+from imitate.datasets.convert import convert
+
+
+def test_d4rl_without_final_observations(tmp_path: Path) -> None:
+    """A terminated episode repeats its last observation, which nothing looks at; a cut one loses its last step."""
+    source = d4rl(tmp_path / "a.hdf5")
+    converted = convert(source, tmp_path / "b.h5", env_id="Nowhere-v0")
+    assert converted.notes == [
+        "the last observation of a terminated episode is repeated, as the one after it is not stored",
+        "the last step of a cut episode is dropped, as the observation after it is not stored",
+    ]
+    with DemoReader(tmp_path / "b.h5") as reader:
+        first, second = reader
+        assert first.obs.tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]
+        assert (first.terminated, first.truncated, first.rewards.tolist()) == (True, False, [0, 1, 2])
+        assert second.obs.tolist() == [[6, 7], [8, 9], [10, 11]]
+        assert (second.terminated, second.truncated, second.rewards.tolist()) == (False, True, [3, 4])
+
+
+def test_in_d4rl_terminal_wins_over_timeout(tmp_path: Path) -> None:
+    both = np.array([0, 0, 1, 0, 0, 0], bool)
+    following = np.arange(2, 14, dtype=np.float32).reshape(6, 2)
+    source = d4rl(tmp_path / "a.hdf5", terminals=both, timeouts=both, next_observations=following)
+    converted = convert(source, tmp_path / "b.h5", env_id="Nowhere-v0")
+    assert converted.notes == [
+        "steps are both terminal and timed out: terminal wins",
+        "the rows after the last end are an episode that was cut",
+    ]
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert [(t.terminated, t.truncated) for t in reader] == [(True, False), (False, True)]
+        assert reader[0].obs[-1].tolist() == [6, 7]
+
+
+def robomimic(path: Path, **changes: Any) -> Path:
+    with h5py.File(path, "w") as file:
+        data = file.create_group("data")
+        data.attrs["env_args"] = json.dumps(
+            {"env_name": "Lift", "type": 1, "env_kwargs": {"robots": ["Panda"]}}
+        )
+        for number in (0, 10, 2):
+            demo = data.create_group(f"demo_{number}")
+            demo.attrs["num_samples"] = 3
+            arrays = {
+                "actions": np.full((3, 2), number / 10),
+                "rewards": np.array([0.0, 0.0, 1.0]),
+                "dones": np.array([0, 0, 1]),
+                "obs/b": np.arange(3.0)[:, None],
+                "obs/a": np.arange(6.0).reshape(3, 2),
+                "obs/camera": np.zeros((3, 8, 8, 3), np.uint8),
+                "next_obs/b": np.arange(1.0, 4.0)[:, None],
+                "next_obs/a": np.arange(2.0, 8.0).reshape(3, 2),
+                "next_obs/camera": np.ones((3, 8, 8, 3), np.uint8),
+            } | changes
+            for name, rows in arrays.items():
+                demo[name] = rows
+    return path
+
+
+def test_robomimics_demonstrations_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert [episode.actions[0, 0] for episode in reader] == [0.0, 0.2, 1.0]
+        assert reader.info.env_id == "Lift"
+        assert reader[0].obs.tolist() == [[0, 1, 0], [2, 3, 1], [4, 5, 2], [6, 7, 3]]  # a, then b
+    convert(tmp_path / "a.hdf5", tmp_path / "c.h5", obs_keys=["camera"])
+    with DemoReader(tmp_path / "c.h5") as reader:
+        assert reader[0].obs.shape == (4, 8, 8, 3)
+        assert reader[0].obs[-1].min() == 1
+
+
+def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
+    with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
+        file["mask/train"] = np.array([b"demo_10", b"demo_2"])
+        file["mask/named"] = np.array([b"demo_0"])
+        file["mask/gone"] = np.array([b"demo_7"])
+    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.h5").notes
+    assert "parts are not kept apart: gone, named, train (--mask takes one)" in notes
+    for mask, actions in (("train", [0.2, 1.0]), ("named", [0.0])):
+        convert(tmp_path / "a.hdf5", tmp_path / f"{mask}.h5", mask=mask)
+        with DemoReader(tmp_path / f"{mask}.h5") as reader:
+            assert [episode.actions[0, 0] for episode in reader] == actions
+    for mask, said in (("gone", "no group /data/demo_7"), ("trian", "did you mean 'train'")):
+        with pytest.raises(InputError, match=said):
+            convert(tmp_path / "a.hdf5", tmp_path / "no.h5", mask=mask)
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        file["mask/numbers"] = ["demo_0"]  # each of a size of its own, which nothing bounds
+    with pytest.raises(InputError, match="wanted names"):
+        convert(tmp_path / "a.hdf5", tmp_path / "no.h5")
+
+
+def test_robomimic_actions_outside_of_its_range_are_refused_by_name(tmp_path: Path) -> None:
+    robomimic(tmp_path / "a.hdf5", actions=np.full((3, 2), 1.5))
+    with pytest.raises(InputError, match=r"demo_0: its actions leave \[-1, 1\]"):
+        convert(tmp_path / "a.hdf5", tmp_path / "b.h5")
+    assert not (tmp_path / "b.h5").exists()
+
+
+class Planted:
+    """Runs when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("planted"),))
+
+
+def test_old_files_of_imitation_are_read_without_the_pickles_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    infos = np.array([Planted()] * 5, object)
+    with zipfile.ZipFile("a.npz", "w") as archive:
+        arrays = {"obs": np.arange(7.0)[:, None], "acts": np.arange(5) % 2, "indices": np.array([2])}
+        for name, array in (
+            arrays | {"terminal": np.array([True, False]), "rews": np.ones(5), "infos": infos}
+        ).items():
+            data = io.BytesIO()
+            np.lib.format.write_array(data, array, allow_pickle=True)
+            archive.writestr(f"{name}.npy", data.getvalue())
+    convert("a.npz", "b.h5", env_id="Nowhere-v0")
+    assert not Path("planted").exists()
+    with DemoReader("b.h5") as reader:
+        assert [episode.obs[:, 0].tolist() for episode in reader] == [[0, 1, 2], [3, 4, 5, 6]]
+        assert [episode.actions.tolist() for episode in reader] == [[0, 1], [0, 1, 0]]
+        assert reader.table["terminated"].tolist() == [True, False]
+
+
+def test_plain_arrays_with_a_flag_a_step(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz",
+        observations=np.arange(5.0)[:, None],
+        actions=np.arange(5) % 2,
+        terminals=np.array([0, 1, 0, 0, 0]),
+        episode_starts=np.array([1, 0, 1, 0, 0]),
+    )
+    notes = convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Nowhere-v0").notes
+    assert notes[0] == "rewards are absent and become 0 (2)"
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert [episode.obs[:, 0].tolist() for episode in reader] == [[0, 1, 1], [2, 3, 4]]
+
+
+def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
+    """Over 12 steps of three episodes; pictures are in [0, 1], a figure a channel."""
+    played = recording(UNIT)
+    convert(write(tmp_path / "a.h5", UNIT, played), tmp_path / "b", format="lerobot")
+    stats = json.loads((tmp_path / "b" / "meta" / "stats.json").read_text())
+    state = np.concatenate([episode.obs[:-1] for episode in played])
+    wanted = {"min": state.min(0), "max": state.max(0), "mean": state.mean(0), "std": state.std(0)}
+    wanted |= {"q50": np.quantile(state, 0.5, axis=0), "q99": np.quantile(state, 0.99, axis=0), "count": [12]}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(stats["observation.state"][name], values, err_msg=name)
+    pictures = recording(PICTURES)
+    convert(write(tmp_path / "c.h5", PICTURES, pictures), tmp_path / "d", format="lerobot")
+    stats = json.loads((tmp_path / "d" / "meta" / "stats.json").read_text())["observation.image"]
+    pixels = np.concatenate([episode.obs[:-1] for episode in pictures]) / 255
+    np.testing.assert_allclose(stats["mean"], pixels.mean((0, 1, 2)).reshape(3, 1, 1))
+    assert np.shape(stats["q01"]) == (3, 1, 1)

@@ -1,0 +1,128 @@
+"""Data sets as Minari writes them: Dict and Tuple spaces, flat parts, images in JPEG."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import h5py
+import numpy as np
+import pytest
+from converting import minari
+from gymnasium import spaces
+from PIL import Image
+
+from imitate.datasets import DemoReader, InputError
+from imitate.datasets.convert import arrow, convert
+
+
+def test_minaris_dict_stays_one(tmp_path: Path) -> None:
+    convert(minari(tmp_path / "a"), tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.observation_space == spaces.Dict(
+            a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,), np.float32)
+        )
+        assert reader[1].obs["a"].tolist() == [0, 1, 2]
+        assert reader[1].obs["b"].tolist() == [[0.5, 0.5]] * 3
+
+
+@pytest.mark.parametrize(
+    "change", [{"b": np.zeros((2, 2))}, {"b": np.zeros((3, 1))}, {"a": np.zeros((1, 3))}]
+)
+def test_parts_of_minaris_dict_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    source = minari(tmp_path / "a")
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        for name, rows in change.items():
+            del file[f"episode_1/observations/{name}"]
+            file[f"episode_1/observations/{name}"] = rows
+    with pytest.raises(InputError, match="observations"):
+        convert(source, tmp_path / "b.h5")
+    assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "arrow"])
+def test_tuples_of_minari_are_places_and_their_actions_one_array(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("pyarrow")
+    digit, box = {"type": "Discrete", "start": 2, "n": 3}, {"type": "Box", "low": 0.0, "high": 1.0}
+    parts = [digit, {"type": "MultiBinary", "n": 2}]
+    shown = [box | {"shape": [1], "dtype": "float32"}, digit]
+    source = minari(
+        tmp_path / "a",
+        data_format=kind,
+        action_space=json.dumps({"type": "Tuple", "subspaces": parts}),
+        observation_space=json.dumps({"type": "Tuple", "subspaces": shown}),
+        total_episodes=1,
+    )
+    acted = np.array([2, 4]), np.array([[0, 1], [1, 0]], np.int8)
+    seen = np.array([[0.0], [0.5], [1.0]], np.float32), np.array([2, 3, 4])
+    if kind == "hdf5":
+        with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+            group = file["episode_0"]
+            del group["actions"], group["observations"]
+            for name, rows in (("actions", acted), ("observations", seen)):
+                for place, part in enumerate(rows):
+                    group[f"{name}/_index_{place}"] = part
+    else:
+        (source / "data" / "main_data.hdf5").unlink()
+        (source / "data" / "0").mkdir()
+        (source / "data" / "0" / "metadata.json").write_text("{}")
+        padded = [np.concatenate([part, part[:1]]) for part in acted]
+        columns: dict[str, Any] = {
+            "observations": dict(zip("01", seen, strict=True)),
+            "actions": dict(zip("01", padded, strict=True)),
+            "rewards": np.array([0.5, 1.0, 0.0]),
+            "terminations": np.array([False, True, False]),
+            "truncations": np.array([False, False, False]),
+        }
+        arrow.write(source / "data" / "0" / "part-0.arrow", columns)
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.action_space == spaces.MultiDiscrete([3, 2, 2], start=[2, 0, 0])
+        assert reader[0].actions.tolist() == [[2, 0, 1], [4, 1, 0]]
+        assert reader[0].obs["0"].tolist() == [[0.0], [0.5], [1.0]]
+        assert reader[0].obs["1"].tolist() == [2, 3, 4]
+
+
+def test_flat_parts_of_minaris_dict_are_joined_as_gymnasium_flattens_them(tmp_path: Path) -> None:
+    converted = convert(minari(tmp_path / "a"), tmp_path / "b.h5", obs_keys=["b", "a"])
+    assert converted.notes == ["infos 'success' are left out (2)"]
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert (reader.info.env_id, dict(reader.info.env_kwargs)) == ("Goal-v3", {"size": 3})
+        space = spaces.Dict([("b", spaces.Box(-1, 1, (2,), np.float32)), ("a", spaces.Discrete(3))])
+        wanted = [gym.spaces.flatten(space, {"b": np.full(2, 0.5, np.float32), "a": a}) for a in range(3)]
+        assert reader[1].obs.tolist() == np.array(wanted).tolist()
+        assert reader[0].terminated
+        assert not reader[0].truncated
+    assert (
+        convert(tmp_path / "a", tmp_path / "c.h5", obs_keys=["b"]).notes[0] == "observations 'a' are left out"
+    )
+    with DemoReader(tmp_path / "c.h5") as reader:
+        assert reader[1].obs.tolist() == [[0.5, 0.5]] * 3
+
+
+def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
+    """Their files differ in length, so that Minari stores them as lists of bytes."""
+    images = np.stack([np.full((32, 32, 3), shade, np.uint8) for shade in (0, 100, 200)])
+    images[1, :16] = 50
+    files = []
+    for image in images:
+        data = io.BytesIO()
+        Image.fromarray(image).save(data, format="JPEG")
+        files.append(np.frombuffer(data.getvalue(), np.uint8))
+    assert len({len(file) for file in files}) > 1
+    bounds = {"low": np.zeros((32, 32, 3)).tolist(), "high": np.full((32, 32, 3), 255.0).tolist()}
+    box = {"type": "Box", "dtype": "uint8", "shape": [32, 32, 3]} | bounds
+    source = minari(tmp_path / "a", observation_space=json.dumps(box))
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        for episode in file.values():
+            del episode["observations"]
+            rows = episode.create_dataset("observations", (3,), h5py.vlen_dtype(np.uint8))
+            for number, data in enumerate(files):
+                rows[number] = data
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
+        assert (reader[0].obs[2] == 200).all()

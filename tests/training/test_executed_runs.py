@@ -1,0 +1,191 @@
+"""Runs of every algorithm: killed and resumed ones end in the same bytes as others, and budgets hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imitate.algorithms import find
+from imitate.cli import main
+from imitate.errors import InputError
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.experiment import Experiment, execute
+from imitate.training.settings import tuned
+
+VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
+RUNS: dict[str, dict[str, Any]] = {
+    "ppo": VALIDATED | {"budget": 12_000, "checkpoint_every": 1_024},
+    "dagger": VALIDATED
+    | {"budget": 6_000, "checkpoint_every": 900, "expert": "CartPole-v1:ppo", "num_envs": 1},
+    "aggrevated": VALIDATED
+    | {
+        "budget": 6_000,
+        "num_envs": 1,
+        "checkpoint_every": 500,
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"updates_per_iteration": 30, "final_updates": 30, "fqe_updates": 30},
+    },
+    "a2c": VALIDATED
+    | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"rounds_per_iteration": 4}},
+    "reinforce": VALIDATED
+    | {"budget": 20_000, "checkpoint_every": 1_500, "hyperparameters": {"num_episodes": 4}},
+    "dqn": VALIDATED
+    | {
+        "budget": 10_000,
+        "checkpoint_every": 1_500,
+        "hyperparameters": {"num_steps": 1, "num_updates": 2, "rounds_per_iteration": 50},
+    },
+}
+SCRIPT = """
+import sys
+from pathlib import Path
+from imitate.training.experiment import Experiment, execute
+execute(Experiment.read(Path(sys.argv[1])), Path(sys.argv[2]), resume=True)
+"""
+
+
+def digest(run: Path) -> dict[str, str]:
+    names = (
+        "policy/policy.safetensors",
+        "last_policy/policy.safetensors",
+        "metrics.jsonl",
+        "evaluations.jsonl",
+    )
+    return {name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in names}
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "dagger": {"expert": "CartPole-v1:ppo", "hyperparameters": {"updates_per_iteration": 3}},
+    "aggrevated": {
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
+    },
+    "loki": {
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"aggrevated": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3}},
+    },
+    "gail": {"demos": "demos.h5"},
+    "ppo": {},
+    "rpo": {},
+    "dqn": {"hyperparameters": {"num_updates": 1, "learning_starts": 8}},
+    "reinforce": {},
+    "a2c": {},
+    "qdagger": {"expert": "CartPole-v1:ppo", "hyperparameters": {"learning_starts": 8, "offline_updates": 4}},
+    "sqil": {"demos": "demos.h5", "hyperparameters": {"dqn": {"learning_starts": 8}}},
+}
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demos") / "demos.h5"
+    main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", str(path)])
+    return path
+
+
+@pytest.mark.parametrize("budget", [100, 1_000, 12_000])
+@pytest.mark.parametrize("algorithm", ODD)
+def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
+    tmp_path: Path, demos: Path, algorithm: str, budget: int
+) -> None:
+    given = ODD[algorithm] | ({"demos": demos} if "demos" in ODD[algorithm] else {})
+    env_id = "ContinuousIdentity-v0" if algorithm == "rpo" else "CartPole-v1"
+    experiment = Experiment.create(
+        algorithm, env_id, budget=budget, eval_every=budget // 3, eval_episodes=3, **given
+    )
+    if "demos" in given and budget < 600:
+        with pytest.raises(InputError, match="too small for the demonstrations 500"):
+            execute(experiment, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        return
+    execute(experiment, tmp_path / "run")
+    totals = json.loads((tmp_path / "run" / "finished.json").read_text())
+    spent = totals["env_steps"] + totals["demo_steps"] + totals["validation_steps"]
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    dearest = max((json.loads(line)["steps"] for line in lines), default=0)
+    # What is left would not pay for a step of each of the 8 environments and a validation after it.
+    assert budget - dearest - 8 < spent <= budget
+
+
+@pytest.mark.parametrize("algorithm", RUNS)
+def test_a_killed_and_resumed_run_ends_in_the_same_bytes(tmp_path: Path, algorithm: str) -> None:
+    experiment = Experiment.create(algorithm, "CartPole-v1", **RUNS[algorithm])
+    execute(experiment, tmp_path / "whole")
+    experiment.write(tmp_path / "config.json")
+    killed = tmp_path / "killed"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.json"), str(killed)]
+    seen = 0
+    for _ in range(2):  # killed two iterations after a checkpoint, and resumed, and killed again
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not (
+                (killed / "checkpoint.safetensors").exists() and _lines(killed / "metrics.jsonl") >= seen + 2
+            ):
+                time.sleep(0.005)
+            assert process.poll() is None, "the run was over before it could be killed"
+            process.kill()
+        seen = _lines(killed / "metrics.jsonl")
+    assert Checkpoint.read(killed) is not None
+    execute(experiment, killed, resume=True)
+    assert digest(killed) == digest(tmp_path / "whole")
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
+    experiment = Experiment.create(
+        "ppo", "Identity-v0", budget=4_000, seed=3, hyperparameters={"num_steps": 16}
+    )
+    execute(experiment, tmp_path / "a")
+    execute(Experiment.read(tmp_path / "a" / "config.json"), tmp_path / "b")
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+
+
+def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
+    execute(
+        Experiment.create("dagger", "CartPole-v1", expert="CartPole-v1:ppo", budget=4_000), tmp_path / "clone"
+    )
+    tuned = Experiment.create(
+        "ppo", "CartPole-v1", budget=6_000, eval_every=1_000, eval_episodes=2, init=str(tmp_path / "clone")
+    )
+    execute(tuned, tmp_path / "tuned")
+    first = json.loads((tmp_path / "tuned" / "evaluations.jsonl").read_text().splitlines()[0])
+    assert first["mean_return"] > 400  # from scratch: about 50 after 1,000 steps
+
+
+def test_inputs_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="did you mean 'dagger'"):
+        Experiment.create("daggr", "CartPole-v1")
+    with pytest.raises(InputError, match="did you mean 'gamma'"):
+        Experiment.create("ppo", "CartPole-v1", hyperparameters={"gama": 0.9})
+    with pytest.raises(InputError, match="give --expert"):
+        Experiment.create("dagger", "CartPole-v1")
+    wrong = Experiment.create("dagger", "Acrobot-v1", expert="CartPole-v1:ppo")
+    with pytest.raises(InputError, match=r"CartPole-v1:ppo is not for Acrobot-v1"):
+        execute(wrong, tmp_path / "wrong")
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_variant_is_known_by_its_algorithm_and_its_presets() -> None:
+    assert find("ppo:sparse").title == "PPO (sparse)"
+    assert find("ppo:sparse").learner is find("ppo").learner
+    with pytest.raises(InputError, match="ppo has no variant 'sparse'"):
+        tuned("ppo:sparse", "CartPole-v1")
+
+
+def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None:
+    chosen = Experiment.create(
+        "aggrevated", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
+    )
+    with pytest.raises(InputError, match="does not fit discrete actions"):
+        execute(chosen, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
