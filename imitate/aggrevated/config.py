@@ -46,8 +46,8 @@ class AggreVaTeDConfig(DAggerConfig):
     train as DAgger does. 0: always use it."""
     trial: float = 0.15
     """Share of the steps in which, at the end, the policy and DAgger's, trained on the same states, play the same
-    episodes; the one with the higher mean return is kept. If it pays for fewer than three episodes of each, and with 0,
-    there is no trial."""
+    episodes; the one with the higher mean return is kept. Steps that the episodes leave stay unspent. If the share pays
+    for fewer than three episodes of each, and with 0, there is no trial."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0
