@@ -44,10 +44,9 @@ class AggreVaTeDConfig(DAggerConfig):
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
     train as DAgger does. 0: always use it."""
-    trial: float = 0.15
-    """Share of the steps in which, at the end, the policy and DAgger's, trained on the same states, play the same
-    episodes; the one with the higher mean return is kept. Steps that the episodes leave stay unspent. If the share pays
-    for fewer than three episodes of each, and with 0, there is no trial."""
+    trial: float = 0.2
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
+    DAgger's mean return is more than a standard error higher, it is kept. 0: no trial."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0

@@ -8,9 +8,8 @@ is added, and Adam takes many steps in an iteration. With continuous actions the
 policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
 more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
 ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so DAgger's own policy is trained beside
-this one, and in the end the one that plays better is kept (`rival`). To understand the algorithm, read
-`imitate.dagger`, this file, `gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts
-without one).
+this one and kept if it plays better (`rival`). To understand the algorithm, read `imitate.dagger`, this file,
+`gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts without one).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -31,7 +31,7 @@ from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.aggrevated.rival import episode_returns, played
+from imitate.aggrevated.rival import episode_returns, lead, played
 from imitate.bc import bc_loss, new_policy
 from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
@@ -47,6 +47,7 @@ from imitate.rl.rollout import Rollout
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
+_TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
 _LEAST_PAIRS = 3  # of episodes: fewer tell nothing
 
 
@@ -72,7 +73,7 @@ class AggreVaTeD(DAgger):
     replaces the action values that `config.oracle` names; it is not trained.
 
     rival    DAgger's student, until the trial (`imitate.aggrevated.rival`)
-    trusted  False if the rival has won; `policy` is then DAgger's
+    trusted  whether to use the critic: until the rival has won
     """
 
     config: AggreVaTeDConfig
@@ -114,52 +115,52 @@ class AggreVaTeD(DAgger):
         return Student(config, policy.to(self.device))
 
     def act(self, obs: Array) -> Array:
-        """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every fourth environment."""
+        """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every second environment."""
         actions = super().act(obs)
         if self.rival is not None:
-            rivals = slice(self.iteration % 4, None, 4)
+            rivals = slice(self.iteration % 2, None, 2)
             if len(obs[rivals]):
                 actions[rivals] = self.rival.act(obs[rivals])
         return actions
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """DAgger's, with steps kept for the trial, which follows the last roll-in."""
-        total, spent = self.config.total_steps, self.env_steps
-        room = total - spent if limit is None else min(total - spent, limit)
-        self._end = spent + room
-        if self.rival is not None:
-            kept = min(int(self.config.trial * total), room)
-            if 2 * spent >= total and self._pairs(kept) < _LEAST_PAIRS:
-                self.rival = None
-            elif room - kept >= self.least_steps:
-                room -= kept
-        return super().step(room)
+        """DAgger's, or once the trial of both policies, with at most `limit` environment steps."""
+        config = self.config
+        if self.rival is None or self.env_steps < _TRIAL_AT * config.total_steps:
+            return super().step(limit)
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
+        pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
+        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
+            self.rival = None
+            return super().step(limit)
+        return self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
 
-    def _pairs(self, steps: int) -> int:
-        """Episodes of each policy that the steps pay for, if they are as long as those of the roll-ins, of which
-        an unfinished one counts half."""
-        episodes = self.episodes + self.sampler.envs.num_envs / 2
-        return int(steps * episodes / (2 * self.env_steps))
-
-    def _compete(self) -> dict[str, float]:
-        """Let both policies play the same episodes and keep the better one."""
+    def _compete(self, pairs: int, limit: int) -> dict[str, float]:
+        """Let both policies play the same episodes and go on with the better; learn from these states."""
         assert self.rival is not None
-        own, rival, self.rival = self.student, self.rival, None
-        steps = self._end - self.env_steps
-        pairs = self._pairs(steps)
-        if pairs < _LEAST_PAIRS:
-            return {}
         seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
-        mean, rivals = (self._played(student, seeds, steps // 2) for student in (own, rival))
-        if rivals > mean:
-            self.student, self.trusted = rival, False
-        return {"trial_return": mean, "trial_dagger": rivals}
-
-    def _played(self, student: Student, seeds: Sequence[int], limit: int) -> float:
-        """The student's mean return in these episodes."""
-        rollout = played(student.policy, self.sampler.envs, seeds, limit)
-        self.sampler.env_steps += int(rollout.steps.sum())
-        return float(episode_returns(rollout).mean())
+        self.begin()
+        returns, pieces = [], []
+        for student in (self.student, self.rival):
+            rollout = played(student.policy, self.sampler.envs, seeds, limit)
+            self.sampler.env_steps += int(rollout.steps.sum())
+            labels = rollout.actions.copy()
+            labels[rollout.steps] = self.teacher.act(rollout.obs[rollout.steps])
+            for segment in rollout.segments(labels):
+                self.store.append(segment)
+            returns.append(episode_returns(rollout))
+            pieces.append((rollout.obs[rollout.steps], labels[rollout.steps]))
+        own, others = returns
+        metrics = {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        if lead(others, own) > 1:
+            self.student, self.trusted = self.rival, False
+        self.rival = None
+        obs, labels = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        metrics |= self.learn(obs, labels, last=False)
+        self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
+        return metrics
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -167,7 +168,8 @@ class AggreVaTeD(DAgger):
         """DAgger's, after fitting and judging the critic. Estimators with executed actions need the rollout."""
         config, estimator = self.config, self.estimator
         metrics, held_out = self.take_in(obs, labels), len(obs) // 2
-        metrics |= self.teacher.fit(self.rng, config.fqe_updates, held_out)
+        if self.trusted:
+            metrics |= self.teacher.fit(self.rng, config.fqe_updates, held_out)
         gate = self._judge(held_out, metrics)
         count = config.final_updates if last else config.updates_per_iteration
         if estimator.minibatches is not None and rollout is not None:
@@ -183,8 +185,6 @@ class AggreVaTeD(DAgger):
             self.rival.fit(self.rival.cloning, self.batches(count, config.batch_size), count)
         self.episodes += 0 if rollout is None else len(rollout.ends)
         self.iteration += 1
-        if last and self.rival is not None:
-            metrics |= self._compete()
         return metrics
 
     def _drawn(self, obs: Array, labels: Array, count: int) -> Iterator[tuple[Tensor, ...]]:
@@ -197,6 +197,8 @@ class AggreVaTeD(DAgger):
     def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
         """Judge the critic on the last `held_out` states, which it did not learn from, or on any states if it is not
         learned; and the learner by the critic's values."""
+        if not self.trusted:
+            return Gate(torch.ones(1, device=self.device), math.nan, False)
         if self.oracle is None:
             return Gate(torch.ones(1, device=self.device), math.nan, True)
         if self.teacher.critic is not None and held_out:

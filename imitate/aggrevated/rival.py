@@ -1,12 +1,13 @@
 """AggreVaTeD's rival: DAgger on the same states.
 
-A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, and both roll
-in. After the last updates they play the same episodes, whose steps count, and the one with the higher mean return is
-kept. What is judged is thus what the run returns: policies of earlier iterations can be much better or worse than it.
+A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, both roll in,
+and once they play the same whole episodes. DAgger's is kept if it is ahead by more than a standard error. The episodes
+are learned from like all other states.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from imitate.envs.vec import VecEnv
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Rollout, whole_episodes
 
-__all__ = ["episode_returns", "played"]
+__all__ = ["episode_returns", "lead", "played"]
 
 
 def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
@@ -37,3 +38,15 @@ def episode_returns(rollout: Rollout) -> Array:
         returns.append(sums[t, n] - before[n])
         before[n] = sums[t, n]
     return np.array(returns)
+
+
+def lead(returns: Array, others: Array) -> float:
+    """By how many standard errors the mean of `returns` is above that of `others`; -infinity with fewer than three.
+
+    >>> lead(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 0.0]))  # mean 4, standard error 1 / sqrt(3)
+    6.928...
+    """
+    if min(len(returns), len(others)) < 3:
+        return -math.inf
+    error = math.sqrt(returns.var(ddof=1) / len(returns) + others.var(ddof=1) / len(others))
+    return float(returns.mean() - others.mean()) / max(error, 1e-8)

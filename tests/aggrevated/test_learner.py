@@ -350,7 +350,6 @@ def test_every_question_to_the_expert_is_counted(tmp_path: Path) -> None:
         return chain_expert(obs)
 
     fields: dict[str, Any] = {
-        "trial": 0.0,
         "total_steps": 80,
         "iterations": 2,
         "updates_per_iteration": 2,
