@@ -89,13 +89,13 @@ def savepoint_of(path: Path) -> Path:
 def lost_power(path: Path) -> bool:
     """Whether the machine was started again since `path` was recorded, without its writer closing it.
 
-    So it is too where the writer was killed and the machine then shut down in order. No system says whether a file
-    system was unmounted in between, and what was not synced can't be told from what never was on disk.
+    This is also true if the writer was killed and the machine later shut down in order: nothing tells afterwards
+    whether the file system was unmounted properly.
     """
     if not savepoint_of(path).is_file():
         return False
     _, facts = _read(path, names=())
-    return facts.get("inode") == str(path.stat().st_ino) and {facts.get("boot"), ""} & {_boot()} == set()
+    return facts.get("inode") == str(path.stat().st_ino) and _boot() not in (facts.get("boot"), "")
 
 
 def go_on(path: Path) -> None:

@@ -110,8 +110,7 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
     wrapped = wrappers_of(found.config)
     time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
     columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
-    seen, of_goals = seen_of_goals(trained[0], None if env is None else env[0])
-    if env is not None and of_goals:
+    if env is not None and (seen := seen_of_goals(trained[0], env[0])) is not None:
         trained, raw = (seen, trained[1]), (env[0], trained[1])
     if env_id == today != trained_id:
         logger.warning("%s was trained on %s and runs on %s%s", source, trained_id, today, _said(columns))
