@@ -30,34 +30,20 @@ from imitate.rl.rollout import Rollout
 __all__ = ["SQIL", "SQILConfig"]
 
 
-def _soft_targets() -> DQNConfig:
-    return DQNConfig(
-        num_steps=8,
-        num_updates=32,
-        rounds_per_iteration=16,
-        lr_schedule="linear",
-        target_every=1,
-        tau=0.01,
-        huber=100.0,  # values go up to 1 / (1 - gamma)
-        exploration_fraction=0.16,
-        epsilon_final=0.04,
-    )
-
-
 @dataclass(frozen=True)
 class SQILConfig:
     """Hyperparameters of SQIL."""
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""
-    dqn: DQNConfig = field(default_factory=_soft_targets)
+    dqn: DQNConfig = field(default_factory=DQNConfig)
     """Settings of DQN; half of its batch_size are demonstrations."""
     absorbing: bool = True
     """Continue the expert's terminated episodes in an absorbing state, with the expert's reward."""
 
     def __post_init__(self) -> None:
         if isinstance(self.dqn, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "dqn", replace(_soft_targets(), **as_tuples(self.dqn)))
+            object.__setattr__(self, "dqn", DQNConfig(**as_tuples(self.dqn)))
         if self.dqn.batch_size < 2 or self.dqn.prioritized:
             raise InputError("half of a batch are demonstrations: batch_size at least 2, not prioritized")
         if self.absorbing and self.dqn.gamma == 1:

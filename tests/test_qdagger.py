@@ -22,6 +22,7 @@ from imitate.qdagger import QDagger, QDaggerConfig, distillation_loss
 
 SMALL: dict[str, Any] = {
     **{"gamma": 0.5, "learning_starts": 100, "rounds_per_iteration": 25, "hidden": (32,), "num_updates": 4},
+    **{"num_steps": 1, "n_step": 1, "learning_rate": 1e-3, "lr_schedule": "constant", "huber": 1.0},
     **{"total_steps": 4_000, "offline_updates": 400},
 }
 

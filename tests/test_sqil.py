@@ -25,8 +25,8 @@ from imitate.training.experiment import Experiment
 
 DQN = {
     **{"gamma": 0.5, "learning_starts": 100, "rounds_per_iteration": 25, "hidden": (32,), "num_updates": 4},
-    **{"num_steps": 1, "lr_schedule": "constant", "target_every": 250, "tau": 1.0, "huber": 1.0},
-    **{"exploration_fraction": 0.1, "epsilon_final": 0.05},
+    **{"num_steps": 1, "n_step": 1, "learning_rate": 1e-3, "lr_schedule": "constant", "target_every": 250},
+    **{"tau": 1.0, "huber": 1.0},
 }
 
 

@@ -46,11 +46,11 @@ class DQNConfig:
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""
-    num_steps: int = 1
+    num_steps: int = 4
     """Steps of each environment in a round."""
-    num_updates: int = 2
+    num_updates: int = 16
     """Gradient steps in a round."""
-    rounds_per_iteration: int = 128
+    rounds_per_iteration: int = 32
     """Rounds between two lines of the log."""
     batch_size: int = 64
     """Samples in a gradient step."""
@@ -58,13 +58,13 @@ class DQNConfig:
     """Steps that the replay remembers, over all environments. A replay of pixels is not saved in checkpoints."""
     learning_starts: int = 1_000
     """Steps in the replay before the first gradient step."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-4
     """Adam's step size at the start."""
-    lr_schedule: Literal["constant", "linear"] = "constant"
+    lr_schedule: Literal["constant", "linear"] = "linear"
     """`linear` decays to 0 by the end of the run."""
     gamma: float = 0.99
     """Discount."""
-    n_step: int = 1
+    n_step: int = 3
     """Rewards that a target sums before it bootstraps."""
     double: bool = True
     """The online network chooses the next action and the target network values it."""
@@ -76,12 +76,12 @@ class DQNConfig:
     """Exponent of the priorities; 0 is uniform."""
     priority_beta: float = 0.4
     """Exponent of the importance weights at the start; it rises linearly to 1 by the end of the run."""
-    huber: float = 1.0
+    huber: float = 100.0
     """Threshold between squared and absolute error. Huber errors bias towards the median and miss rare terminations;
     set this near the typical |Q|."""
-    target_every: int = 250
+    target_every: int = 1
     """Gradient steps between updates of the target network."""
-    tau: float = 1.0
+    tau: float = 0.005
     """Share of the online network in an update of the target network; 1 copies it."""
     epsilon_final: float = 0.05
     """Share of random actions at the end; it starts at 1."""
@@ -89,7 +89,7 @@ class DQNConfig:
     """Share of the run over which epsilon decays linearly."""
     max_grad_norm: float = 10.0
     """Gradients are clipped to this norm."""
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the hidden layers."""

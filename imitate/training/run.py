@@ -141,15 +141,20 @@ class Run:
             limit = self.budget - self.spent - self._reserve()
             if not self.learner.done and limit >= self.learner.least_steps:
                 self._iterate(limit)
-            elif self.validate is not None and self.account.validated < self.account.iterations:
-                # If this takes less than was reserved, the rest goes into learning.
+            elif self.validate is not None and not (self.account.closing and self._validated):
+                # What was reserved and is not needed goes into learning.
                 self.account.closing = True
-                self._run_validation(self.validate)
+                if not self._validated:
+                    self._run_validation(self.validate)
             else:
                 self._close()
                 return True
         self._save_checkpoint()
         return False
+
+    @property
+    def _validated(self) -> bool:
+        return self.account.validated >= self.account.iterations
 
     def _reserve(self) -> int:
         """Steps to reserve for the last validation; as policies improve, episodes may become longer."""

@@ -50,7 +50,9 @@ gym.register("Shades-v0", entry_point=lambda: gym.wrappers.FrameStackObservation
 
 
 def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> DQN:
-    config = DQNConfig(**{"rounds_per_iteration": 50, "learning_starts": 200, "hidden": (32,)} | options)  # type: ignore[arg-type]
+    rounds = {"num_steps": 1, "num_updates": 2, "rounds_per_iteration": 50, "learning_starts": 200}
+    small = {"n_step": 1, "learning_rate": 1e-3, "lr_schedule": "constant", "hidden": (32,)}
+    config = DQNConfig(**rounds | small | options)  # type: ignore[arg-type]
     return DQN(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 8), seed=seed)
 
 
@@ -90,7 +92,7 @@ def test_dueling_streams_fold_into_the_policy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"double": False, "tau": 0.01, "target_every": 1}, ALL])
 def test_identity(options: dict[str, object]) -> None:
-    dqn = learner(**{"total_steps": 6_000, "gamma": 0.9, "target_every": 50} | options)  # type: ignore[arg-type]
+    dqn = learner(**{"total_steps": 6_000, "gamma": 0.9, "target_every": 50, "tau": 1.0} | options)  # type: ignore[arg-type]
     while dqn.env_steps < 6_000:
         dqn.step()
     assert evaluate(dqn.policy, "Identity-v0", episodes=20).mean == 10
@@ -219,7 +221,12 @@ def test_atari_learns_from_lives_and_goes_on_with_an_empty_replay() -> None:
     def game() -> DQN:
         envs = make_vec("ALE/Breakout-v5", 2, episodic_life=True, clip_rewards=True)
         config = DQNConfig(
-            rounds_per_iteration=60, num_updates=1, batch_size=4, replay_size=1_000, learning_starts=110
+            num_steps=1,
+            num_updates=1,
+            rounds_per_iteration=60,
+            batch_size=4,
+            replay_size=1_000,
+            learning_starts=110,
         )
         return DQN(config, envs=envs, seed=0)
 
