@@ -67,8 +67,12 @@ def split(
         for out in (train, held_out):
             if Path(out).exists():
                 raise InputError(f"{out} exists already: choose another name")
-        for out, part in zip((train, held_out), parts, strict=True):
-            _save_episodes(out, reader, part)
+        _save_episodes(train, reader, parts[0])
+        try:
+            _save_episodes(held_out, reader, parts[1])
+        except BaseException:
+            Path(train).unlink()
+            raise
 
 
 def keep(
