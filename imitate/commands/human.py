@@ -92,7 +92,9 @@ def command(
             go_on(out)
             with DemoReader(out) as reader:
                 if reader.info.expert != "human":
-                    raise InputError(f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out")
+                    raise InputError(
+                        f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
+                    )
                 check_same(out, reader.info, info)
                 already = len(np.unique(reader.table["seed"]))
         seeds = islice(episode_seeds(seed), already, None)
