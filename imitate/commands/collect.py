@@ -25,7 +25,7 @@ from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
-from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -101,6 +101,7 @@ def command(
     """
     _check_amount(episodes, steps)
     check_out(out, resume)
+    check_seed(seed)
     where = chosen_backend(backend, workers, address)
     if shards is None and (backend != "processes" or workers is not None):
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")

@@ -20,7 +20,7 @@ from imitate.datasets.validate import describe
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
-from imitate.envs.seeds import episode_seeds
+from imitate.envs.seeds import check_seed, episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -68,6 +68,10 @@ def command(
         json: print the description of the file as JSON
     """
     check_out(out, resume)
+    check_seed(seed)
+    for name, value in (("episodes", episodes), ("fps", fps)):
+        if value is not None and value <= 0:
+            raise InputError(f"--{name} must be above 0, got {value}")
     with closing(make_env(env, env_kwargs, render_mode="rgb_array")) as made:
         SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded
         info = DemoInfo(

@@ -179,6 +179,13 @@ def test_a_split_writes_both_files_or_none(folder: Path) -> None:
         assert not (folder / "new").exists()
 
 
+def test_a_negative_seed_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="a seed must be at least 0, got -1"):
+        edit.split(folder / "a.h5", folder / "new", folder / "rest", seed=-1)
+    with pytest.raises(InputError, match="a seed must be at least 0, got -1"):
+        edit.subsample(folder / "a.h5", folder / "new", pairs=1, seed=-1)
+
+
 def test_no_file_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("merge", "concat"):
         assert main(["data", command, "--out", str(folder / "new")]) == 2

@@ -148,6 +148,14 @@ def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     assert main(["data", "replay", str(out)]) == 0
 
 
+@pytest.mark.parametrize("mistake", [["--episodes", "0"], ["--fps", "-3"]])
+def test_a_person_plays_something_at_some_speed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: list[str]
+) -> None:
+    assert main(["collect", "human", "--env", "CartPole-v1", "--out", str(tmp_path / "a.h5"), *mistake]) == 2
+    assert f"{mistake[0]} must be above 0, got {mistake[1]}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
