@@ -24,7 +24,7 @@ from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["collect", "is_complete"]
+__all__ = ["check_same", "collect", "is_complete"]
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -132,7 +132,7 @@ def is_complete(
     """Whether `collect` with these settings would add nothing to a file. Raises InputError if it has other settings."""
     episodes, steps = _part(episodes, steps, shard)
     with DemoReader(path) as reader:
-        _check_same(path, reader.info, info)
+        check_same(path, reader.info, info)
         return len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf)
 
 
@@ -181,7 +181,8 @@ def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
             yield seed
 
 
-def _check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
+def check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
+    """Raise InputError unless a file with `old` can be resumed with the settings `new`."""
     for name in _SAME_WHEN_RESUMED:
         was, now = getattr(old, name), getattr(new, name)
         same = bare_id(was) == bare_id(now) if name == "env_id" else was == now

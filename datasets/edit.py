@@ -15,6 +15,7 @@ from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Trajectory
 from imitate.datasets.writer import DemoWriter
+from imitate.envs.seeds import check_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
@@ -62,13 +63,18 @@ def split(
     sources: Source, train: str | Path, held_out: str | Path, *, holdout: float = 0.1, seed: int = 0
 ) -> None:
     """Whole episodes at random into two files, `holdout` of them (at least one) into the second."""
+    check_seed(seed)
     with DemoReader(sources) as reader:
         parts = reader.split(holdout, np.random.default_rng(seed))
         for out in (train, held_out):
             if Path(out).exists():
                 raise InputError(f"{out} exists already: choose another name")
-        for out, part in zip((train, held_out), parts, strict=True):
-            _save_episodes(out, reader, part)
+        _save_episodes(train, reader, parts[0])
+        try:
+            _save_episodes(held_out, reader, parts[1])
+        except BaseException:
+            Path(train).unlink()
+            raise
 
 
 def keep(
@@ -104,6 +110,7 @@ def subsample(
     """
     if (every is None) == (pairs is None) or (every or pairs or 0) < 1:
         raise InputError(f"wanted either every or pairs, at least 1, got {every} and {pairs}")
+    check_seed(seed)
     with DemoReader(sources) as reader:
         if every is not None:
             within = np.arange(reader.num_steps) - np.repeat(reader.table["start"], reader.lengths)

@@ -35,9 +35,11 @@ _TRIES = 5  # a file that is being written may change while it is checked
 def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that `source` names: a file, several, a folder of .h5 files, or a pattern with `*`, `?` or `[`; sorted.
 
-    Raises InputError where a folder or a pattern names none.
+    Raises InputError where it names none.
     """
     if not isinstance(source, str | Path):
+        if not source:
+            raise InputError("no files of demonstrations were given; name some, a folder or a pattern")
         return [path for one in source for path in paths_of(one)]
     path = Path(source)
     if path.is_dir():

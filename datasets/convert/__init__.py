@@ -48,6 +48,9 @@ FORMATS: dict[str, Format] = {
 _STRUCTURED = ("minari", "minari-arrow", "imitate")
 """Those that hold Dict observations."""
 
+_ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
+"""Those whose observations have no keys."""
+
 _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
 
@@ -105,6 +108,8 @@ def convert(
         known = ", ".join(FORMATS)
         raise InputError(f"no format {target_name!r}{did_you_mean(target_name, FORMATS)}; known: {known}")
     target, source_name = FORMATS[target_name], format_of(source)
+    if obs_keys and source_name in _ONE_ARRAY:
+        raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     notes = Notes()
@@ -119,7 +124,8 @@ def convert(
         notes.update(at_opening)
         if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
             raise InputError(
-                f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}"
+                f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
+                "of them in one array with --obs-keys"
             )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))

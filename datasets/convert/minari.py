@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             source = partial(_from_arrow, data, jpeg=jpeg)
         ours = metadata.get("imitate")
         info = info_from_plain(ours, data) if isinstance(ours, dict) else None
+        if info is not None and keys:
+            info = replace(info, observation_space=picked.space)
 
         def episodes() -> Iterator[Trajectory]:
             for number in range(count):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from imitate.datasets.convert.minari_spaces import Picked
 from imitate.datasets.convert.recording import Notes, Recording
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
@@ -23,9 +25,17 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
+def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
     with DemoReader(path) as reader:
-        yield Recording(reader.__iter__, info=reader.info, labelled=reader.has_expert_actions)
+        picked = Picked(reader.info.observation_space, keys, notes)
+
+        def episodes() -> Iterator[Trajectory]:
+            for episode in reader:
+                obs = picked.take(episode.obs, lambda rows, name, _: rows[name]) if keys else episode.obs
+                yield replace(episode, obs=obs)
+
+        info = replace(reader.info, observation_space=picked.space)
+        yield Recording(episodes, info=info, labelled=reader.has_expert_actions)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

@@ -25,31 +25,32 @@ from imitate.datasets.schema import DemoInfo
 from imitate.datasets.validate import describe
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
-from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.training.inputs import check_expert
 
-__all__ = ["collect"]
+__all__ = ["check_out", "collect", "line"]
 
 logger = logging.getLogger(__name__)
 
 _DART_EPISODES = 5
 
 line: ContextVar[str] = ContextVar("line", default="")
+"""What is recorded as the file's command."""
 
 
 def collect(argv: list[str]) -> int:
     """`collect human` is another command. The command line is recorded without what does not change the episodes, so
     that `--resume` gives equal files."""
+    words = without([word for word in argv if word != "--resume"], "--out")
+    line.set(shlex.join(["imitate", "collect", *words]))
     if argv[:1] == ["human"]:
         from imitate.commands.human import human
 
         return human(argv[1:])
-    words = without([word for word in argv if word != "--resume"], "--out")
-    line.set(shlex.join(["imitate", "collect", *words]))
     return run(command, argv, "collect")
 
 
@@ -99,7 +100,8 @@ def command(
         json: print the description of the file as JSON
     """
     _check_amount(episodes, steps)
-    _check_out(out, resume)
+    check_out(out, resume)
+    check_seed(seed)
     where = chosen_backend(backend, workers, address)
     if shards is None and (backend != "processes" or workers is not None):
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
@@ -187,7 +189,7 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
         raise InputError(f"--{'steps' if episodes is None else 'episodes'} must be at least 1, got {amount}")
 
 
-def _check_out(out: Path, resume: bool) -> None:
+def check_out(out: Path, resume: bool) -> None:
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume it")
     if not out.absolute().parent.is_dir():

@@ -106,6 +106,8 @@ def replay(
         env: module:Env-v0 of the recording, to allow the import of its module
         json: print JSON
     """
+    if episodes is not None and episodes < 1:
+        raise InputError(f"--episodes must be at least 1, got {episodes}")
     with DemoReader(file) as reader:
         chosen = range(min(episodes or len(reader), len(reader)))
         found = [difference for difference in replaying(reader, chosen) if difference is not None]

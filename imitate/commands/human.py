@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from imitate.commands.collect import check_out, line
 from imitate.commands.options import JsonObject, report, run
+from imitate.datasets.collect import check_same
 from imitate.datasets.human import by_hand, interventions
 from imitate.datasets.keymap import key_map
 from imitate.datasets.reader import DemoReader
@@ -18,7 +20,7 @@ from imitate.datasets.validate import describe
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
-from imitate.envs.seeds import episode_seeds
+from imitate.envs.seeds import check_seed, episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -65,8 +67,11 @@ def command(
         resume: add to a file
         json: print the description of the file as JSON
     """
-    if out.exists() and not resume:
-        raise InputError(f"{out} exists; choose another --out, or --resume it")
+    check_out(out, resume)
+    check_seed(seed)
+    for name, value in (("episodes", episodes), ("fps", fps)):
+        if value is not None and value <= 0:
+            raise InputError(f"--{name} must be above 0, got {value}")
     with closing(make_env(env, env_kwargs, render_mode="rgb_array")) as made:
         SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded
         info = DemoInfo(
@@ -79,6 +84,7 @@ def command(
             seed=seed if intervene is None else None,
             frame_stack=stacked_frames(made),
             protocol=protocol(env, env_kwargs),
+            command=line.get(),
         )
         mapping = key_map(made, env, keys)
         policy = None
@@ -89,8 +95,11 @@ def command(
         if resume and out.exists():
             go_on(out)
             with DemoReader(out) as reader:
-                if reader.info.expert != "human" or reader.info.env_id != env:
-                    raise InputError(f"{out} was played by {reader.info.expert} on {reader.info.env_id}")
+                if reader.info.expert != "human":
+                    raise InputError(
+                        f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
+                    )
+                check_same(out, reader.info, info)
                 already = len(np.unique(reader.table["seed"]))
         seeds = islice(episode_seeds(seed), already, None)
         frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)

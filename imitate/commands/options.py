@@ -42,6 +42,12 @@ JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpe
     str_from_instance=lambda value: [json.dumps(value)],
 )]  # fmt: skip
 
+_OR_NONE = re.compile(
+    r"no type matching \S+ could be instantiated from .*? Got errors: - <class 'NoneType'>: .*? - "
+    r"(?:<class '\w+'>|typing\.Annotated\[.*?\]): "
+)
+"""What tyro says of a value that may be absent, before it says what is wrong with the value."""
+
 BackendName = Literal["processes", "ray"]
 
 
@@ -74,7 +80,8 @@ def _in_one_line(panel: str) -> str:
     sections = re.split(r"(?m)^[│╰ ]*[─-]{3,}[│╯ ]*$", text)[1:]
     said = [" ".join(section.replace("│", " ").split()).rstrip(".") for section in sections]
     said = [section for section in said if section and not section.startswith("For full helptext")]
-    return "; ".join(said or [" ".join(text.split())]).replace("Argument helptext:", "wanted")
+    line = "; ".join(said or [" ".join(text.split())]).replace("Argument helptext:", "wanted")
+    return _OR_NONE.sub("", line).replace("{None}|", "")
 
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from imitate.errors import InputError
 
-__all__ = ["TEST_SEED", "Stream", "draw_seed", "episode_seeds"]
+__all__ = ["TEST_SEED", "Stream", "check_seed", "draw_seed", "episode_seeds"]
 
 TEST_SEED = 20_000
 """Seed of the test episodes, the same for every policy. `draw_seed` practically never returns so small a number."""
@@ -30,12 +30,17 @@ def draw_seed(*entropy: int) -> int:
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+def check_seed(seed: int) -> None:
+    """Raise InputError for a negative seed, which NumPy has no generators for."""
+    if seed < 0:
+        raise InputError(f"a seed must be at least 0, got {seed}")
+
+
 def episode_seeds(seed: int, start: int = 0, stride: int = 1) -> Iterator[int]:
     """Endless 31-bit seeds, one per episode: numbers start, start + stride, start + 2 * stride ...
 
     The n-th depends on `seed` and n alone, so any episode can be repeated on its own.
     """
-    if seed < 0:
-        raise InputError(f"a seed must be at least 0, got {seed}")
+    check_seed(seed)
     for n in itertools.count(start, stride):
         yield int(np.random.SeedSequence((seed, n)).generate_state(1)[0] >> 1)

@@ -288,6 +288,18 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "no/such.h5"],
         "create it first",
     ),
+    "seed of a collection": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--seed", "-1", "--out", "o"],
+        "imitate: a seed must be at least 0, got -1",
+    ),
+    "number": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "two", "--out", "o"],
+        "imitate: Error parsing --episodes: invalid literal for int() with base 10: 'two'; wanted --episodes INT",
+    ),
+    "keyword arguments": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--env-kwargs", "[1]", "--out", "o"],
+        "imitate: Error parsing --env-kwargs: wanted a JSON object such as",
+    ),
     "workers": (
         ["compare", "--env", "CartPole-v1", "--workers", "0", "--out", "o"],
         "workers must be at least 1",

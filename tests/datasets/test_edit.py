@@ -172,6 +172,26 @@ def test_what_exists_is_never_replaced(folder: Path) -> None:
     assert not (folder / "new").exists()
 
 
+def test_a_split_writes_both_files_or_none(folder: Path) -> None:
+    for held_out in ("new", "nowhere/rest"):
+        with pytest.raises(InputError):
+            edit.split(folder / "a.h5", folder / "new", folder / held_out, holdout=0.34)
+        assert not (folder / "new").exists()
+
+
+def test_a_negative_seed_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="a seed must be at least 0, got -1"):
+        edit.split(folder / "a.h5", folder / "new", folder / "rest", seed=-1)
+    with pytest.raises(InputError, match="a seed must be at least 0, got -1"):
+        edit.subsample(folder / "a.h5", folder / "new", pairs=1, seed=-1)
+
+
+def test_no_file_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("merge", "concat"):
+        assert main(["data", command, "--out", str(folder / "new")]) == 2
+        assert "no files of demonstrations were given" in capsys.readouterr().err
+
+
 def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, out = str(folder / "a.h5"), str(folder / "out")
     assert main(["data", "merge", a, str(folder / "b.h5"), "--out", f"{out}1", "--json"]) == 0

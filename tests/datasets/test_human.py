@@ -141,10 +141,46 @@ def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
         assert main([*command, *resume]) == 0
     with DemoReader(out) as reader:
         assert reader.info.expert == "human"
+        assert reader.info.command == "imitate collect human --env CartPole-v1 --fps 1000"
         assert len(reader) >= 2
         assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), len(reader)))
         assert all((episode.actions == 1).all() for episode in reader)
     assert main(["data", "replay", str(out)]) == 0
+
+
+@pytest.mark.parametrize("mistake", [["--episodes", "0"], ["--fps", "-3"]])
+def test_a_person_plays_something_at_some_speed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: list[str]
+) -> None:
+    assert main(["collect", "human", "--env", "CartPole-v1", "--out", str(tmp_path / "a.h5"), *mistake]) == 2
+    assert f"{mistake[0]} must be above 0, got {mistake[1]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (["--env", "Acrobot-v1"], "env_id 'CartPole-v1', not 'Acrobot-v1'"),
+        (["--env-kwargs", '{"sutton_barto_reward": true}'], "not {'sutton_barto_reward': True}"),
+        (["--seed", "1"], "seed 0, not 1"),
+    ],
+)
+def test_a_person_goes_on_with_the_same_settings(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    other: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    presses = iter([{"right"}] * 14 + [{"escape"}])
+    monkeypatch.setattr(Window, "down", lambda _: next(presses))
+    out = tmp_path / "a.h5"
+    command = ["collect", "human", "--env", "CartPole-v1", "--out", str(out), "--fps", "1000"]
+    assert main(command) == 0
+    before = out.read_bytes()
+    assert main([*command, "--resume", *other]) == 2
+    assert said in capsys.readouterr().err
+    assert out.read_bytes() == before
 
 
 class Four:
@@ -177,6 +213,7 @@ def test_interventions_are_recorded_and_can_be_joined(
     assert main([*command, "--out", hand]) == 0
     with DemoReader(hand) as reader:
         assert (len(reader), reader[0].actions.tolist(), reader.info.seed) == (1, [0, 1], None)
+        assert "--intervene CartPole-v1" in reader.info.command
     assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", machine]) == 0
     assert main(["data", "concat", machine, hand, "--out", both]) == 0
     with DemoReader(both) as reader:

@@ -25,6 +25,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_recording_is_the_same_again(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "replay", str(recorded)]) == 0
     assert "3 episodes are the same again" in capsys.readouterr().out
+    assert main(["data", "replay", str(recorded), "--episodes", "2"]) == 0
+    assert "2 episodes are the same again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_episode_cannot_be_replayed(
+    recorded: Path, capsys: pytest.CaptureFixture[str], count: str
+) -> None:
+    assert main(["data", "replay", str(recorded), "--episodes", count]) == 2
+    assert f"--episodes must be at least 1, got {count}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,22 @@ def test_formats_of_one_array_refuse_dicts_by_name(tmp_path: Path) -> None:
         assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.parametrize("source", ["a.h5", "minari"])
+def test_parts_of_a_dict_go_where_one_array_is_held(tmp_path: Path, source: str) -> None:
+    record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1).close()
+    convert(tmp_path / "a.h5", tmp_path / "minari", format="minari")
+    done = convert(tmp_path / source, tmp_path / "b.npz", obs_keys=["noise", "goal"])
+    assert done.notes == ["observations 'hand' are left out"]
+    convert(tmp_path / "b.npz", tmp_path / "b.h5")
+    with DemoReader(tmp_path / "a.h5") as before, DemoReader(tmp_path / "b.h5") as after:
+        whole, flat = before[0].obs, after[0].obs
+    assert flat.tolist() == np.concatenate([whole["noise"].reshape(11, 6), whole["goal"]], axis=1).tolist()
+    with pytest.raises(InputError, match="no observation 'wrong'; there are goal, hand, noise"):
+        convert(tmp_path / source, tmp_path / "c.h5", obs_keys=["wrong"])
+    with pytest.raises(InputError, match="the observations of npz have no keys: leave --obs-keys out"):
+        convert(tmp_path / "b.npz", tmp_path / "c.h5", obs_keys=["goal"])
+
+
 def test_noise_and_random_actions_have_all_parts() -> None:
     for space in (spaces.MultiDiscrete([3, 4], start=[5, 0]), spaces.MultiBinary(3)):
         drawn = RandomPolicy(space).act(np.zeros(1000))
