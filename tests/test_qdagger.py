@@ -93,7 +93,7 @@ def test_it_learns_cartpole_from_a_q_network(zoo: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(zoo))
     expert = load_expert("zoo:dqn/CartPole-v1")
     envs = make_vec("CartPole-v1", 8)
-    config = QDaggerConfig(total_steps=8_000, offline_updates=1_500, hidden=(64,))
+    config = QDaggerConfig(total_steps=8_000, offline_updates=1_500, learning_rate=1e-3, hidden=(64,))
     student = QDagger(config, envs=envs, expert=expert, seed=0)
     while not student.done:
         student.step(8_000 - student.env_steps)
