@@ -91,16 +91,7 @@ def command(
         if intervene is not None:
             policy = load_expert(intervene, env_id=env, env_kwargs=env_kwargs)
             check_expert(policy, intervene, env, env_kwargs or {})
-        already = 0
-        if resume and out.exists():
-            go_on(out)
-            with DemoReader(out) as reader:
-                if reader.info.expert != "human":
-                    raise InputError(
-                        f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
-                    )
-                check_same(out, reader.info, info)
-                already = len(np.unique(reader.table["seed"]))
+        already = _played(out, info) if resume and out.exists() else 0
         seeds = islice(episode_seeds(seed), already, None)
         frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
         with Window(frames) as window, DemoWriter.resume(out) if already else DemoWriter(out, info) as writer:
@@ -112,3 +103,15 @@ def command(
         return 0
     report(describe(out), as_json=json)
     return 0
+
+
+def _played(out: Path, info: DemoInfo) -> int:
+    """How many episodes a person has played in a file. Raises InputError if `info` would not go on with it."""
+    go_on(out)
+    with DemoReader(out) as reader:
+        if reader.info.expert != "human":
+            raise InputError(
+                f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
+            )
+        check_same(out, reader.info, info)
+        return len(np.unique(reader.table["seed"]))
