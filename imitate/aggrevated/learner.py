@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -31,7 +30,7 @@ from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.aggrevated.rival import episode_returns, lead, played
+from imitate.aggrevated.rival import episode_returns, played, wins
 from imitate.bc import bc_loss, new_policy
 from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
@@ -111,17 +110,7 @@ class AggreVaTeD(DAgger):
         """DAgger's student, untrained."""
         config, envs = self.config.without_critic(), self.sampler.envs
         policy = new_policy(config, envs.single_observation_space, self.action_space, seed=self.seed)
-        policy.seed(draw_seed(self.seed, self.iteration, 4))
         return Student(config, policy.to(self.device))
-
-    def act(self, obs: Array) -> Array:
-        """The learner's actions (N, *action_shape) in a roll-in; the rival acts in every second environment."""
-        actions = super().act(obs)
-        if self.rival is not None:
-            rivals = slice(self.iteration % 2, None, 2)
-            if len(obs[rivals]):
-                actions[rivals] = self.rival.act(obs[rivals])
-        return actions
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """DAgger's, or once the trial of both policies, with at most `limit` environment steps."""
@@ -132,35 +121,29 @@ class AggreVaTeD(DAgger):
         room = room if limit is None else min(room, limit)
         # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
         pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
-        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
-            self.rival = None
-            return super().step(limit)
-        return self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
+        metrics: dict[str, float] = {}
+        if pairs >= _LEAST_PAIRS and room >= 4 * self.least_steps:
+            before = self.env_steps
+            metrics = self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
+            room -= self.env_steps - before
+        self.rival = None
+        return metrics | super().step(room)
 
     def _compete(self, pairs: int, limit: int) -> dict[str, float]:
-        """Let both policies play the same episodes and go on with the better; learn from these states."""
+        """Let both policies play the same episodes, at most `limit` steps each, and go on with the better."""
         assert self.rival is not None
         seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
-        self.begin()
-        returns, pieces = [], []
+        returns = []
         for student in (self.student, self.rival):
             rollout = played(student.policy, self.sampler.envs, seeds, limit)
             self.sampler.env_steps += int(rollout.steps.sum())
-            labels = rollout.actions.copy()
-            labels[rollout.steps] = self.teacher.act(rollout.obs[rollout.steps])
-            for segment in rollout.segments(labels):
-                self.store.append(segment)
             returns.append(episode_returns(rollout))
-            pieces.append((rollout.obs[rollout.steps], labels[rollout.steps]))
         own, others = returns
-        metrics = {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
-        if lead(others, own) > 1:
+        if wins(others, own):
             self.student, self.trusted = self.rival, False
-        self.rival = None
-        obs, labels = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        metrics |= self.learn(obs, labels, last=False)
+            self.actor.seed(draw_seed(self.seed, self.iteration, 4))
         self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
-        return metrics
+        return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
@@ -226,8 +209,6 @@ class AggreVaTeD(DAgger):
     def _reseed(self) -> None:
         super()._reseed()
         self.generator.manual_seed(draw_seed(self.seed, self.iteration))
-        if self.rival is not None:
-            self.rival.actor.seed(draw_seed(self.seed, self.iteration, 4))
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"trusted": self.trusted, "episodes": self.episodes}

@@ -1,8 +1,8 @@
 """AggreVaTeD's rival: DAgger on the same states.
 
-A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, both roll in,
-and once they play the same whole episodes. DAgger's is kept if it is ahead by more than a standard error. The episodes
-are learned from like all other states.
+A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, and once they
+play the same whole episodes. DAgger's is kept if it is clearly ahead. It doesn't roll in, and the episodes are not
+learned from: with other states than those of its own roll-ins the learner falls more often (benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from imitate.envs.vec import VecEnv
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Rollout, whole_episodes
 
-__all__ = ["episode_returns", "lead", "played"]
+__all__ = ["episode_returns", "lead", "played", "wins"]
+
+_CLEAR = 0.05  # of the mean return
 
 
 def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
@@ -50,3 +52,12 @@ def lead(returns: Array, others: Array) -> float:
         return -math.inf
     error = math.sqrt(returns.var(ddof=1) / len(returns) + others.var(ddof=1) / len(others))
     return float(returns.mean() - others.mean()) / max(error, 1e-8)
+
+
+def wins(returns: Array, others: Array) -> bool:
+    """Whether the mean of `returns` is higher by more than a standard error and by more than a twentieth.
+
+    A few episodes often show none of a policy's rare falls, and then their standard error is nearly 0.
+    """
+    clear = float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))
+    return clear and lead(returns, others) > 1

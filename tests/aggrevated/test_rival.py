@@ -14,7 +14,7 @@ from problems import ChainOracle, chain_expert, learning, trained
 from torch import Tensor
 
 from imitate.aggrevated.gate import GATE
-from imitate.aggrevated.rival import episode_returns, lead
+from imitate.aggrevated.rival import episode_returns, lead, wins
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.rl.rollout import Rollout
@@ -26,6 +26,16 @@ def test_lead_is_in_standard_errors() -> None:
     assert lead(np.array([3.0, 4.0, 5.0]), np.zeros(3)) == pytest.approx(4 * math.sqrt(3))
     assert lead(np.array([1.0, 3.0, 1.0, 3.0]), np.full(4, 3.0)) == pytest.approx(-1 / math.sqrt(4 / 3 / 4))
     assert lead(np.array([9.0, 9.0]), np.zeros(3)) == -math.inf  # too few to tell
+
+
+def test_a_small_lead_without_falls_does_not_win() -> None:
+    """Six walks each, none of which fell: DAgger's is 2 % faster by many standard errors."""
+    faster, slower = np.full(6, 304.0) + np.arange(6), np.full(6, 298.0) + np.arange(6)
+    assert lead(faster, slower) > 4
+    assert not wins(faster, slower)
+    assert wins(faster, np.full(6, 250.0))
+    assert not wins(np.array([303.0, 304.0, 305.0]), np.array([304.0, 304.0, -100.0]))  # one fall
+    assert wins(np.full(6, -100.0), np.full(6, -110.0))
 
 
 def whole(rewards: Array, running: Array, ends: list[tuple[int, int]]) -> Rollout:
@@ -77,12 +87,20 @@ def test_a_wrong_critic_that_the_gate_lets_through_ends_as_dagger(tmp_path: Path
     assert evaluate(wary.policy, "ContinuousIdentity-v0").mean > -0.05
 
 
+def test_only_the_learner_itself_rolls_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the states from DAgger's policy left too few of the learner's own."""
+    with learning(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **FIELDS) as learner:
+        assert learner.rival is not None
+        monkeypatch.setattr(learner.rival, "act", lambda _: pytest.fail("the rival rolled in"))
+        learner.step()
+
+
 def test_a_right_critic_stays(tmp_path: Path) -> None:
     """A mistake in every third state costs DAgger 100; with the critic it makes the cheaper ones, which cost 20."""
     right = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **FIELDS)
     assert (right.trusted, right.rival) == (True, None)
     assert evaluate(right.policy, "TwoStateChain-v0", episodes=1).mean == -20
-    assert right.store.num_steps == right.env_steps <= FIELDS["total_steps"]
+    assert 2_000 < right.store.num_steps < right.env_steps <= FIELDS["total_steps"]  # without the trial's
 
 
 @pytest.mark.parametrize("steps", [3, 8])
