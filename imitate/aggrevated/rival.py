@@ -19,7 +19,7 @@ from imitate.rl.rollout import Rollout, whole_episodes
 
 __all__ = ["episode_returns", "lead", "played", "wins"]
 
-_CLEAR = 0.05  # of the mean return
+_CLEAR = 0.03  # of the mean return
 
 
 def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
@@ -55,7 +55,7 @@ def lead(returns: Array, others: Array) -> float:
 
 
 def wins(returns: Array, others: Array) -> bool:
-    """Whether the mean of `returns` is higher by more than a standard error and by more than a twentieth.
+    """Whether the mean of `returns` is higher by more than a standard error and by more than 3 %.
 
     A few episodes often show none of a policy's rare falls, and then their standard error is nearly 0.
     """
