@@ -136,10 +136,18 @@ def _sigterm() -> Iterator[None]:
             raise _Terminated
         os._exit(128 + number)  # a forked worker that inherited this handler
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    def insist(unraisable: sys.UnraisableHookArgs) -> None:  # Python drops what is raised in a destructor
+        if isinstance(unraisable.exc_value, _Terminated):
+            threading.Timer(0.1, os.kill, (owner, signal.SIGTERM)).start()  # here it would be dropped again
+        else:
+            hook(unraisable)
+
+    before, hook = signal.signal(signal.SIGTERM, terminate), sys.unraisablehook
+    sys.unraisablehook = insist
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
 
 

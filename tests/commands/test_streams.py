@@ -83,6 +83,27 @@ def test_an_interrupted_comparison_says_so_with_its_status(
     assert "the same command goes on from here" in capsys.readouterr().err
 
 
+def test_sigterm_in_a_destructor_is_not_lost() -> None:
+    """Python prints and drops what is raised there."""
+    program = """
+import os, signal, time
+from imitate.cli import _sigterm, _Terminated
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        [None for _ in range(100)]
+try:
+    with _sigterm():
+        last = Last()
+        del last
+        time.sleep(5)
+except _Terminated:
+    print("terminated")
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("terminated\n", "")
+
+
 def test_sigterm_keeps_what_was_recorded(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "imitate.cli", "collect", "CartPole-v1:ppo", "--out", "demos.h5"]
     process = subprocess.Popen([*command, "--episodes", "100000"], cwd=tmp_path, stderr=subprocess.PIPE)
