@@ -2,7 +2,7 @@
 
 A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, and once they
 play the same whole episodes. DAgger's is kept if it is clearly ahead. It doesn't roll in, and the episodes are not
-learned from: with other states than those of its own roll-ins the learner falls more often (benchmarks/RESULTS.md).
+learned from: on BipedalWalker and Hopper such states cost the learner returns (benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -59,5 +59,6 @@ def wins(returns: Array, others: Array) -> bool:
 
     A few episodes often show none of a policy's rare falls, and then their standard error is nearly 0.
     """
-    clear = float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))
-    return clear and lead(returns, others) > 1
+    if lead(returns, others) <= 1:  # also if there are too few episodes
+        return False
+    return float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))
