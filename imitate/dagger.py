@@ -238,9 +238,7 @@ class DAgger:
         room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
         self.begin()
         rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
-        labels = self.teacher.label(rollout, self.mixture.turns)  # (T, N, ...)
-        for segment in rollout.segments(labels):
-            self.store.append(segment)
+        labels = self.label(rollout, self.mixture.turns)
         flat = labels.reshape(-1, *labels.shape[2:])
         return self.learn(rollout.flat_obs, flat, rollout, last=iterations == 1) | self.sampler.pop_episodes()
 
@@ -250,6 +248,14 @@ class DAgger:
         alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
         self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
         self.teacher.begin(self.iteration)
+
+    def label(self, rollout: Rollout, turns: Array) -> Array:
+        """Add a rollout's steps to the store; returns the expert's actions (T, N, *action_shape). Where `turns` (T, N)
+        is True, the expert acted and isn't asked."""
+        labels = self.teacher.label(rollout, turns)
+        for segment in rollout.segments(labels):
+            self.store.append(segment)
+        return labels
 
     def learn(
         self,

@@ -133,14 +133,16 @@ class AggreVaTeD(DAgger):
         """Let both policies play the same episodes, at most `limit` steps each, and go on with the better."""
         assert self.rival is not None
         seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
-        returns = []
-        for student in (self.student, self.rival):
-            rollout = played(student.policy, self.sampler.envs, seeds, limit)
-            self.sampler.env_steps += int(rollout.steps.sum())
-            returns.append(episode_returns(rollout))
-        own, others = returns
+        rollouts = [
+            played(student.policy, self.sampler.envs, seeds, limit) for student in (self.student, self.rival)
+        ]
+        self.sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
+        own, others = map(episode_returns, rollouts)
         if wins(others, own):
             self.student, self.trusted = self.rival, False
+            for rollout in rollouts:
+                self.student.observe(rollout.obs[rollout.steps])
+                self.label(rollout, ~rollout.steps)
             self.actor.seed(draw_seed(self.seed, self.iteration, 4))
         self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
         return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}

@@ -85,6 +85,7 @@ def test_a_wrong_critic_that_the_gate_lets_through_ends_as_dagger(tmp_path: Path
     assert evaluate(trusting.policy, "ContinuousIdentity-v0").mean < -0.5
     assert (wary.trusted, wary.rival) == (False, None)
     assert evaluate(wary.policy, "ContinuousIdentity-v0").mean > -0.05
+    assert wary.store.num_steps == wary.env_steps  # the trial's steps are DAgger's too: no budget is lost
 
 
 def test_only_the_learner_itself_rolls_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
