@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,10 +136,13 @@ class Expert:
         return self.measured
 
     def describe(self) -> str:
-        """One line: source, algorithm, environment, normalisation, measured and published return."""
+        """One line: source, algorithm, environment, normalisation, measured and published return.
+
+        Reports carry it to other machines, so it names files without their folders.
+        """
         parts = [f"{self.source}: {self.algorithm} on {self.env_id}"]
         if self.normalised_by:
-            parts.append(f"normalised by {self.normalised_by}")
+            parts.append(f"normalised by {Path(self.normalised_by).name}")
         if self.measured:
             m = self.measured
             parts.append(

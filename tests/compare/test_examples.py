@@ -1,4 +1,4 @@
-"""The committed report of the classic suite says what its runs say: every number of its table, from raw returns."""
+"""The committed reports of suites say what their runs say: every number of their tables, from raw returns."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from imitate.compare.suite_report import suite_rows
 from imitate.compare.tables import as_markdown, rows
 from imitate.compare.words import number
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "classic"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SEEDS = 5
 
 
+@pytest.fixture(scope="module", params=["classic", "mujoco"])
+def example(request: pytest.FixtureRequest) -> Path:
+    return EXAMPLES / str(request.param)
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("classic")
-    with tarfile.open(EXAMPLE / "runs.tar.gz") as archive:
+def runs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(example.name)
+    with tarfile.open(example / "runs.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder
 
@@ -55,20 +60,21 @@ def raw(runs: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_it_is_the_classic_suite_whole(runs: Path) -> None:
-    assert Suite.read(runs) == Suite.bundled("classic")
-    for env in raw(runs).values():
-        assert set(env["learners"]) == {"bc", "dagger", "gail", "aggrevated", "ppo", "sb3:ppo"}
+def test_it_is_the_bundled_suite_whole(example: Path, runs: Path) -> None:
+    suite = Suite.bundled(example.name)
+    assert Suite.read(runs) == suite
+    for label, env in raw(runs).items():
+        assert set(env["learners"]) == set(suite.parts[label].algorithms)
         assert {returns.shape for returns in env["learners"].values()} == {(SEEDS, 20)}
     found = read_suite(runs)
     assert not [outcome for outcome in found.outcomes.values() if outcome.failures or outcome.missing]
 
 
-def test_every_number_of_the_table_is_recomputed(runs: Path) -> None:
+def test_every_number_of_the_table_is_recomputed(example: Path, runs: Path) -> None:
     """In plain NumPy: mean returns; of 20 scores the mean of the middle ten; what they lack to 1; 2,000 draws of seeds
     in each environment."""
-    shown, data = table(EXAMPLE / "table.md"), raw(runs)
-    order = Suite.bundled("classic").parts["CartPole-v1"].algorithms
+    shown, data = table(example / "table.md"), raw(runs)
+    order = Suite.bundled(example.name).parts[next(iter(data))].algorithms
     for place, name in enumerate(order):
         row = shown[title(name)]
         scores = np.empty((SEEDS, len(data)))
@@ -87,17 +93,17 @@ def test_every_number_of_the_table_is_recomputed(runs: Path) -> None:
         assert shown["Random actions"][label] == number(env["random"])
 
 
-def test_the_tables_are_what_is_written_today(runs: Path) -> None:
+def test_the_tables_are_what_is_written_today(example: Path, runs: Path) -> None:
     found = read_suite(runs)
     columns, lines = suite_rows(found)
-    assert as_markdown(lines, columns) == (EXAMPLE / "table.md").read_text()
-    page = (EXAMPLE / "report.html").read_text()
+    assert as_markdown(lines, columns) == (example / "table.md").read_text()
+    page = (example / "report.html").read_text()
     for row in lines:
         for cell in row.cells.values():
             assert f">{cell.text}</t" in page or cell.text == ""
     for label, outcome in found.outcomes.items():
-        assert as_markdown(rows(outcome)) == (EXAMPLE / label / "table.md").read_text()
+        assert as_markdown(rows(outcome)) == (example / label / "table.md").read_text()
 
 
-def test_it_is_small() -> None:
-    assert sum(path.stat().st_size for path in EXAMPLE.rglob("*") if path.is_file()) <= 3_000_000
+def test_it_is_small(example: Path) -> None:
+    assert sum(path.stat().st_size for path in example.rglob("*") if path.is_file()) <= 3_000_000
