@@ -2,8 +2,8 @@
 
 A critic can be wrong in ways that no test of it shows. So DAgger's policy is trained beside AggreVaTeD's, and once they
 play the same whole episodes. DAgger's is kept if it is clearly ahead, and learns from these episodes too. Otherwise it
-leaves no states: it doesn't roll in, and the episodes are not learned from. On BipedalWalker and Hopper such states cost
-AggreVaTeD returns (benchmarks/RESULTS.md).
+leaves no states: it doesn't roll in, and the episodes are not learned from. On BipedalWalker and Hopper such states
+cost AggreVaTeD returns (benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
