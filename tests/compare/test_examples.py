@@ -105,5 +105,15 @@ def test_the_tables_are_what_is_written_today(example: Path, runs: Path) -> None
         assert as_markdown(rows(outcome)) == (example / label / "table.md").read_text()
 
 
+def test_the_readme_states_the_scores_of_the_mujoco_suite() -> None:
+    shown = table(EXAMPLES / "mujoco" / "table.md")
+    readme = " ".join((EXAMPLES.parent / "README.md").read_text().split())
+    score = {name: row["IQM of scores"] for name, row in shown.items()}
+    interval = shown["AggreVaTeD"]["95 % interval"]
+    others = ", ".join(f"{name} {score[name]}" for name in ("DAgger", "BC", "GAIL"))
+    said = f"AggreVaTeD scores {score['AggreVaTeD']} (95 % interval {interval}), {others} and PPO {score['PPO']},"
+    assert said in readme
+
+
 def test_it_is_small(example: Path) -> None:
     assert sum(path.stat().st_size for path in example.rglob("*") if path.is_file()) <= 3_000_000
