@@ -69,14 +69,18 @@ def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
 
 
 def draw_curves(outcome: Outcome, axes: Axes, order: Sequence[str] = ()) -> None:
-    """Mean return over the seeds against environment steps, with 95 % intervals, expert and random. Colours go by the
-    `order` of all learners, the comparison's by default."""
+    """Mean return over the seeds against environment steps, with 95 % intervals, expert and random.
+
+    In a grid, `order` names the learners of all panels: colours go by it, and the common legend has no returns.
+    """
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     references = outcome.references
-    _level(axes.axhline, "random", float(np.mean(references.random.curve)), ":")
+    stated = not order
+    _level(axes.axhline, "random", float(np.mean(references.random.curve)), ":", stated=stated)
     if references.expert is not None:
-        _level(axes.axhline, "expert", float(np.mean(references.expert.measured.curve)), "--")
+        level = float(np.mean(references.expert.measured.curve))
+        _level(axes.axhline, "expert", level, "--", stated=stated)
     for entry in outcome.learners:
         place = (order.index(entry.algorithm) if order else outcome.place(entry)) % len(COLORS)
         costs, mean, low, high = band(entry, "steps")
@@ -160,8 +164,9 @@ def save_drawing(
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
 
 
-def _level(line: Callable[..., object], name: str, value: float, style: str) -> None:
-    line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5, label=f"{name} {number(value)}")
+def _level(line: Callable[..., object], name: str, value: float, style: str, *, stated: bool = True) -> None:
+    label = f"{name} {number(value)}" if stated else name
+    line(value, color=MUTED, linestyle=style, lw=1.4, zorder=1.5, label=label)
 
 
 def _linestyle(place: int) -> Any:
