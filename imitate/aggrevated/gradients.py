@@ -24,6 +24,7 @@ __all__ = [
     "Scene",
     "exact",
     "exact_loss",
+    "line_search",
     "normalised",
     "target",
     "target_actions",
@@ -34,12 +35,14 @@ Distribution = Categorical | Gaussian
 
 @dataclass(frozen=True)
 class Scene:
-    """What every estimator uses: the critic, the learning policy and the random generator."""
+    """What every estimator uses: the critic, the learning policy and the random generator; `line_search` is
+    `AggreVaTeDConfig.line_search`, decided."""
 
     critic: QOracle | None
     actor: ActorPolicy
     config: AggreVaTeDConfig
     generator: torch.Generator
+    line_search: bool = False
 
     @property
     def oracle(self) -> QOracle:
@@ -86,7 +89,8 @@ def target(
 ) -> tuple[Tensor, Tensor]:
     """Zero policy loss; the action to imitate is the expert's, moved by one clipped step up the critic's gradient.
 
-    The gradient is taken at a sampled action of the learner.
+    The gradient is taken at a sampled action of the learner, and holds only near it. With the line search the critic
+    also says, for each state, how much of the step to take.
     """
     config, nothing = scene.config, torch.zeros(len(obs), device=obs.device)
     if not config.delta:
@@ -97,7 +101,25 @@ def target(
     center, scale = cast(Tensor, scene.actor.center), cast(Tensor, scene.actor.scale)
     heads = scene.oracle.heads(obs, center + scale * actions)
     (gradients,) = torch.autograd.grad((heads / gate.gap[:, None]).sum(), actions)
-    return nothing, target_actions(expert, gradients, beta=config.beta or 0.0, delta=config.delta)
+    targets = target_actions(expert, gradients, beta=config.beta or 0.0, delta=config.delta)
+    if not scene.line_search:
+        return nothing, targets
+
+    def value(obs: Tensor, actions: Tensor) -> Tensor:
+        return (scene.oracle.heads(obs, center + scale * actions) / gate.gap[:, None]).mean(0)
+
+    return nothing, line_search(value, obs, expert, targets)
+
+
+@torch.no_grad()
+def line_search(value: Callable[[Tensor, Tensor], Tensor], obs: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """In each state the best of the actions (B, D) at 0, 1/4, 1/2 and all of the way from `start` to `end` (B, D).
+
+    value  observations (N, ...) and actions (N, D) -> (N,)
+    """
+    tried = torch.stack([torch.lerp(start, end, share) for share in (0.0, 0.25, 0.5, 1.0)])  # (4, B, D)
+    values = value(torch.cat([obs] * len(tried)), tried.flatten(0, 1)).view(len(tried), -1)
+    return tried[values.argmax(0), torch.arange(len(obs), device=obs.device)]
 
 
 def normalised(q: Tensor, baseline: Tensor | float, gap: float, how: str) -> Tensor:

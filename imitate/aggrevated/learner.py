@@ -6,10 +6,11 @@ far, with actions of the current learner, and adds DAgger's loss, which keeps th
 Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
 is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
 policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
-more reliable about the direction than about the distance. A critic that can't tell the expert's actions from random
-ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so DAgger's own policy is trained beside
-this one and kept if it plays better (`rival`). To understand the algorithm, read `imitate.dagger`, this file,
-`gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts without one).
+more reliable about the direction than about the distance. A fitted critic may shorten the step. A critic that can't
+tell the expert's actions from random ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so
+DAgger's own policy is trained beside this one and kept if it plays better (`rival`). To understand the algorithm, read
+`imitate.dagger`, this file, `gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts
+without one).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
+from imitate.experts.fqe import FittedQ
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout
@@ -97,7 +99,8 @@ class AggreVaTeD(DAgger):
         self.action_space: spaces.Space[Any] = envs.single_action_space
         if config.update == "natural":
             self.student = NaturalStudent(config, self.actor)
-        scene = Scene(self.oracle, self.actor, config, self.generator)
+        search = isinstance(self.oracle, FittedQ) if config.line_search is None else config.line_search
+        scene = Scene(self.oracle, self.actor, config, self.generator, search)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
         simple = not teacher.revises and self.estimator.minibatches is None

@@ -39,18 +39,19 @@ class Flat:
 def scene(space: Any, **fields: Any) -> Scene:
     config = AggreVaTeDConfig(**fields).completed(isinstance(space, spaces.Discrete))
     actor = new_policy(config, OBS, space, seed=0).to(META)
-    return Scene(Flat(), actor, config, None)  # type: ignore[arg-type]
+    return Scene(Flat(), actor, config, None, bool(config.line_search))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("space", "name"),
+    ("space", "name", "search"),
     [
-        *((BOX, name) for name in ("target", "score", "reparameterised")),
-        *((NAMES, name) for name in ("exact", "score", "regression")),
+        *((BOX, name, False) for name in ("target", "score", "reparameterised")),
+        (BOX, "target", True),
+        *((NAMES, name, False) for name in ("exact", "score", "regression")),
     ],
 )
-def test_losses_stay_on_their_device(space: Any, name: Any) -> None:
-    seen = scene(space, estimator=name, beta=0.5, normalisation="baseline")
+def test_losses_stay_on_their_device(space: Any, name: Any, search: bool) -> None:
+    seen = scene(space, estimator=name, beta=0.5, normalisation="baseline", line_search=search)
     gate = Gate(torch.ones(2), 1.0, True)
     obs = torch.zeros(5, 3, device=META)
     expert = torch.zeros(

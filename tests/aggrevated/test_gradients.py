@@ -7,9 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
+from torch import Tensor
 
 from imitate.aggrevated.ablations import clipped_ratio_loss, score_loss
-from imitate.aggrevated.gradients import exact_loss, normalised, target_actions
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.gate import Gate
+from imitate.aggrevated.gradients import Scene, exact_loss, line_search, normalised, target, target_actions
+from imitate.bc import new_policy
 from imitate.nn.distributions import Categorical, Gaussian
 
 
@@ -69,6 +74,35 @@ def test_targets_by_hand() -> None:
     targets = target_actions(expert, gradients, beta=1.0, delta=0.5)
     np.testing.assert_allclose(targets, [[0.3, 0.0], [1.0, 0.2236]], atol=1e-4)
     np.testing.assert_allclose(target_actions(expert, gradients, beta=1.0, delta=0.0), expert)
+
+
+def test_line_search_stops_where_the_critic_rates_the_action_highest() -> None:
+    """The value falls with the distance from the observation: 0.1, 0.3, 0.9, -1 on the way from 0 to 1."""
+    obs, start = torch.tensor([[0.1], [0.3], [0.9], [-1.0]]), torch.zeros(4, 1)
+    found = line_search(lambda obs, actions: -(actions - obs).abs().sum(-1), obs, start, start + 1.0)
+    np.testing.assert_array_equal(found, [[0.0], [0.25], [1.0], [0.0]])
+
+
+class Peak:
+    """Worth most 0.1 above the observation."""
+
+    gamma, reward_scale, greedy = 0.0, 1.0, False
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return -(actions - obs - 0.1).square().sum(-1).reshape(1, -1)
+
+
+@pytest.mark.parametrize(("search", "wanted"), [(False, 0.5), (True, 0.125)])
+def test_the_line_search_keeps_a_target_from_passing_the_peak(search: bool, wanted: float) -> None:
+    """The learner acts at -0.8, where the gradient is steep; from the expert's 0 the clipped step is 0.5 long."""
+    box, config = spaces.Box(-1, 1, (1,)), AggreVaTeDConfig().completed(False)
+    actor = new_policy(config, box, box, seed=0)
+    scene = Scene(Peak(), actor, config, torch.Generator(), search)  # type: ignore[arg-type]
+    distribution = Gaussian(torch.full((3, 1), math.atanh(-0.8)), torch.tensor([-9.0]), squashed=True)
+    gate, zeros = Gate(torch.ones(1), 1.0, True), torch.zeros(3, 1)
+    loss, targets = target(scene, gate, distribution, zeros, zeros)
+    assert not loss.any()
+    np.testing.assert_allclose(targets, np.full((3, 1), wanted), atol=1e-6)
 
 
 def test_normalisations_by_hand() -> None:

@@ -14,6 +14,7 @@ import pytest
 from gymnasium import spaces
 from problems import Bowl, ChainOracle, Same, chain_expert, learning, trained
 
+from imitate.aggrevated import gradients
 from imitate.aggrevated.aggrevate import AggreVaTe
 from imitate.aggrevated.learner import AggreVaTeDConfig
 from imitate.datasets.evaluation import evaluate
@@ -254,6 +255,26 @@ def test_aggrevate_names_the_least_budget(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give at least --budget 36, which always suffices"):
         make(total_steps=5)
     assert make(total_steps=36).env_steps <= 36
+
+
+@pytest.mark.parametrize(
+    ("oracle", "asked", "searched"),
+    [("fqe", None, True), ("fqe", False, False), (Bowl(), None, False), (Bowl(), True, True)],
+)
+def test_only_a_fitted_critic_says_how_far_unless_told(
+    oracle: Any, asked: bool | None, searched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[Any] = []
+    monkeypatch.setattr(gradients, "line_search", lambda *args: ends.append(args[-1]) or args[-1])
+    fields: dict[str, Any] = {
+        "total_steps": 80,
+        "iterations": 2,
+        "updates_per_iteration": 2,
+        "fqe_updates": 2,
+    }
+    identity = "ContinuousIdentity-v0", lambda obs: obs.copy()
+    trained(tmp_path, *identity, oracle, gate=0.0, line_search=asked, **fields)
+    assert bool(ends) == searched
 
 
 def test_a_v_only_expert_weighs_executed_actions(tmp_path: Path) -> None:
