@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         ("01_record_and_clone.py", [], r"clone 500\.0, expert 500\.0"),
         ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
         ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
-        ("03_compare.py", ["CartPole-v1", "12000", "1"], r"open .*report\.html"),
+        ("03_compare.py", ["CartPole-v1", "3000", "1"], r"open .*report\.html"),
     ],
 )
 def test_example(name: str, arguments: list[str], wanted: str, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from imitate.rl.rollout import Rollout, whole_episodes
 __all__ = ["episode_returns", "lead", "played", "wins"]
 
 _CLEAR = 0.03  # of the mean return
+# Standard errors. One fall in any number of episodes against none is a lead of 1, two falls are at least one of 1.41.
+_LEAD = 1.25
 
 
 def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
@@ -56,10 +58,11 @@ def lead(returns: Array, others: Array) -> float:
 
 
 def wins(returns: Array, others: Array) -> bool:
-    """Whether the mean of `returns` is higher by more than a standard error and by more than 3 %.
+    """Whether the mean of `returns` is higher by more than 1.25 standard errors and by more than 3 %.
 
-    A few episodes often show none of a policy's rare falls, and then their standard error is nearly 0.
+    So a single fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
+    error is nearly 0.
     """
-    if lead(returns, others) <= 1:  # also if there are too few episodes
+    if lead(returns, others) <= _LEAD:  # also if there are too few episodes
         return False
     return float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))

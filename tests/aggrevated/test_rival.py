@@ -38,6 +38,17 @@ def test_a_small_lead_without_falls_does_not_win() -> None:
     assert wins(np.full(6, -100.0), np.full(6, -110.0))
 
 
+@pytest.mark.parametrize("episodes", [3, 6, 20])
+def test_one_fall_does_not_decide_and_two_do(episodes: int) -> None:
+    """The walker's 302 a walk and -100 a fall against DAgger's 304 without one."""
+    own, others = np.full(episodes, 302.0), np.full(episodes, 304.0)
+    own[0] = -100
+    assert 1 < lead(others, own) < 1.1
+    assert not wins(others, own)
+    own[1] = -90
+    assert wins(others, own)
+
+
 def whole(rewards: Array, running: Array, ends: list[tuple[int, int]]) -> Rollout:
     """Two environments; the observation is the step's number."""
     steps, obs = len(rewards), np.arange(len(rewards), dtype=np.float32)
