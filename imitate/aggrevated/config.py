@@ -49,7 +49,7 @@ class AggreVaTeDConfig(DAggerConfig):
     train as DAgger does. 0: always use it."""
     trial: float = 0.2
     """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
-    DAgger's mean return is higher by 1.25 standard errors and by 3 %, it is kept. 0: no trial."""
+    DAgger's mean return is higher by 1.645 standard errors and by 3 %, it is kept. 0: no trial."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0

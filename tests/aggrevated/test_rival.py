@@ -38,15 +38,17 @@ def test_a_small_lead_without_falls_does_not_win() -> None:
     assert wins(np.full(6, -100.0), np.full(6, -110.0))
 
 
-@pytest.mark.parametrize("episodes", [3, 6, 20])
-def test_one_fall_does_not_decide_and_two_do(episodes: int) -> None:
+@pytest.mark.parametrize(
+    ("episodes", "falls", "won"),
+    [(3, 1, False), (7, 1, False), (20, 1, False), (7, 2, False), (7, 3, True), (20, 3, True)],
+)
+def test_a_fall_or_two_do_not_decide(episodes: int, falls: int, won: bool) -> None:
     """The walker's 302 a walk and -100 a fall against DAgger's 304 without one."""
     own, others = np.full(episodes, 302.0), np.full(episodes, 304.0)
-    own[0] = -100
-    assert 1 < lead(others, own) < 1.1
-    assert not wins(others, own)
-    own[1] = -90
-    assert wins(others, own)
+    own[:falls] = -100
+    exact = math.sqrt(falls * (episodes - 1) / (episodes - falls))
+    assert exact < lead(others, own) < 1.1 * exact
+    assert wins(others, own) == won
 
 
 def whole(rewards: Array, running: Array, ends: list[tuple[int, int]]) -> Rollout:
