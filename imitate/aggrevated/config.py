@@ -42,8 +42,8 @@ class AggreVaTeDConfig(DAggerConfig):
     delta: float = 0.5
     """Largest root-mean-square distance of a `target` from the expert's action, in units of half the action range."""
     line_search: bool | None = None
-    """Let the critic choose how much of the step to a `target` is taken: all, 1/2, 1/4 or none. By default only if it
-    is fitted. An expert's own critic often rates the expert's action highest, and so on Hopper it cost returns."""
+    """Let the critic choose in each state how much of the step to a `target` to take: all, 1/2, 1/4 or none. By default
+    only a fitted critic does: an expert's own often rates the expert's action highest, and Hopper lost returns."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
     train as DAgger does. 0: always use it."""

@@ -35,8 +35,10 @@ Distribution = Categorical | Gaussian
 
 @dataclass(frozen=True)
 class Scene:
-    """What every estimator uses: the critic, the learning policy and the random generator; `line_search` is
-    `AggreVaTeDConfig.line_search`, decided."""
+    """What every estimator uses: the critic, the learning policy and the random generator.
+
+    line_search  whether the critic chooses how much of the step to a `target` is taken
+    """
 
     critic: QOracle | None
     actor: ActorPolicy
@@ -89,8 +91,8 @@ def target(
 ) -> tuple[Tensor, Tensor]:
     """Zero policy loss; the action to imitate is the expert's, moved by one clipped step up the critic's gradient.
 
-    The gradient is taken at a sampled action of the learner, and holds only near it. With the line search the critic
-    also says, for each state, how much of the step to take.
+    The gradient is taken at a sampled action of the learner and holds only near it. So the line search, where it is on,
+    asks the critic in each state how much of the step to take.
     """
     config, nothing = scene.config, torch.zeros(len(obs), device=obs.device)
     if not config.delta:

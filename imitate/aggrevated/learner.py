@@ -40,7 +40,6 @@ from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
-from imitate.experts.fqe import FittedQ
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout
@@ -99,7 +98,7 @@ class AggreVaTeD(DAgger):
         self.action_space: spaces.Space[Any] = envs.single_action_space
         if config.update == "natural":
             self.student = NaturalStudent(config, self.actor)
-        search = isinstance(self.oracle, FittedQ) if config.line_search is None else config.line_search
+        search = teacher.critic is not None if config.line_search is None else config.line_search
         scene = Scene(self.oracle, self.actor, config, self.generator, search)
         self.estimator = find_estimator(scene, expert, observations, seed)
         self.value = self.estimator.value
