@@ -9,6 +9,7 @@ the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old l
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ class PPOConfig:
     max_grad_norm: float = 0.5
     """Gradients are clipped to this norm."""
     target_kl: float | None = None
-    """End an iteration's epochs early once the approximate KL exceeds 1.5 times this."""
+    """End an iteration's updates once the approximate KL of a minibatch exceeds 1.5 times this, as SB3 does."""
     rpo_alpha: float = 0.0
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
@@ -245,19 +246,18 @@ class PPO:
         self.optimizer.learning_rate = learning_rate
         data = self._prepare(rollout, guide)
         history: list[dict[str, Tensor]] = []  # one entry per minibatch
-        for _ in range(config.num_epochs):
-            for batch in self._minibatches(data):
-                if rpo_alpha:
-                    batch = batch | {"perturbation": self._perturbation(batch["raw_actions"], rpo_alpha)}
-                loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
-                if self.iteration < config.value_warmup:
-                    loss = config.vf_coef * parts["value_error"].mean()
-                self.optimizer.step(loss)
-                self.policy.project_()
-                history.append({name: part.detach() for name, part in parts.items()})
-            last_log_ratio = history[-1]["log_ratio"]
-            if config.target_kl is not None and approximate_kl(last_log_ratio) > 1.5 * config.target_kl:
+        for batch in itertools.chain.from_iterable(self._minibatches(data) for _ in range(config.num_epochs)):
+            if rpo_alpha:
+                batch = batch | {"perturbation": self._perturbation(batch["raw_actions"], rpo_alpha)}
+            loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
+            history.append({name: part.detach() for name, part in parts.items()})
+            log_ratio = history[-1]["log_ratio"]
+            if config.target_kl is not None and approximate_kl(log_ratio) > 1.5 * config.target_kl:
                 break
+            if self.iteration < config.value_warmup:
+                loss = config.vf_coef * parts["value_error"].mean()
+            self.optimizer.step(loss)
+            self.policy.project_()
         self.iteration += 1
         # Only now: statistics change between iterations, so that the policy that acted is the one updated.
         self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
