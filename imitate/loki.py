@@ -6,6 +6,10 @@ the expert's value at first (`imitate.aggrevated.guidance`).
 
 Departures: the switch comes after a fixed number of steps, not a random one, because AggreVaTeD's last iteration has
 the long fit; the value function first learns alone, so that it is right about the policy before the policy moves.
+
+AggreVaTeD squashes continuous actions by a tanh. Where the expert's actions are at their bounds, the inputs of that
+tanh grow to 10 and more. Noise does nothing there, and no gradient leads back, so PPO could learn nothing. So PPO gets
+a policy of its own, a Gaussian that is clipped to the bounds, and this is first fitted to AggreVaTeD's actions.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
@@ -27,6 +32,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.experts.fqe import discounted_sums
+from imitate.nn.adam import Adam
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.budget import progress_of
@@ -35,10 +42,11 @@ from imitate.rl.ppo import PPO, PPOConfig
 __all__ = ["LOKI", "LOKIConfig"]
 
 _FIT = 2_000  # gradient steps of the expert's value
+_LEARNING_RATE = 1e-3  # of the fit to AggreVaTeD's actions; it decays to 0
 
 
 def _fine_tuning() -> PPOConfig:
-    return PPOConfig(num_steps=256, learning_rate=1e-3, target_kl=0.03, value_warmup=4)
+    return PPOConfig(num_steps=256, learning_rate=3e-4, target_kl=0.03, log_std_init=-1.5, value_warmup=4)
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,8 @@ class LOKIConfig:
     aggrevated: AggreVaTeDConfig = field(default_factory=AggreVaTeDConfig)
     """Settings of AggreVaTeD; its total_steps are imitation_steps."""
     ppo: PPOConfig = field(default_factory=_fine_tuning)
-    """Settings of PPO; its policy is AggreVaTeD's, with that policy's network, input statistics and deviation."""
+    """Settings of PPO; its policy has the hidden layers and input statistics of AggreVaTeD's. With head `squashed`, or
+    with discrete actions, it is AggreVaTeD's."""
     guidance: float = 0.0
     """Weight of the expert's value in the advantages when reinforcement begins, 1 - lambda; 0 is plain PPO."""
     guidance_fraction: float = 0.5
@@ -122,7 +131,9 @@ class LOKI:
         if not self.imitation.done:
             return self.imitation.step(limit)
         if self.ppo is None:
-            self.ppo = self._reinforcement()
+            policy = self._blank()
+            self._distil(policy)
+            self.ppo = self._reinforcement(policy)
             if self.experts_value is not None:
                 self._warm_start(self.ppo, self.experts_value)
         return self._reinforce(self.ppo, limit)
@@ -136,9 +147,37 @@ class LOKI:
         guide = Guidance(self.experts_value, weight)
         return ppo.update(ppo.collect(limit), progress, guide) | ppo.pop_episodes() | {"guidance": weight}
 
-    def _reinforcement(self) -> PPO:
+    def _blank(self) -> ActorPolicy:
+        """PPO's policy before it is fitted, or a copy of AggreVaTeD's if the heads are the same."""
+        imitator, settings = self.imitation.policy, self.config.ppo
+        head = settings.head or ("categorical" if imitator.head == "categorical" else "clipped")
+        if head == imitator.head:
+            return copy.deepcopy(imitator)
+        with seeded(self.seed):
+            policy = ActorPolicy(
+                imitator.observation_space,
+                imitator.action_space,
+                **imitator.architecture | {"head": head},
+                log_std_init=settings.log_std_init,
+            )
+        policy.encoder.load_state_dict(imitator.encoder.state_dict())
+        return policy.to(self.device)
+
+    def _distil(self, policy: ActorPolicy) -> None:
+        """Regress the policy's mean on AggreVaTeD's actions, in all states that the expert labelled."""
+        imitation, imitator = self.imitation, self.imitation.policy
+        if policy.head == imitator.head:
+            return
+        count, optimizer = imitation.config.final_updates, Adam(policy.parameters(), _LEARNING_RATE)
+        for update, (obs, *_) in enumerate(imitation.batches(count, imitation.config.batch_size)):
+            prepared = imitator.encoder.prepare(obs)
+            with torch.no_grad():
+                wanted = imitator.to_unit(imitator.to_env(imitator(prepared).mode()))
+            optimizer.learning_rate = _LEARNING_RATE * (1.0 - update / count)
+            optimizer.step(F.mse_loss(policy(prepared).mode(), wanted))
+
+    def _reinforcement(self, policy: ActorPolicy) -> PPO:
         config = replace(self.config.ppo, total_steps=self.config.total_steps - self.imitation.env_steps)
-        policy = copy.deepcopy(self.imitation.policy)
         ppo = PPO(config, envs=self.envs, seed=self.seed, device=self.device, policy=policy)
         if self.config.guidance:
             self.experts_value = ExpertsValue(copy.deepcopy(ppo.value_net), policy)
@@ -165,5 +204,5 @@ class LOKI:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.imitation.load_state_dict(state["imitation"])
-        self.ppo = self._reinforcement() if "ppo" in state else None
+        self.ppo = self._reinforcement(self._blank()) if "ppo" in state else None
         load_parts(self, state, *(set(state) - {"imitation"}))

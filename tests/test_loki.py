@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,9 @@ def off_by_a_half(obs: Array) -> Array:
 
 
 @contextmanager
-def learning(path: Path, **fields: Any) -> Iterator[LOKI]:
+def learning(
+    path: Path, *, expert: Callable[[Array], Array] = off_by_a_half, **fields: Any
+) -> Iterator[LOKI]:
     envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 8)
     info = DemoInfo("ContinuousIdentity-v0", envs.single_observation_space, envs.single_action_space)
     ppo = {"num_steps": 64, "learning_rate": 3e-3, "gamma": 0.5, "value_warmup": 2}
@@ -50,7 +52,7 @@ def learning(path: Path, **fields: Any) -> Iterator[LOKI]:
         "ppo": ppo,
     }
     with DemoWriter(path, info, expert_actions=True) as store:
-        yield LOKI(LOKIConfig(**given | fields), envs=envs, expert=off_by_a_half, store=store, seed=0)
+        yield LOKI(LOKIConfig(**given | fields), envs=envs, expert=expert, store=store, seed=0)
 
 
 def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_path: Path) -> None:
@@ -58,9 +60,9 @@ def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_pa
         while not learner.imitation.done:
             learner.step()
         imitated = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
+        learner.step()
         before = {name: tensor.clone() for name, tensor in learner.policy.state_dict().items()}
-        for _ in range(2):  # the value function alone
-            learner.step()
+        learner.step()  # these two: the value function alone
         after = learner.policy.state_dict()
         assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
         while not learner.done:
@@ -69,6 +71,39 @@ def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_pa
         assert learner.expert_queries == learner.imitation.expert_queries >= 800
     assert imitated == pytest.approx(-2.5, abs=0.4)
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.7
+
+
+def at_the_bound(obs: Array) -> Array:
+    """An expert that always takes the largest action: AggreVaTeD's tanh is soon saturated."""
+    return np.ones_like(obs)
+
+
+def test_reinforcement_can_leave_the_bounds_of_the_actions(tmp_path: Path) -> None:
+    """PPO once learned nothing behind a saturated tanh: here, and on HalfCheetah, where its input was about 10."""
+    with learning(tmp_path / "store.h5", expert=at_the_bound) as learner:
+        while not learner.imitation.done:
+            learner.step()
+        with torch.no_grad():  # as after a long run
+            learner.imitation.policy.output.bias.fill_(10.0)
+        imitated = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
+        learner.step()
+        distilled = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
+        while not learner.done:
+            learner.step()
+        reinforced = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
+    assert imitated < -30.0
+    assert distilled == pytest.approx(imitated, rel=0.1)
+    assert reinforced > -1.0
+
+
+def test_a_squashed_head_is_aggrevateds_own_policy(tmp_path: Path) -> None:
+    with learning(tmp_path / "store.h5", ppo={"head": "squashed", "value_warmup": 1}) as learner:
+        while not learner.imitation.done:
+            learner.step()
+        learner.step()
+        assert learner.ppo is not None
+        own = learner.imitation.policy.state_dict()
+        assert all(torch.equal(tensor, own[name]) for name, tensor in learner.policy.state_dict().items())
 
 
 @pytest.mark.parametrize("guidance", [0.0, 0.5])
@@ -116,8 +151,8 @@ def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
     with learning(tmp_path / "store.h5", total_steps=2_000) as learner:
         while not learner.imitation.done:
             learner.step()
+        learner.step()  # the value function alone
         policy = copy.deepcopy(learner.policy)
-        learner.step()
         assert learner.ppo is not None
         limit = 2_000 - learner.imitation.env_steps
         plain = PPO(learner.ppo.config, envs=learner.envs, seed=0, policy=copy.deepcopy(policy))
