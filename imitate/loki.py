@@ -107,6 +107,7 @@ class LOKI:
         self.ppo: PPO | None = None
         self.experts_value: ExpertsValue | None = None
         self.least_steps = max(envs.num_envs, 2)
+        self._blank()  # refuses now, before any step is taken, a head that does not fit the actions
 
     @property
     def policy(self) -> ActorPolicy:

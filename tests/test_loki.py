@@ -106,6 +106,14 @@ def test_a_squashed_head_is_aggrevateds_own_policy(tmp_path: Path) -> None:
         assert all(torch.equal(tensor, own[name]) for name, tensor in learner.policy.state_dict().items())
 
 
+def test_a_head_that_does_not_fit_the_actions_is_refused_before_the_imitation(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="'categorical' does not fit"),
+        learning(tmp_path / "store.h5", ppo={"head": "categorical"}),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("guidance", [0.0, 0.5])
 @pytest.mark.parametrize("steps", [2, 4, 5])
 def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int, guidance: float) -> None:
