@@ -8,8 +8,8 @@ Departures: the switch comes after a fixed number of steps, not a random one, be
 the long fit; the value function first learns alone, so that it is right about the policy before the policy moves.
 
 AggreVaTeD squashes continuous actions by a tanh. Where the expert's actions are at their bounds, the inputs of that
-tanh grow to 10 and more. Noise does nothing there, and no gradient leads back, so PPO could learn nothing. So PPO gets
-a policy of its own, a Gaussian that is clipped to the bounds, and this is first fitted to AggreVaTeD's actions.
+tanh grow to 10 and more. There noise changes no action and no gradient leads back: PPO would learn nothing. It gets a
+policy of its own instead, a Gaussian that is clipped to the bounds and first fitted to AggreVaTeD's actions.
 """
 
 from __future__ import annotations
