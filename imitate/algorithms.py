@@ -61,6 +61,7 @@ class Algorithm:
                 `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
     optional    optional arguments: `policy`, to start from
     class_name  name of the learner's class if not the title; its config's name is the same with Config appended
+    variants    "module:Class" of the variants if they have a learner of their own
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
@@ -76,6 +77,7 @@ class Algorithm:
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
     class_name: str = ""
+    variants: str = ""
     controls: Mapping[str, str] = field(default_factory=dict)
     inner: str = ""
     check: str = ""
@@ -122,15 +124,17 @@ ALGORITHMS = {
     "aggrevated": Algorithm(
         "AggreVaTeD",
         "learning from an expert's action values on the learner's own states",
-        "imitate.aggrevated.learner",
+        "imitate.aggrevated.trial",
         ("envs", "expert", "store"),
+        class_name="Trial",
+        variants="imitate.aggrevated.variants.learner:Variant",
         check="imitate.aggrevated.critic_check:check_critic",
         teachers=True,
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",
         "AggreVaTeD with values from playing on with the expert: works with any expert, costs many steps per state",
-        "imitate.aggrevated.aggrevate",
+        "imitate.aggrevated.variants.aggrevate",
         ("envs", "expert", "store"),
     ),
     "loki": Algorithm(
@@ -203,9 +207,12 @@ def find(name: str) -> Algorithm:
     algorithm = ALGORITHMS[base]
     if not variant:
         return algorithm
-    class_name = algorithm.class_name or algorithm.title
+    module, class_name = algorithm.module, algorithm.class_name or algorithm.title
+    if algorithm.variants:
+        module, _, class_name = algorithm.variants.partition(":")
     return replace(
         algorithm,
+        module=module,
         title=f"{algorithm.title} ({variant})",
         summary=f"{algorithm.title} with {algorithm.controls.get(variant, 'other settings')}",
         class_name=class_name,

@@ -8,39 +8,30 @@ policy is the moving average of the weights. AggreVaTeD is this learner with a c
 
 from __future__ import annotations
 
-import copy
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from imitate.bc import bc_loss, mean_agreement, new_policy
-from imitate.datasets.trajectory import Policy, tensor_of
+from imitate.bc import new_policy
+from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
 from imitate.errors import check_range
-from imitate.nn.adam import Adam
-from imitate.nn.average import Average, check_ema
-from imitate.nn.distributions import Distribution
-from imitate.nn.following import first_layer, follow
+from imitate.nn.average import check_ema
 from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
-from imitate.rl.rollout import Rollout, Sampler
+from imitate.rl.mixture import Per, Schedule
+from imitate.roll_in import RollIn
+from imitate.student import Student
 from imitate.teachers import Teacher, Teachers, teacher_of
 
-__all__ = ["DAgger", "DAggerConfig", "Loss"]
-
-Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
-"""(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
-parts of it (B,) to log by name."""
+__all__ = ["DAgger", "DAggerConfig"]
 
 
 @dataclass(frozen=True)
@@ -90,80 +81,10 @@ class DAggerConfig:
             check_range(self, 0, 1, "alpha_floor")
         check_ema(self.ema)
 
-    def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
-        """Steps that remain after `env_steps`, at most `limit`, and the number of iterations to divide them into.
-
-        These are the iterations from `iteration` on, or fewer if each would get less than `least` steps. 1 means that
-        the next iteration is the last.
-        """
-        room = self.total_steps - env_steps
-        room = room if limit is None else min(room, limit)
-        return room, max(min(self.iterations - iteration, room // least), 1)
-
     def completed(self, discrete: bool) -> Self:
         """This config with the defaults that depend on the kind of actions filled in."""
         floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
         return replace(self, alpha_floor=floor)
-
-
-class Student:
-    """A policy that learns from labelled states.
-
-    actor    the network that takes gradient steps and rolls in
-    policy   the moving average of its weights
-    """
-
-    def __init__(self, config: DAggerConfig, actor: ActorPolicy) -> None:
-        self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
-        self.average = Average(self.policy, self.actor, config.ema)
-        self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
-
-    def act(self, obs: Array) -> Array:
-        """Sampled actions (N, *action_shape) of the actor."""
-        return self.actor.act(obs, deterministic=False)
-
-    def observe(self, obs: Array) -> None:
-        """Let the input statistics follow new states (B, ...)."""
-        for policy in (self.actor, self.policy):
-            if policy.encoder.moments is not None:
-                new = policy.encoder.numbers(tensor_of(obs).to(policy.output.weight.device))
-                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
-
-    def cloning(
-        self,
-        distribution: Distribution,
-        obs: Tensor,  # noqa: ARG002
-        expert: Tensor,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """DAgger's loss."""
-        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
-        return loss, {"loss": loss}
-
-    def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
-        """Take `count` gradient steps; returns the means of the loss's parts."""
-        sums: dict[str, Tensor] = {}
-        for update, (obs, expert, *columns) in enumerate(batches):
-            prepared = self.actor.encoder.prepare(obs)
-            total, parts = loss(self.actor(prepared), obs, expert, *columns)
-            self.descend(total.mean(), prepared, update / count)
-            self.average.update()
-            for name, part in parts.items():
-                sums[name] = sums.get(name, 0.0) + part.detach().mean()
-        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
-
-    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One gradient step; `progress` is the share of the iteration's updates already done."""
-        self.optimizer.learning_rate = self.config.learning_rate * (1.0 - progress)
-        self.optimizer.step(loss)
-        self.actor.project_()
-
-    _PARTS = ("policy", "actor", "optimizer", "average")
-
-    def state_dict(self) -> dict[str, Any]:
-        return parts_state(self, *self._PARTS)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        load_parts(self, state, *self._PARTS)
 
 
 class DAgger:
@@ -172,8 +93,8 @@ class DAgger:
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
     policies, which are imitated where they are best (`Teachers`).
 
-    student  what learns and rolls in
-    teacher  who is asked for labels
+    roll_in  who plays and who labels
+    student  what learns
     """
 
     def __init__(
@@ -188,25 +109,11 @@ class DAgger:
     ) -> None:
         observations, actions = envs.single_observation_space, envs.single_action_space
         self.config = config = config.completed(values_of(actions) is not None)
-        self.store, self.seed, self.device = store, seed, torch.device(device)
-        actor = new_policy(config, observations, actions, seed=seed).to(self.device)
-        self.student = Student(config, actor)
-        self.iteration = 0
-        self.sampler = Sampler(envs)
-        self.teacher = teacher_of(expert, store, seed=seed, device=self.device)
-        self.mixture = Mixture(
-            self.teacher.act,
-            self.act,
-            envs.num_envs,
-            config.alpha_per,
-            config.switch_probability,
-            self.teacher.live,
-        )
+        self.seed, self.iteration = seed, 0
+        self.student = Student(config, new_policy(config, observations, actions, seed=seed).to(device))
+        teacher = teacher_of(expert, store, seed=seed, device=device)
+        self.roll_in = RollIn(config, envs, teacher, store, device=device)
         self._reseed()
-
-    @property
-    def actor(self) -> ActorPolicy:
-        return self.student.actor
 
     @property
     def policy(self) -> ActorPolicy:
@@ -214,101 +121,47 @@ class DAgger:
 
     @property
     def env_steps(self) -> int:
-        return self.sampler.env_steps
+        return self.roll_in.env_steps
 
     @property
     def expert_queries(self) -> int:
-        return self.teacher.queries
+        return self.roll_in.teacher.queries
 
     @property
     def least_steps(self) -> int:
-        return self.sampler.envs.num_envs
+        return self.roll_in.least_steps
 
     @property
     def done(self) -> bool:
-        spent = self.env_steps + self.least_steps > self.config.total_steps
-        return spent or self.iteration >= self.config.iterations
+        return self.roll_in.done(self.iteration)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps.
-
-        The remaining steps are divided over the remaining iterations, so that the last one, with its long fit, always
-        takes place.
-        """
-        room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
-        self.begin()
-        rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
-        labels = self.label(rollout, self.mixture.turns)
-        flat = labels.reshape(-1, *labels.shape[2:])
-        return self.learn(rollout.flat_obs, flat, rollout, last=iterations == 1) | self.sampler.pop_episodes()
-
-    def begin(self) -> None:
-        """Begin a new roll-in with this iteration's share of the expert."""
-        config = self.config
-        alpha = mixing_coefficient(config.alpha_schedule, config.alpha_rate, self.iteration)
-        self.mixture.begin(max(alpha, config.alpha_floor or 0.0))
-        self.teacher.begin(self.iteration)
-
-    def label(self, rollout: Rollout, turns: Array) -> Array:
-        """Add a rollout's steps to the store; returns the expert's actions (T, N, *action_shape). Where `turns` (T, N)
-        is True, the expert acted and isn't asked."""
-        labels = self.teacher.label(rollout, turns)
-        for segment in rollout.segments(labels):
-            self.store.append(segment)
-        return labels
-
-    def learn(
-        self,
-        obs: Array,
-        labels: Array,
-        rollout: Rollout | None = None,  # noqa: ARG002
-        *,
-        last: bool,
-    ) -> dict[str, float]:
-        """Learn from everything in the store and end the iteration.
-
-        `obs` (B, ...) and the expert's actions there are new, from the roll-in.
-        """
-        metrics = self.take_in(obs, labels) | self.teacher.fit(self.rng)
+        """One iteration of at most `limit` environment steps: roll in, label, learn from all states so far."""
+        states, last = self.roll_in.play(self.student.act, self.iteration, limit)
+        self.student.observe(states.obs)
+        metrics = self.roll_in.metrics(self.policy, states.obs, states.labels)
+        metrics |= self.roll_in.teacher.fit(self.rng)
         count = self.config.final_updates if last else self.config.updates_per_iteration
-        batches = self.batches(count, self.config.batch_size)
+        batches = self.roll_in.batches(count, self.config.batch_size, self.rng)
         metrics |= self.student.fit(self.student.cloning, batches, count)
         self.iteration += 1
-        return metrics
-
-    def act(self, obs: Array) -> Array:
-        """The learner's actions (N, *action_shape) in a roll-in."""
-        return self.student.act(obs)
-
-    def take_in(self, obs: Array, labels: Array) -> dict[str, float]:
-        """Let the input statistics follow new states (B, ...); metrics of the roll-in."""
-        self.student.observe(obs)
-        return {
-            "alpha": self.mixture.alpha,
-            "states": float(self.store.num_steps),
-            "agreement": mean_agreement(self.policy, obs, labels),
-        }
-
-    def batches(self, count: int, size: int) -> Iterator[tuple[Tensor, ...]]:
-        """Shuffled minibatches of observations and labels, from all states so far."""
-        epochs = (self.teacher.batches(size, self.rng) for _ in itertools.count())
-        for batch in itertools.islice(itertools.chain.from_iterable(epochs), count):
-            yield tuple(tensor.to(self.device) for tensor in batch)
+        return metrics | self.roll_in.sampler.pop_episodes()
 
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
-        self.actor.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
-        self.mixture.restart(self.rng)
-        self.sampler.restart(seed)
+        self.student.actor.seed(
+            draw_seed(self.seed, self.iteration, 1)
+        )  # another stream than that of the updates
+        self.roll_in.restart(seed, self.rng)
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"iteration": self.iteration, "env_steps": self.env_steps}
-        return counts | self.student.state_dict() | parts_state(self, "teacher")
+        return counts | self.student.state_dict() | parts_state(self.roll_in, "teacher")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.student.load_state_dict(state)
-        load_parts(self, state, "teacher")
-        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
+        load_parts(self.roll_in, state, "teacher")
+        self.iteration, self.roll_in.sampler.env_steps = state["iteration"], state["env_steps"]
         self._reseed()

@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
-from imitate.aggrevated.learner import AggreVaTeD
+from imitate.aggrevated.trial import Trial, TrialConfig
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError, check_range
+from imitate.errors import check_range
 from imitate.experts.fqe import discounted_sums
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
@@ -57,7 +57,7 @@ class LOKIConfig:
     """Environment steps of imitation and reinforcement together; by default the run's budget."""
     imitation_steps: int | None = None
     """Environment steps of AggreVaTeD at the start; by default a quarter of total_steps."""
-    aggrevated: AggreVaTeDConfig = field(default_factory=AggreVaTeDConfig)
+    aggrevated: TrialConfig = field(default_factory=TrialConfig)
     """Settings of AggreVaTeD; its total_steps are imitation_steps."""
     ppo: PPOConfig = field(default_factory=_fine_tuning)
     """Settings of PPO; its policy has the hidden layers and input statistics of AggreVaTeD's. With head `squashed`, or
@@ -69,17 +69,13 @@ class LOKIConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "aggrevated", AggreVaTeDConfig(**as_tuples(self.aggrevated)))
+            object.__setattr__(self, "aggrevated", TrialConfig(**as_tuples(self.aggrevated)))
         if isinstance(self.ppo, Mapping):
             object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
         check_range(self, 1, math.inf, "total_steps")
         if self.imitation_steps is not None:
             check_range(self, 1, math.inf, "imitation_steps")
         check_range(self, 0, 1, "guidance", "guidance_fraction")
-        if self.guidance and self.aggrevated.oracle == "td":
-            raise InputError(
-                "guidance needs the expert's action values, and oracle 'td' has none: use critic or fqe"
-            )
 
 
 class LOKI:
@@ -103,7 +99,7 @@ class LOKI:
         self.config, self.envs, self.seed, self.device = config, envs, seed, device
         steps = max(config.imitation_steps or config.total_steps // 4, envs.num_envs)
         first = replace(config.aggrevated, total_steps=min(steps, config.total_steps))
-        self.imitation = AggreVaTeD(first, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        self.imitation = Trial(first, envs=envs, expert=expert, store=store, seed=seed, device=device)
         self.ppo: PPO | None = None
         self.experts_value: ExpertsValue | None = None
         self.least_steps = max(envs.num_envs, 2)
@@ -170,7 +166,7 @@ class LOKI:
         if policy.head == imitator.head:
             return
         count, optimizer = imitation.config.final_updates, Adam(policy.parameters(), _LEARNING_RATE)
-        for update, (obs, *_) in enumerate(imitation.batches(count, imitation.config.batch_size)):
+        for update, (obs, *_) in enumerate(self._labelled(count)):
             prepared = imitator.encoder.prepare(obs)
             with torch.no_grad():
                 wanted = imitator.to_unit(imitator.to_env(imitator(prepared).mode()))
@@ -189,15 +185,19 @@ class LOKI:
 
         PPO's unit of reward begins with the steps of the imitation.
         """
-        imitation, scale = self.imitation, 1.0
-        assert imitation.oracle is not None, "LOKIConfig refuses guidance without action values"
+        learner, scale = self.imitation.learner, 1.0
+        assert learner.critic is not None  # every expert has one, its own or a fitted one
         if ppo.scaler is not None:
-            for piece in imitation.store.reader():
+            for piece in learner.roll_in.store.reader():
                 ppo.scaler.moments.update(torch.tensor(discounted_sums(piece.rewards, ppo.config.gamma)))
             scale = ppo.scaler.scale
-        batches = imitation.batches(_FIT, imitation.config.batch_size)
-        experts_value.fit(imitation.oracle, batches, _FIT, scale=scale)
+        experts_value.fit(learner.critic, self._labelled(_FIT), _FIT, scale=scale)
         ppo.value_net.load_state_dict(experts_value.net.state_dict())
+
+    def _labelled(self, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """`count` minibatches of all states that the expert labelled, and its actions there."""
+        learner = self.imitation.learner
+        return learner.roll_in.batches(count, learner.config.batch_size, learner.rng)
 
     def state_dict(self) -> dict[str, Any]:
         return {"imitation": self.imitation.state_dict()} | parts_state(self, "ppo", "experts_value")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from imitate.algorithms import ALGORITHMS
 from imitate.datasets.reader import DemoReader
@@ -83,9 +82,3 @@ def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
         return algorithm.learner(config, seed=0, device=device, **own)
 
     return make
-
-
-def devices_of(learner: Any) -> set[str]:
-    """Where a learner's networks are."""
-    modules = [part for part in vars(learner).values() if isinstance(part, torch.nn.Module)]
-    return {tensor.device.type for module in modules for tensor in module.state_dict().values()}

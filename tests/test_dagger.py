@@ -50,7 +50,7 @@ def test_dagger_balances_with_any_expert(tmp_path: Path, per: str, expert: Any) 
     }
     with learned(tmp_path, "CartPole-v1", expert, alpha_per=per, final_updates=500, **shape) as learner:
         assert evaluate(learner.policy, "CartPole-v1").mean == 500
-        assert learner.store.num_steps == learner.env_steps == learner.expert_queries == 3_000
+        assert learner.roll_in.store.num_steps == learner.env_steps == learner.expert_queries == 3_000
 
 
 def test_dagger_learns_from_dict_observations(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_dagger_labels_are_the_experts_and_actions_are_what_was_done(tmp_path: P
         **{"alpha_schedule": "constant", "alpha_rate": 0.0},
     }
     with learned(tmp_path, "CartPole-v1", Balancer(), **options) as learner:
-        pieces = list(learner.store.reader())
+        pieces = list(learner.roll_in.store.reader())
     for piece in pieces:
         assert piece.expert_actions is not None
         np.testing.assert_array_equal(piece.expert_actions, Balancer().act(piece.obs[:-1]))
@@ -93,7 +93,7 @@ def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
         tmp_path, "ContinuousIdentity-v0", Marker(), total_steps=400,
         iterations=1, final_updates=1, alpha_schedule="constant", alpha_rate=0.5, alpha_per="episode",
     ) as learner:  # fmt: skip
-        by_expert = [(piece.actions == 2.0).mean() for piece in learner.store.reader()]
+        by_expert = [(piece.actions == 2.0).mean() for piece in learner.roll_in.store.reader()]
     assert set(by_expert) == {0.0, 1.0}
 
 
@@ -121,7 +121,7 @@ def test_the_learning_rate_goes_to_0_in_every_iteration_and_the_policy_is_an_ave
 
         def descend(*arguments: Any) -> None:
             original(*arguments)
-            bias.append(learner.actor.output.bias.item())
+            bias.append(learner.student.actor.output.bias.item())
 
         learner.student.descend = descend  # type: ignore[method-assign]
         learner.step()

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.guidance import Guidance
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
@@ -188,11 +187,6 @@ def test_ppo_begins_from_the_experts_value(tmp_path: Path) -> None:
             metrics = learner.step()
         assert "guidance" not in metrics  # it has fallen to 0
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.7
-
-
-def test_guidance_without_action_values_is_refused() -> None:
-    with pytest.raises(InputError, match="guidance needs the expert's action values"):
-        LOKIConfig(guidance=0.5, aggrevated=AggreVaTeDConfig(oracle="td"))
 
 
 def test_a_quarter_of_the_steps_is_imitation_unless_said_otherwise(tmp_path: Path) -> None:

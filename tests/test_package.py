@@ -58,7 +58,7 @@ FLOORS = (
     ("datasets",),
     ("nn",),
     ("experts",),
-    ("rl", "bc", "teachers", "video", "window"),
+    ("rl", "bc", "teachers", "student", "roll_in", "video", "window"),
     ("aggrevated",),
     ("algorithms",),
     ("training",),

@@ -113,7 +113,7 @@ def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
     with learning(
         tmp_path / "s.h5", DAgger, DAggerConfig(), "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]
     ) as student:
-        teachers = student.teacher
+        teachers = student.roll_in.teacher
         with torch.no_grad():
             teachers.critic.twins.weights[-1].zero_()
             teachers.critic.twins.biases[-1].copy_(torch.tensor([5.0, 2.0, 6.0]))
@@ -132,10 +132,10 @@ def test_a_checkpoint_goes_on_to_the_byte(tmp_path: Path, learner: Any) -> None:
     with learning(tmp_path / "s.h5", learner, config, "Identity-v0", teachers) as student:
         student.step()
         student.step()
-        student.store.flush()
+        student.roll_in.store.flush()
         save_state(tmp_path / "state", student.state_dict())
         student.load_state_dict(load_state(tmp_path / "state"))
-        kept = len(student.store)
+        kept = len(student.roll_in.store)
         student.step()
         expected, queries = student.state_dict(), student.expert_queries
     envs = SyncVecEnv([lambda: make_env("Identity-v0")] * 8)

@@ -12,11 +12,15 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.experts.critics import QOracle
+from imitate.nn.policy import ActorPolicy
 
-__all__ = ["GATE", "Gate", "compared", "measure_gate"]
+__all__ = ["CLOSED", "GATE", "PROBED", "Gate", "compared", "judge_critic", "measure_gate"]
 
 GATE = 2 / 3
 """In our measurements useful critics had an openness of 0.71 to 0.98, misleading ones 0.35 to 0.61."""
+
+PROBED = 2_048
+"""States on which a critic that the expert brings is judged in each iteration."""
 
 _RANDOM = 8  # random actions per state
 
@@ -34,6 +38,26 @@ class Gate:
     gap: Tensor
     openness: float
     open: bool
+
+
+CLOSED = Gate(torch.ones(1), math.nan, False)
+"""No critic is used."""
+
+
+@torch.no_grad()
+def judge_critic(
+    critic: QOracle,
+    obs: Tensor,
+    expert: Tensor,
+    learner: ActorPolicy,
+    space: spaces.Space[Any],
+    rng: np.random.Generator,
+    threshold: float = GATE,
+) -> tuple[Gate, dict[str, float]]:
+    """Judge the critic on raw observations (B, ...) and the expert's actions there, and the learner by the critic."""
+    gate = measure_gate(critic, obs, expert, space, rng, threshold)
+    own = learner.to_env(learner(learner.encoder.prepare(obs)).mode())
+    return gate, compared(critic, gate, obs, expert, own)
 
 
 @torch.no_grad()

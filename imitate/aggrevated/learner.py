@@ -1,228 +1,171 @@
 """AggreVaTeD (arXiv:1703.01030): learn from an expert's action values, on the states that the learner visits.
 
-It is DAgger (`imitate.dagger`) with a critic. The loss follows the gradient of E_{a ~ pi}[A*(s, a)] over all states so
-far, with actions of the current learner, and adds DAgger's loss, which keeps the learner near the expert.
+The policy follows the gradient of E_{a ~ pi}[A*(s, a)] over all states so far, with actions of the current learner, and
+imitates the expert beside it. To understand the algorithm, read this file and `gradients`.
 
-Departures from the paper, whose own update is the variant `aggrevated:paper`: states are aggregated, the imitation term
-is added, and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the
-policy is regressed to the expert's action, moved by one clipped step along the critic's gradient, because critics are
-more reliable about the direction than about the distance. A fitted critic may shorten the step. A critic that can't
-tell the expert's actions from random ones is ignored, which leaves DAgger. A critic can be wrong in other ways too, so
-DAgger's own policy is trained beside this one and kept if it plays better (`rival`). To understand the algorithm, read
-`imitate.dagger`, this file, `gradients` (the loss), `gate`, `rival` and `imitate.experts.fqe` (the critic for experts
-without one).
+Departures from the paper, whose own update is `aggrevated:paper`: states are aggregated, the imitation term is added,
+and Adam takes many steps in an iteration. With continuous actions the imitation term is the whole loss: the policy is
+regressed to the expert's action, moved by one clipped step along the critic's gradient, since critics know the
+direction better than the distance. A critic that can't tell the expert's actions from random ones is ignored (`gate`),
+which leaves DAgger; `imitate train aggrevated` also tries the policy against DAgger's (`trial`).
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated.ablations import find_estimator
 from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.gate import Gate, compared, measure_gate
-from imitate.aggrevated.gradients import Distribution, Scene
-from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
+from imitate.aggrevated.gate import CLOSED, PROBED, Gate, judge_critic
+from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.aggrevated.rival import episode_returns, played, wins
 from imitate.bc import bc_loss, new_policy
-from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
-from imitate.envs.seeds import draw_seed, episode_seeds
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.rollout import Rollout
+from imitate.roll_in import RollIn
+from imitate.student import Student
+from imitate.teachers import Teacher, Teachers
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
-_PROBED = 2_048  # states on which the critic is judged in each iteration
-_TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
-_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
 
-
-class NaturalStudent(Student):
-    """Takes natural-gradient steps, whose length does not depend on the progress."""
-
-    def __init__(self, config: AggreVaTeDConfig, actor: ActorPolicy) -> None:
-        super().__init__(config, actor)
-        self.natural = NaturalGradient(actor.parameters(), config.kl_limit)
-
-    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One step of at most `kl_limit`."""
-        with torch.no_grad():
-            old = self.actor(prepared)
-        self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
-        self.actor.project_()
-
-
-class AggreVaTeD(DAgger):
+class AggreVaTeD:
     """AggreVaTeD on vector environments.
 
-    `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape). `oracle`
-    replaces the action values that `config.oracle` names; it is not trained.
+    `expert` is a policy, a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
+    policies. `oracle` replaces the action values that `config.oracle` names; it is not trained.
 
-    rival    DAgger's student, until the trial (`imitate.aggrevated.rival`)
-    trusted  whether to use the critic: until the rival has won
+    roll_in   who plays and who labels; its teacher fits the critic if the expert brings none
+    critic    Q*
+    student   what learns
+    trusted   False: leave the critic alone and go on as DAgger does
     """
-
-    config: AggreVaTeDConfig
 
     def __init__(
         self,
         config: AggreVaTeDConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        expert: Policy | Callable[[Array], Array] | Sequence[Policy] | Teacher | Teachers,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
-        check_plain("AggreVaTeD", envs.single_observation_space, envs.single_action_space)
+        observations, self.action_space = envs.single_observation_space, envs.single_action_space
+        check_plain("AggreVaTeD", observations, self.action_space)
+        self.discrete = isinstance(self.action_space, spaces.Discrete)
+        self.config = config = config.completed(self.discrete)
+        self.critic, teacher = choose_oracle(expert, config, store, seed=seed, device=device, given=oracle)
+        self.search = teacher.critic is not None if config.line_search is None else config.line_search
+        self.roll_in = RollIn(config, envs, teacher, store, device=device)
+        policy = new_policy(config, observations, self.action_space, seed=seed)
+        self.student = Student(config, policy.to(device))
+        self.seed, self.iteration, self.trusted = seed, 0, True
         self.generator = torch.Generator(device)
-        self.rival: Student | None = None
-        self.oracle, teacher = choose_oracle(expert, config, store, seed=seed, device=device, given=oracle)
-        super().__init__(config, envs=envs, expert=teacher, store=store, seed=seed, device=device)
-        config, observations = self.config, envs.single_observation_space
-        self.action_space: spaces.Space[Any] = envs.single_action_space
-        if config.update == "natural":
-            self.student = NaturalStudent(config, self.actor)
-        search = teacher.critic is not None if config.line_search is None else config.line_search
-        scene = Scene(self.oracle, self.actor, config, self.generator, search)
-        self.estimator = find_estimator(scene, expert, observations, seed)
-        self.value = self.estimator.value
-        simple = not teacher.revises and self.estimator.minibatches is None
-        if config.trial and config.delta and simple:
-            self.rival = self._dagger()
-        self.trusted = True
-        self.episodes = 0  # that ended in roll-ins
+        self._reseed()
 
-    def _dagger(self) -> Student:
-        """DAgger's student, untrained."""
-        config, envs = self.config.without_critic(), self.sampler.envs
-        policy = new_policy(config, envs.single_observation_space, self.action_space, seed=self.seed)
-        return Student(config, policy.to(self.device))
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.student.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.roll_in.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self.roll_in.teacher.queries
+
+    @property
+    def least_steps(self) -> int:
+        return self.roll_in.least_steps
+
+    @property
+    def done(self) -> bool:
+        return self.roll_in.done(self.iteration)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """DAgger's, or once the trial of both policies, with at most `limit` environment steps."""
-        config = self.config
-        if self.rival is None or self.env_steps < _TRIAL_AT * config.total_steps:
-            return super().step(limit)
-        room = config.total_steps - self.env_steps
-        room = room if limit is None else min(room, limit)
-        # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
-        pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
-        metrics: dict[str, float] = {}
-        if pairs >= _LEAST_PAIRS and room >= 4 * self.least_steps:
-            before = self.env_steps
-            metrics = self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
-            room -= self.env_steps - before
-        self.rival = None
-        return metrics | super().step(room)
+        """One iteration of at most `limit` environment steps: roll in, label, and learn."""
+        states, last = self.roll_in.play(self.student.act, self.iteration, limit)
+        return self.learn(states.obs, states.labels, last=last) | self.roll_in.sampler.pop_episodes()
 
-    def _compete(self, pairs: int, limit: int) -> dict[str, float]:
-        """Let both policies play the same episodes, at most `limit` steps each, and go on with the better."""
-        assert self.rival is not None
-        seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
-        rollouts = [
-            played(student.policy, self.sampler.envs, seeds, limit) for student in (self.student, self.rival)
-        ]
-        self.sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
-        own, others = map(episode_returns, rollouts)
-        if wins(others, own):
-            self.student, self.trusted = self.rival, False
-            for rollout in rollouts:
-                self.student.observe(rollout.obs[rollout.steps])
-                self.label(rollout, ~rollout.steps)
-            self.actor.seed(draw_seed(self.seed, self.iteration, 4))
-        self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
-        return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
-
-    def learn(
-        self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
-    ) -> dict[str, float]:
-        """DAgger's, after fitting and judging the critic. Estimators with executed actions need the rollout."""
-        config, estimator = self.config, self.estimator
-        metrics, held_out = self.take_in(obs, labels), len(obs) // 2
-        if self.trusted:
-            metrics |= self.teacher.fit(self.rng, config.fqe_updates, held_out)
-        gate = self._judge(held_out, metrics)
+    def learn(self, obs: Array, labels: Array, *, last: bool) -> dict[str, float]:
+        """Fit the critic, judge it, follow its gradient; `obs` (B, ...) and the expert's actions there are new."""
+        config, (gate, metrics) = self.config, self.ask_critic(obs, labels)
         count = config.final_updates if last else config.updates_per_iteration
-        if estimator.minibatches is not None and rollout is not None:
-            shaped = labels.reshape(rollout.actions.shape)
-            batches = estimator.minibatches(rollout, shaped, self.mixture.turns, gate, count, self.rng)
-        elif config.aggregate:
-            batches = self.batches(count, config.batch_size)
-        else:
-            batches = self._drawn(obs, labels, count)
-        metrics |= self.student.fit(partial(self._losses, gate), batches, count)
-        if self.rival is not None:
-            self.rival.observe(obs)
-            self.rival.fit(self.rival.cloning, self.batches(count, config.batch_size), count)
-        self.episodes += 0 if rollout is None else len(rollout.ends)
+        batches = self.roll_in.batches(count, config.batch_size, self.rng)
+        metrics |= self.student.fit(partial(self.loss, gate), batches, count)
         self.iteration += 1
         return metrics
 
-    def _drawn(self, obs: Array, labels: Array, count: int) -> Iterator[tuple[Tensor, ...]]:
-        """Minibatches of these states (B, ...) alone, drawn with replacement."""
-        for _ in range(count):
-            rows = self.rng.integers(len(obs), size=self.config.batch_size)
-            yield tuple(torch.from_numpy(column[rows]).to(self.device) for column in (obs, labels))
+    def ask_critic(self, obs: Array, labels: Array) -> tuple[Gate, dict[str, float]]:
+        """Take in new states (B, ...) and say whether the critic can be used; metrics of the states and the critic.
 
-    @torch.no_grad()
-    def _judge(self, held_out: int, metrics: dict[str, float]) -> Gate:
-        """Judge the critic on the last `held_out` states, which it did not learn from, or on any states if it is not
-        learned; and the learner by the critic's values."""
-        if not self.trusted:
-            return Gate(torch.ones(1, device=self.device), math.nan, False)
-        if self.oracle is None:
-            return Gate(torch.ones(1, device=self.device), math.nan, True)
-        if self.teacher.critic is not None and held_out:
-            obs, labels = self.teacher.critic.memory.last(held_out)
+        A fitted critic is judged on half of the new states, which it does not learn from.
+        """
+        self.student.observe(obs)
+        metrics = self.roll_in.metrics(self.policy, obs, labels)
+        teacher, held_out = self.roll_in.teacher, len(obs) // 2
+        if self.critic is None or not self.trusted:
+            return CLOSED, metrics
+        metrics |= teacher.fit(self.rng, self.config.fqe_updates, held_out)
+        if teacher.critic is not None and held_out:
+            probes, answers = teacher.critic.memory.last(held_out)
         else:
-            obs, labels = next(self.batches(1, _PROBED))
-        gate = measure_gate(self.oracle, obs, labels, self.action_space, self.rng, self.config.gate)
-        own = self.actor.to_env(self.actor(self.actor.encoder.prepare(obs)).mode())
-        metrics |= compared(self.oracle, gate, obs, labels, own)
-        return gate
+            probes, answers = next(self.roll_in.batches(1, PROBED, self.rng))
+        asked = self.critic, probes, answers, self.student.actor, self.action_space, self.rng
+        gate, verdict = judge_critic(*asked, threshold=self.config.gate)
+        return gate, metrics | verdict
 
-    def _losses(
-        self, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor, *columns: Tensor
+    def loss(
+        self, gate: Gate, distribution: Any, obs: Tensor, expert: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The estimator's loss plus DAgger's; a closed gate leaves DAgger's."""
-        wanted, policy_loss = self.actor.to_unit(expert), torch.zeros(len(obs), device=self.device)
-        if gate.open:
-            policy_loss, wanted = self.estimator.loss(gate, distribution, obs, wanted, *columns)
-        cloning = bc_loss(self.actor, distribution, wanted)
-        loss = policy_loss + (self.config.beta or 0.0) * cloning
-        if self.config.ent_coef:
-            loss = loss - self.config.ent_coef * distribution.entropy()
-        return loss, {"policy_loss": policy_loss, "imitation_loss": cloning}
+        """The critic's loss (B,) plus DAgger's; a closed gate leaves DAgger's.
+
+        distribution  the actor's in raw observations (B, ...), where the expert takes actions (B, ...)
+        """
+        actor, beta = self.student.actor, self.config.beta or 0.0
+        wanted, policy_loss = actor.to_unit(expert), torch.zeros(len(obs), device=obs.device)
+        if gate.open and self.critic is not None:
+            if self.discrete:
+                policy_loss = exact(self.critic, gate, distribution, obs)
+            else:
+                wanted = target(
+                    self.critic, gate, actor, distribution, obs, wanted,
+                    beta=beta, delta=self.config.delta, search=self.search, generator=self.generator,
+                )  # fmt: skip
+        cloning = bc_loss(actor, distribution, wanted)
+        return policy_loss + beta * cloning, {"policy_loss": policy_loss, "imitation_loss": cloning}
 
     def _reseed(self) -> None:
-        super()._reseed()
-        self.generator.manual_seed(draw_seed(self.seed, self.iteration))
+        seed = draw_seed(self.seed, self.iteration)
+        self.rng = np.random.default_rng(seed)
+        self.generator.manual_seed(seed)
+        self.student.actor.seed(
+            draw_seed(self.seed, self.iteration, 1)
+        )  # another stream than that of the updates
+        self.roll_in.restart(seed, self.rng)
 
     def state_dict(self) -> dict[str, Any]:
-        counts = {"trusted": self.trusted, "episodes": self.episodes}
-        return super().state_dict() | counts | parts_state(self, "value", "rival")
+        counts = {"iteration": self.iteration, "env_steps": self.env_steps}
+        return counts | self.student.state_dict() | parts_state(self.roll_in, "teacher")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        self.trusted, self.episodes = state["trusted"], state["episodes"]
-        if not self.trusted:
-            self.student = self._dagger()
-        self.rival = self._dagger() if "rival" in state else None
-        load_parts(self, state, "value", "rival")
-        super().load_state_dict(state)
+        self.student.load_state_dict(state)
+        load_parts(self.roll_in, state, "teacher")
+        self.iteration, self.roll_in.sampler.env_steps = state["iteration"], state["env_steps"]
+        self._reseed()

@@ -36,10 +36,11 @@ def choose_oracle(
     auto    the expert's own critic (SAC, TQC, TD3, DDPG, DQN, QR-DQN) if it has one, else fqe
     critic  the expert's own critic. Raises InputError if it has none
     fqe     learned during training by fitted Q evaluation; for any expert
-    td      no critic, only state values
-
-    Several experts always have a critic that is learned. Raises InputError if another one is named.
+    Several experts always have a critic that is learned. Raises InputError if another one is named. A ready source of
+    labels stays as it is, with the given critic or none.
     """
+    if isinstance(expert, Teacher | Teachers):
+        return given, expert
     if isinstance(expert, Sequence):
         if given is None and config.oracle not in ("auto", "fqe"):
             raise InputError(
@@ -47,7 +48,7 @@ def choose_oracle(
             )
         teachers = Teachers(expert, store, config.fqe, seed=seed, device=device)
         return (teachers.critic if given is None else given), teachers
-    if given is not None or config.oracle == "td":
+    if given is not None:
         return given, Teacher(expert, store)
     own: QOracle | None = getattr(expert, "oracle", None)
     who = f"{getattr(expert, 'source', 'the expert')} ({getattr(expert, 'algorithm', 'a function')})"

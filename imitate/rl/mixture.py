@@ -33,7 +33,6 @@ class Mixture:
     """A `Chooser` for `num_envs` environments.
 
     expert   a function from observations (N, *obs_shape) to actions (N, *action_shape)
-    learner  such a function
     per      how long a drawn actor acts: for a step, for a segment (which ends at each step with probability
              `switch`) or for an episode
     live     ask the expert in every state, also where the learner acts
@@ -41,10 +40,8 @@ class Mixture:
     turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
-    def __init__(
-        self, expert: Act, learner: Act, num_envs: int, per: Per, switch: float = 0.0, live: bool = False
-    ) -> None:
-        self._expert, self._learner, self._live = expert, learner, live
+    def __init__(self, expert: Act, num_envs: int, per: Per, switch: float = 0.0, live: bool = False) -> None:
+        self._expert, self._live = expert, live
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
         self._turns: list[Array] = []
@@ -54,9 +51,9 @@ class Mixture:
         """Use this generator from now on."""
         self._rng = rng
 
-    def begin(self, alpha: float) -> None:
-        """Begin a new roll-in with this share of the expert."""
-        self.alpha, self._turns = alpha, []
+    def begin(self, learner: Act, alpha: float) -> None:
+        """Begin a new roll-in of this learner, a function as `expert` is, with this share of the expert."""
+        self._learner, self.alpha, self._turns = learner, alpha, []
 
     @property
     def turns(self) -> Array:

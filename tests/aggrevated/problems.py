@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
+from imitate.aggrevated.learner import AggreVaTeD
+from imitate.aggrevated.trial import Trial, TrialConfig
+from imitate.aggrevated.variants.config import VariantConfig
+from imitate.aggrevated.variants.learner import Variant
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
@@ -102,6 +106,10 @@ def chain_expert(obs: Array) -> Array:
     return (obs[:, 0] > 5e-7).astype(np.int64)
 
 
+def names(config: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}
+
+
 @contextmanager
 def learning(
     folder: Path,
@@ -110,20 +118,28 @@ def learning(
     oracle: Any = None,
     *,
     num_envs: int = 4,
-    kind: Any = AggreVaTeD,
+    kind: Any = None,
     **fields: Any,
 ) -> Iterator[Any]:
+    """A learner of this kind; by default AggreVaTeD, or its variant where the fields are the variants'."""
     envs = SyncVecEnv([partial(make_env, env_id)] * num_envs)
     info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
     if isinstance(oracle, str):
         fields, oracle = fields | {"oracle": oracle}, None
     final = {"final_updates": fields.get("updates_per_iteration", 100)}
-    config = AggreVaTeDConfig(**final | fields)
+    kind = kind or (Trial if fields.keys() <= names(TrialConfig) else Variant)
+    config = (TrialConfig if kind is Trial else VariantConfig)(**final | fields)
     path = folder / f"{len(list(folder.iterdir()))}.h5"
     with DemoWriter(path, info, expert_actions=True) as store:
         yield kind(
             config, envs=envs, expert=expert, store=store, seed=0, **{"oracle": oracle} if oracle else {}
         )
+
+
+def aggrevated(learner: Any) -> AggreVaTeD:
+    """The AggreVaTeD inside of a trial or a variant."""
+    inner: AggreVaTeD = learner.learner if isinstance(learner, Trial) else learner.core
+    return inner
 
 
 def trained(*args: Any, **fields: Any) -> Any:

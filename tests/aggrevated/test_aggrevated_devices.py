@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated.ablations import find_estimator
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import Gate
-from imitate.aggrevated.gradients import Scene
+from imitate.aggrevated.variants.config import VariantConfig
+from imitate.aggrevated.variants.estimators import find_estimator
+from imitate.aggrevated.variants.scene import Scene
 from imitate.bc import bc_loss, new_policy
 
 META = torch.device("meta")
@@ -37,7 +37,7 @@ class Flat:
 
 
 def scene(space: Any, **fields: Any) -> Scene:
-    config = AggreVaTeDConfig(**fields).completed(isinstance(space, spaces.Discrete))
+    config = VariantConfig(**fields).completed(isinstance(space, spaces.Discrete))
     actor = new_policy(config, OBS, space, seed=0).to(META)
     return Scene(Flat(), actor, config, None, bool(config.line_search))  # type: ignore[arg-type]
 

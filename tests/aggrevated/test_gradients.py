@@ -10,11 +10,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated.ablations import clipped_ratio_loss, score_loss
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import Gate
-from imitate.aggrevated.gradients import Scene, exact_loss, line_search, normalised, target, target_actions
+from imitate.aggrevated.gradients import exact_loss, line_search, target, target_actions
+from imitate.aggrevated.variants.estimators import score_loss
+from imitate.aggrevated.variants.executed import clipped_ratio_loss
+from imitate.aggrevated.variants.scene import normalised
 from imitate.bc import new_policy
+from imitate.dagger import DAggerConfig
 from imitate.nn.distributions import Categorical, Gaussian
 
 
@@ -95,13 +97,14 @@ class Peak:
 @pytest.mark.parametrize(("search", "wanted"), [(False, 0.5), (True, 0.125)])
 def test_the_line_search_keeps_a_target_from_passing_the_peak(search: bool, wanted: float) -> None:
     """The learner acts at -0.8, where the gradient is steep; from the expert's 0 the clipped step is 0.5 long."""
-    box, config = spaces.Box(-1, 1, (1,)), AggreVaTeDConfig().completed(False)
-    actor = new_policy(config, box, box, seed=0)
-    scene = Scene(Peak(), actor, config, torch.Generator(), search)  # type: ignore[arg-type]
+    box = spaces.Box(-1, 1, (1,))
+    actor = new_policy(DAggerConfig(), box, box, seed=0)
     distribution = Gaussian(torch.full((3, 1), math.atanh(-0.8)), torch.tensor([-9.0]), squashed=True)
     gate, zeros = Gate(torch.ones(1), 1.0, True), torch.zeros(3, 1)
-    loss, targets = target(scene, gate, distribution, zeros, zeros)
-    assert not loss.any()
+    targets = target(
+        Peak(), gate, actor, distribution, zeros, zeros,  # type: ignore[arg-type]
+        beta=1.0, delta=0.5, search=search, generator=torch.Generator(),
+    )  # fmt: skip
     np.testing.assert_allclose(targets, np.full((3, 1), wanted), atol=1e-6)
 
 

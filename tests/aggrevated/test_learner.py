@@ -12,11 +12,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from problems import Bowl, ChainOracle, Same, chain_expert, learning, trained
+from problems import Bowl, ChainOracle, Same, aggrevated, chain_expert, learning, trained
 
 from imitate.aggrevated import gradients
-from imitate.aggrevated.aggrevate import AggreVaTe
-from imitate.aggrevated.learner import AggreVaTeDConfig
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.variants.aggrevate import AggreVaTe
+from imitate.aggrevated.variants.config import VariantConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -83,7 +84,7 @@ def test_who_acts_is_drawn_by_step_by_segment_or_by_episode(tmp_path: Path, per:
         switch_probability=0.1, updates_per_iteration=1, **fields,
     ) as learner:  # fmt: skip
         learner.step()
-        turns = learner.mixture.turns
+        turns = aggrevated(learner).roll_in.mixture.turns
     assert turns.mean() == pytest.approx(0.5, abs=0.12 if per == "episode" else 0.06)
     # Segments may also change at the ends of the episodes, every 30 steps.
     expected = changes + (0.5 - changes) / 30 if per == "segment" else changes
@@ -285,11 +286,11 @@ def test_a_v_only_expert_weighs_executed_actions(tmp_path: Path) -> None:
         "updates_per_iteration": 20,
         "alpha_rate": 0.0,
     }
-    learner = trained(tmp_path, "CartPole-v1", expert, oracle="td", **fields)
+    learner = trained(tmp_path, "CartPole-v1", expert, td=True, **fields)
     assert learner.config.estimator == "executed"
     assert np.isfinite(learner.metrics["policy_loss"])
-    with pytest.raises(InputError, match="'td', which values executed actions only"):
-        trained(tmp_path, "CartPole-v1", expert, oracle="td", estimator="exact")
+    with pytest.raises(InputError, match="td, which values executed actions only"):
+        trained(tmp_path, "CartPole-v1", expert, td=True, estimator="exact")
 
 
 def test_the_critics_settings_are_those_of_the_config() -> None:
@@ -331,7 +332,15 @@ def test_no_step_takes_more_than_its_limit_and_the_last_one_fits_the_policy_for_
 )
 def test_settings_that_learn_nothing_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        AggreVaTeDConfig(**wrong)
+        VariantConfig(**wrong)
+
+
+def test_continuous_actions_without_the_imitation_term_are_a_variant(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="aggrevated:beta-0"),
+        learning(tmp_path, "ContinuousIdentity-v0", lambda obs: obs, Bowl(), beta=0.0),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(("aggregate", "known"), [(True, {0.0, 1.0}), (False, {1.0})])
@@ -348,14 +357,15 @@ def test_without_aggregation_only_the_last_roll_in_is_learned_from(
         learner.step()
         labels.append(1)
         seen: set[float] = set()
-        original = learner.student.fit
+        student = aggrevated(learner).student
+        original = student.fit
 
         def fit(loss: Any, minibatches: Any, count: int) -> dict[str, float]:
             columns = list(minibatches)
             seen.update(float(label) for _, expert in columns for label in expert)
             return original(loss, columns, count)
 
-        monkeypatch.setattr(learner.student, "fit", fit)
+        monkeypatch.setattr(student, "fit", fit)
         learner.step()
     assert seen == known
 
@@ -389,6 +399,7 @@ def test_input_statistics_are_of_all_states_and_those_of_a_first_roll_in_no_long
     ) as learner:  # fmt: skip
         while not learner.done:
             learner.step()
-        everything = learner.store.reader().transitions().obs
-    for policy in (learner.policy, learner.actor):
+        inner = aggrevated(learner)
+        everything = inner.roll_in.store.reader().transitions().obs
+    for policy in (inner.policy, inner.student.actor):
         np.testing.assert_allclose(policy.encoder.moments.mean, everything.mean(0), rtol=1e-4, atol=1e-6)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from imitate.aggrevated.natural_gradient import NaturalGradient, conjugate_gradient, kl_divergence
+from imitate.aggrevated.variants.natural_gradient import NaturalGradient, conjugate_gradient, kl_divergence
 from imitate.nn.distributions import Categorical, Gaussian
 
 

@@ -184,7 +184,7 @@ def test_a_variant_is_known_by_its_algorithm_and_its_presets() -> None:
 
 def test_settings_that_a_learner_refuses_leave_no_folder(tmp_path: Path) -> None:
     chosen = Experiment.create(
-        "aggrevated", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
+        "aggrevated:natural", "CartPole-v1", expert="CartPole-v1", hyperparameters={"estimator": "target"}
     )
     with pytest.raises(InputError, match="does not fit discrete actions"):
         execute(chosen, tmp_path / "run")

@@ -14,7 +14,7 @@ from problems import ChainOracle, chain_expert, learning, trained
 from torch import Tensor
 
 from imitate.aggrevated.gate import GATE
-from imitate.aggrevated.rival import episode_returns, lead, wins
+from imitate.aggrevated.trial import episode_returns, lead, wins
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.rl.rollout import Rollout
@@ -96,9 +96,10 @@ def test_a_wrong_critic_that_the_gate_lets_through_ends_as_dagger(tmp_path: Path
     trusting, wary = trained(*given, trial=0.0, **FIELDS), trained(*given, **FIELDS)
     assert trusting.metrics["gate"] > GATE
     assert evaluate(trusting.policy, "ContinuousIdentity-v0").mean < -0.5
-    assert (wary.trusted, wary.rival) == (False, None)
+    assert (wary.learner.trusted, wary.rival) == (False, None)
     assert evaluate(wary.policy, "ContinuousIdentity-v0").mean > -0.05
-    assert wary.store.num_steps == wary.env_steps  # the trial's steps are DAgger's too: no budget is lost
+    # The trial's steps are DAgger's too: no budget is lost.
+    assert wary.learner.roll_in.store.num_steps == wary.env_steps
 
 
 def test_only_the_learner_itself_rolls_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +113,10 @@ def test_only_the_learner_itself_rolls_in(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_right_critic_stays(tmp_path: Path) -> None:
     """A mistake in every third state costs DAgger 100; with the critic it makes the cheaper ones, which cost 20."""
     right = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **FIELDS)
-    assert (right.trusted, right.rival) == (True, None)
+    assert (right.learner.trusted, right.rival) == (True, None)
     assert evaluate(right.policy, "TwoStateChain-v0", episodes=1).mean == -20
-    assert 2_000 < right.store.num_steps < right.env_steps <= FIELDS["total_steps"]  # without the trial's
+    kept = right.learner.roll_in.store.num_steps  # without the trial's
+    assert 2_000 < kept < right.env_steps <= FIELDS["total_steps"]
 
 
 @pytest.mark.parametrize("steps", [3, 8])
@@ -124,9 +126,9 @@ def test_a_state_restores_the_rival_and_the_verdict(tmp_path: Path, steps: int) 
     with learning(*given, **FIELDS) as one, learning(*given, **FIELDS) as other:
         for _ in range(steps):
             one.step()
-        assert one.trusted == (one.rival is not None) == (steps == 3)
-        for piece in one.store.reader():
-            other.store.append(piece)
+        assert one.learner.trusted == (one.rival is not None) == (steps == 3)
+        for piece in one.learner.roll_in.store.reader():
+            other.learner.roll_in.store.append(piece)
         state = copy.deepcopy(one.state_dict())
         for learner in (one, other):
             learner.load_state_dict(state)

@@ -1,13 +1,11 @@
-"""Other estimators of AggreVaTeD's gradient, for comparison.
+"""The score function with the actions that a roll-in executed, and values of such actions.
 
-They are: reparameterised, score function, AggreVaTe's regression, and the score function of executed actions. The last
-needs values of executed actions only; it is what the notebook tried (presets `notebook-a` and `notebook-b`).
+It needs values of executed actions only; it is what a notebook tried (presets `notebook-a` and `notebook-b`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,81 +15,20 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.aggrevated.gate import Gate
-from imitate.aggrevated.gradients import Distribution, Estimator, Scene, exact, target
+from imitate.aggrevated.variants.scene import Distribution, Scene
 from imitate.datasets.trajectory import Transitions
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts.expert import Expert
 from imitate.nn.adam import Adam
-from imitate.nn.distributions import Categorical
 from imitate.nn.networks import ValueNet, seeded
 from imitate.rl.returns import discounted_returns
 from imitate.rl.rollout import Rollout
 
-__all__ = [
-    "Executed",
-    "LearnersValue",
-    "TemporalDifference",
-    "clipped_ratio_loss",
-    "find_estimator",
-    "score_loss",
-    "transitions",
-]
+__all__ = ["Executed", "LearnersValue", "TemporalDifference", "clipped_ratio_loss", "transitions"]
 
 _CLIP = 0.2
 _EDGE = 1 - 1e-4  # largest action before tanh is inverted: at 1 the raw action would be infinite
-
-
-def find_estimator(scene: Scene, expert: Any, space: spaces.Space[Any], seed: int) -> Estimator:
-    """The estimator that `scene.config.estimator` names; `space` is the observation space."""
-    if scene.config.estimator == "executed":
-        executed = Executed(scene, expert, space, seed)
-        return Estimator(executed.loss, executed.minibatches, executed.value)
-    losses: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-        "exact": exact,
-        "target": target,
-        "reparameterised": _reparameterised,
-        "score": _score,
-        "regression": _regression,
-    }
-    return Estimator(partial(losses[scene.config.estimator], scene))
-
-
-def _reparameterised(
-    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
-) -> tuple[Tensor, Tensor]:
-    return -scene.normalised(gate, scene.q(obs, distribution.sample(scene.generator)), 0.0), expert
-
-
-def _score(
-    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
-) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        raws = [distribution.sample(scene.generator) for _ in range(scene.config.samples)]
-        q = torch.stack([scene.q(obs, raw) for raw in raws])  # (k, B)
-    log_probs = torch.stack([distribution.log_prob(raw) for raw in raws])
-    others = (q.sum(0) - q) / max(len(q) - 1, 1)  # a baseline that is independent of the action
-    return score_loss(log_probs, scene.normalised(gate, q, others)), expert
-
-
-def _regression(
-    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, expert: Tensor
-) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        q = scene.oracle.q_all(obs)  # (B, A)
-    fitted = scene.normalised(gate, q, q.mean(-1, keepdim=True))
-    return (distribution.logits - fitted).square().mean(-1), expert
-
-
-def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """Loss (B,) from k samples (k, B); its gradient is an unbiased estimate of that of -E_{a ~ pi}[A(s, a)]."""
-    return -(log_probs * advantages.detach()).mean(0)
-
-
-def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """PPO's clipped loss (B,) for actions that an older policy executed (arXiv:1707.06347, eq. 7)."""
-    ratio = (log_probs - old_log_probs).exp()
-    return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)
 
 
 class Executed:
@@ -170,7 +107,7 @@ class TemporalDifference:
     def __init__(self, expert: Expert) -> None:
         if not getattr(expert, "has_value", False):
             who = getattr(expert, "algorithm", type(expert).__name__)
-            raise InputError(f"oracle 'td' can't be had: {who} brings no state values; take critic or fqe")
+            raise InputError(f"td can't be had: {who} brings no state values; leave td out")
         self.gamma = 0.99 if expert.gamma is None else expert.gamma
         self._value, self._normalisation = expert.value, expert.normalisation
 
@@ -241,3 +178,9 @@ def transitions(rollout: Rollout, labels: Array, device: torch.device) -> Transi
 def by_environment(array: Array) -> Array:
     """(T, N, ...) to (N * T, ...)"""
     return array.swapaxes(0, 1).reshape(-1, *array.shape[2:])
+
+
+def clipped_ratio_loss(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> Tensor:
+    """PPO's clipped loss (B,) for actions that an older policy executed (arXiv:1707.06347, eq. 7)."""
+    ratio = (log_probs - old_log_probs).exp()
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - _CLIP, 1 + _CLIP) * advantages)

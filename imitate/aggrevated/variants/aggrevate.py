@@ -16,9 +16,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.aggrevated.learner import AggreVaTeD
 from imitate.aggrevated.monte_carlo import MonteCarlo
+from imitate.aggrevated.variants.config import VariantConfig
+from imitate.aggrevated.variants.learner import Variant
 from imitate.datasets.trajectory import Policy, Trajectory, Transitions
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
@@ -31,8 +31,8 @@ from imitate.nn.policy import ActorPolicy
 
 __all__ = ["AggreVaTe", "AggreVaTeConfig"]
 
-AggreVaTeConfig = AggreVaTeDConfig
-"""AggreVaTeD's hyperparameters; `oracle` is ignored."""
+AggreVaTeConfig = VariantConfig
+"""The hyperparameters of AggreVaTeD's variants; `oracle` and `td` are ignored."""
 
 
 class AggreVaTe:
@@ -45,7 +45,7 @@ class AggreVaTe:
 
     def __init__(
         self,
-        config: AggreVaTeDConfig,
+        config: VariantConfig,
         *,
         envs: VecEnv,
         expert: Policy | Callable[[Array], Array],
@@ -58,8 +58,9 @@ class AggreVaTe:
             raise InputError(
                 "aggrevate does not know what a roll-in's own actions are worth: take another estimator"
             )
-        fitted = replace(config, oracle="fqe", trial=0.0)
-        self.core = AggreVaTeD(fitted, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        fitted = replace(config, oracle="fqe", td=False)
+        self.learner = Variant(fitted, envs=envs, expert=expert, store=store, seed=seed, device=device)
+        self.core = self.learner.core
         if make_envs is None:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)
             make_envs = partial(_vector, make, envs.num_envs)
@@ -94,8 +95,8 @@ class AggreVaTe:
         Raises InputError if the limit is too small for a single visit.
         """
         core = self.core
-        room, iterations = core.config.plan(core.iteration, self.env_steps, limit, self.least_steps)
-        core.begin()
+        room, iterations = core.roll_in.plan(core.iteration, limit, self.env_steps, self.least_steps)
+        core.roll_in.begin(core.student.act, core.iteration)
         visits = self._visit(room // iterations, room)
         if not visits and not core.iteration:
             raise InputError(
@@ -103,14 +104,14 @@ class AggreVaTe:
                 f"give {self._enough()}"
             )
         if not visits:  # they took more than any before, and all steps are spent: fit once more
-            visit = core.store.reader()[-1]
-            return core.learn(visit.obs[:1], visit.labels, last=True)
+            visit = core.roll_in.store.reader()[-1]
+            return self.learner.learn(visit.obs[:1], visit.labels, last=True)
         obs, labels = (np.concatenate(column) for column in zip(*visits, strict=True))
-        return core.learn(obs, labels, last=iterations == 1)
+        return self.learner.learn(obs, labels, last=iterations == 1)
 
     def _enough(self) -> str:
         """The least budget with which a visit always comes to its end, if episodes have a time limit."""
-        info = self.core.store.info
+        info = self.core.roll_in.store.info
         limit = info.env_kwargs.get("max_episode_steps") or gym.spec(bare_id(info.env_id)).max_episode_steps
         return f"at least --budget {3 * limit}, which always suffices" if limit else "more with --budget"
 
@@ -121,9 +122,9 @@ class AggreVaTe:
         begin = self.env_steps
         while self.env_steps - begin < steps:
             remains, before = most - (self.env_steps - begin), self.env_steps
-            count = min(core.sampler.envs.num_envs, remains // self._dearest if self._dearest else 1)
+            count = min(core.roll_in.sampler.envs.num_envs, remains // self._dearest if self._dearest else 1)
             found = count and self._monte_carlo.collect(
-                core.mixture, list(itertools.islice(seeds, count)), core.rng, most=remains
+                core.roll_in.mixture, list(itertools.islice(seeds, count)), core.rng, most=remains
             )
             if not found:
                 break
@@ -137,17 +138,17 @@ class AggreVaTe:
         columns = (steps.obs, steps.actions, steps.rewards, steps.labels)
         for obs, action, value, label in zip(*(column.numpy() for column in columns), strict=True):
             rows = np.stack([obs, obs]), action[None], value[None]
-            self.core.store.append(
+            self.core.roll_in.store.append(
                 Trajectory(*rows, terminated=True, truncated=False, expert_actions=label[None])
             )
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"played_steps": self.env_steps, "played_queries": self._monte_carlo.expert_queries}
-        return counts | {"dearest": self._dearest, "core": self.core.state_dict()}
+        return counts | {"dearest": self._dearest, "core": self.learner.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
-        self.core.load_state_dict(state["core"])
+        self.learner.load_state_dict(state["core"])
         self._dearest = state["dearest"]
         self._monte_carlo.env_steps = state["played_steps"]
         self._monte_carlo.expert_queries = state["played_queries"]

@@ -1,0 +1,211 @@
+"""AggreVaTeD, tried once against DAgger.
+
+A critic can be wrong in ways that no test of it shows. So a DAgger policy learns from the same states, and once both
+policies play the same whole episodes. DAgger's is kept if it is clearly ahead, and learns from these episodes too.
+Otherwise it leaves no states: it doesn't roll in, and the episodes are not learned from. On BipedalWalker and Hopper
+such states cost AggreVaTeD returns (benchmarks/RESULTS.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.aggrevated.learner import AggreVaTeD
+from imitate.bc import new_policy
+from imitate.datasets.trajectory import Policy
+from imitate.datasets.writer import DemoWriter
+from imitate.envs.seeds import draw_seed, episode_seeds
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import check_range
+from imitate.experts.critics import QOracle
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.student import Student
+
+__all__ = ["Trial", "TrialConfig", "episode_returns", "lead", "played", "wins"]
+
+_TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
+_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
+_CLEAR = 0.03  # of the mean return
+# Standard errors: one-sided, a level of 5 %. One fall in any number of episodes against none is a lead of 1, two in
+# seven are 1.55, three 2.12.
+_LEAD = 1.645
+
+
+@dataclass(frozen=True)
+class TrialConfig(AggreVaTeDConfig):
+    """Hyperparameters of AggreVaTeD, and of its trial against DAgger."""
+
+    trial: float = 0.2
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
+    DAgger's mean return is higher by 1.645 standard errors and by 3 %, it is kept. 0: no trial."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, 0, 1, "trial")
+
+
+class Trial:
+    """AggreVaTeD on vector environments, with a trial against DAgger; takes what `AggreVaTeD` takes.
+
+    learner  AggreVaTeD. If DAgger has won, its student is DAgger's and its critic is no longer trusted
+    rival    DAgger's student, until the trial
+    """
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        *,
+        envs: VecEnv,
+        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        store: DemoWriter,
+        seed: int,
+        device: torch.device | str = "cpu",
+        oracle: QOracle | None = None,
+    ) -> None:
+        self.config = config
+        self.learner = AggreVaTeD(
+            config, envs=envs, expert=expert, store=store, seed=seed, device=device, oracle=oracle
+        )
+        tried = config.trial and config.delta and not self.learner.roll_in.teacher.revises
+        self.rival = self._dagger() if tried else None
+        self.episodes = 0  # that ended in roll-ins
+
+    def _dagger(self) -> Student:
+        """DAgger's student, untrained."""
+        learner, envs = self.learner, self.learner.roll_in.sampler.envs
+        config, seed = learner.config.without_critic(), learner.seed
+        policy = new_policy(config, envs.single_observation_space, envs.single_action_space, seed=seed)
+        return Student(config, policy.to(learner.roll_in.device))
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.learner.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self.learner.expert_queries
+
+    @property
+    def least_steps(self) -> int:
+        return self.learner.least_steps
+
+    @property
+    def done(self) -> bool:
+        return self.learner.done
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """AggreVaTeD's iteration and DAgger's on its states, and once the trial; at most `limit` environment steps."""
+        learner, roll_in = self.learner, self.learner.roll_in
+        metrics: dict[str, float] = {}
+        if self.rival is not None and self.env_steps >= _TRIAL_AT * self.config.total_steps:
+            before = self.env_steps
+            metrics = self._compete(self.rival, limit)
+            self.rival = None
+            limit = None if limit is None else limit - (self.env_steps - before)
+        states, last = roll_in.play(learner.student.act, learner.iteration, limit)
+        metrics |= learner.learn(states.obs, states.labels, last=last)
+        if self.rival is not None:
+            count = int(metrics["updates"])
+            self.rival.observe(states.obs)
+            batches = roll_in.batches(count, self.config.batch_size, learner.rng)
+            self.rival.fit(self.rival.cloning, batches, count)
+        self.episodes += len(states.rollout.ends)
+        return metrics | roll_in.sampler.pop_episodes()
+
+    def _compete(self, rival: Student, limit: int | None) -> dict[str, float]:
+        """Let both policies play the same episodes, and go on with the better; nothing if there are too few steps.
+
+        Each plays at most a third of the steps that are left; the last third is for roll-ins with the better one.
+        """
+        config, learner, sampler = self.config, self.learner, self.learner.roll_in.sampler
+        room = config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
+        pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
+        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
+            return {}
+        seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
+        rollouts = [
+            played(student.policy, sampler.envs, seeds, room // 3) for student in (learner.student, rival)
+        ]
+        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
+        own, others = map(episode_returns, rollouts)
+        if wins(others, own):
+            learner.student, learner.trusted = rival, False
+            for rollout in rollouts:
+                rival.observe(rollout.obs[rollout.steps])
+                learner.roll_in.label(rollout, ~rollout.steps)
+            rival.actor.seed(draw_seed(learner.seed, learner.iteration, 4))
+        sampler.restart(draw_seed(learner.seed, learner.iteration, 3))
+        return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+
+    def state_dict(self) -> dict[str, Any]:
+        counts = {"trusted": self.learner.trusted, "episodes": self.episodes}
+        return self.learner.state_dict() | counts | parts_state(self, "rival")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes; the store must be as it was when the state was saved."""
+        self.learner.trusted, self.episodes = state["trusted"], state["episodes"]
+        if not self.learner.trusted:
+            self.learner.student = self._dagger()
+        self.rival = self._dagger() if "rival" in state else None
+        load_parts(self, state, "rival")
+        self.learner.load_state_dict(state)
+
+
+def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
+    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps."""
+
+    def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        actions = policy.act(obs, deterministic=True)
+        return actions, actions
+
+    return whole_episodes(envs, choose, seeds, limit)
+
+
+def episode_returns(rollout: Rollout) -> Array:
+    """(E,) returns of the episodes that ended in a rollout of whole episodes."""
+    sums = (rollout.rewards * rollout.steps).cumsum(0, dtype=np.float64)  # (T, N)
+    returns, before = [], np.zeros(sums.shape[1])
+    for t, n in rollout.ends:
+        returns.append(sums[t, n] - before[n])
+        before[n] = sums[t, n]
+    return np.array(returns)
+
+
+def lead(returns: Array, others: Array) -> float:
+    """By how many standard errors the mean of `returns` is above that of `others`; -infinity with fewer than three.
+
+    >>> lead(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 0.0]))  # mean 4, standard error 1 / sqrt(3)
+    6.928...
+    """
+    if min(len(returns), len(others)) < 3:
+        return -math.inf
+    error = math.sqrt(returns.var(ddof=1) / len(returns) + others.var(ddof=1) / len(others))
+    return float(returns.mean() - others.mean()) / max(error, 1e-8)
+
+
+def wins(returns: Array, others: Array) -> bool:
+    """Whether the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
+
+    So one fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
+    error is nearly 0.
+    """
+    if lead(returns, others) <= _LEAD:  # also if there are too few episodes
+        return False
+    return float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))
