@@ -10,29 +10,27 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from imitate.bc import bc_loss, mean_agreement, new_policy
+from imitate.configs.dagger import DAggerConfig
 from imitate.datasets.trajectory import Policy, tensor_of
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
-from imitate.errors import check_range
 from imitate.nn.adam import Adam
-from imitate.nn.average import Average, check_ema
+from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution
 from imitate.nn.following import first_layer, follow
-from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
+from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.mixture import Mixture, Per, Schedule, mixing_coefficient
+from imitate.rl.mixture import Mixture, mixing_coefficient
 from imitate.rl.rollout import Rollout, Sampler
 from imitate.teachers import Teacher, Teachers, teacher_of
 
@@ -41,69 +39,6 @@ __all__ = ["DAgger", "DAggerConfig", "Loss"]
 Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 """(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
 parts of it (B,) to log by name."""
-
-
-@dataclass(frozen=True)
-class DAggerConfig:
-    """Hyperparameters of DAgger."""
-
-    total_steps: int = 50_000
-    """Environment steps of all roll-ins together; by default the run's budget."""
-    iterations: int = 25
-    """Number of roll-ins that total_steps are divided into."""
-    updates_per_iteration: int = 300
-    """Gradient steps after each roll-in."""
-    final_updates: int = 5_000
-    """Gradient steps after the last roll-in; only the final policy needs a long fit."""
-    alpha_schedule: Schedule = "exponential"
-    """Expert's share in iteration n = 0, 1, ...: `linear` 1 - rate n, `exponential` rate^n, `inverse` 1 / (n + 1),
-    `constant` rate."""
-    alpha_rate: float = 0.9
-    """Rate of the schedule; ignored by `inverse`."""
-    alpha_floor: float | None = None
-    """Smallest share of the expert; by default 0.3 for continuous and 0 for discrete actions."""
-    alpha_per: Per = "segment"
-    """When to draw whether expert or learner acts: at every `step`, with `switch_probability` at a step (`segment`), or
-    once per `episode`."""
-    switch_probability: float = 0.05
-    """Probability of drawing again at a step; for `segment`."""
-    ema: float = 0.995
-    """Decay of the moving average of weights that is the policy; 0: no averaging."""
-    batch_size: int = 256
-    """Samples in a minibatch."""
-    learning_rate: float = 1e-3
-    """Adam's step size; within each iteration it decays to 0, so that every iteration ends with a settled policy."""
-    hidden: tuple[int, ...] | None = None
-    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
-    activation: Literal["tanh", "relu"] | None = None
-    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
-    log_std_init: float = -1.0
-    """Log standard deviation of a Gaussian policy at the start; DAgger rolls in with it and leaves it unchanged."""
-
-    def __post_init__(self) -> None:
-        counts = ("total_steps", "iterations", "updates_per_iteration", "final_updates", "batch_size")
-        check_range(self, 1, math.inf, *counts)
-        check_range(self, *LOG_STD_RANGE, "log_std_init")
-        check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 0, 1, "alpha_rate", "switch_probability")
-        if self.alpha_floor is not None:
-            check_range(self, 0, 1, "alpha_floor")
-        check_ema(self.ema)
-
-    def plan(self, iteration: int, env_steps: int, limit: int | None, least: int) -> tuple[int, int]:
-        """Steps that remain after `env_steps`, at most `limit`, and the number of iterations to divide them into.
-
-        These are the iterations from `iteration` on, or fewer if each would get less than `least` steps. 1 means that
-        the next iteration is the last.
-        """
-        room = self.total_steps - env_steps
-        room = room if limit is None else min(room, limit)
-        return room, max(min(self.iterations - iteration, room // least), 1)
-
-    def completed(self, discrete: bool) -> Self:
-        """This config with the defaults that depend on the kind of actions filled in."""
-        floor = self.alpha_floor if self.alpha_floor is not None else 0.0 if discrete else 0.3
-        return replace(self, alpha_floor=floor)
 
 
 class Student:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.guidance import Guidance
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter

@@ -16,9 +16,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.aggrevated.monte_carlo import MonteCarlo
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.trajectory import Policy, Trajectory, Transitions
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
@@ -29,10 +29,7 @@ from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["AggreVaTe", "AggreVaTeConfig"]
-
-AggreVaTeConfig = AggreVaTeDConfig
-"""AggreVaTeD's hyperparameters; `oracle` is ignored."""
+__all__ = ["AggreVaTe"]
 
 
 class AggreVaTe:

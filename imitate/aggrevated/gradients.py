@@ -12,8 +12,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import Gate
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.experts.critics import QOracle
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.policy import ActorPolicy

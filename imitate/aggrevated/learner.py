@@ -26,13 +26,13 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.aggrevated.ablations import find_estimator
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.aggrevated.rival import episode_returns, played, wins
 from imitate.bc import bc_loss, new_policy
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter

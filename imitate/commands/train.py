@@ -9,19 +9,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tqdm import tqdm
 
 from imitate.algorithms import ALGORITHMS, find
 from imitate.commands.options import JsonObject, announced, option, parse, run, typed, without
-from imitate.compare.audit import controls, table, write_audit
 from imitate.errors import InputError
-from imitate.training.experiment import Experiment, execute
+from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
-from imitate.training.run import Progress
 from imitate.training.settings import make_config
+
+if TYPE_CHECKING:
+    from imitate.training.run import Progress
 
 __all__ = ["train"]
 
@@ -175,6 +176,8 @@ def _shown(config: Any, inner: str, argv: list[str]) -> Any:
 
 
 def _audit(out: Path) -> int:
+    from imitate.compare.audit import controls, table, write_audit
+
     experiment = Experiment.read(out / "config.json")
     for name, control in controls(experiment, out / "audit"):
         folder = out / "audit" / name
@@ -221,6 +224,8 @@ def _resume(argv: list[str]) -> int:
 
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
+    from imitate.training.execute import execute  # torch takes a second: arguments are read before
+
     for spec in experiment.experts:
         if is_person(spec):
             continue

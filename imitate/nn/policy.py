@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.shared import LOG_STD_RANGE, Head
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.fields import as_fields, in_rows
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
@@ -18,10 +19,7 @@ from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussia
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.networks import Activation, Encoder
 
-__all__ = ["LOG_STD_RANGE", "ActorPolicy", "Head"]
-
-Head = Literal["categorical", "squashed", "clipped"]
-LOG_STD_RANGE = (-10.0, 2.0)
+__all__ = ["ActorPolicy"]
 
 
 class ActorPolicy(nn.Module):

@@ -11,10 +11,10 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.aggrevated.ablations import clipped_ratio_loss, score_loss
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import Gate
 from imitate.aggrevated.gradients import Scene, exact_loss, line_search, normalised, target, target_actions
 from imitate.bc import new_policy
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.nn.distributions import Categorical, Gaussian
 
 

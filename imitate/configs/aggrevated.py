@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
-from imitate.aggrevated.gate import GATE
-from imitate.dagger import DAggerConfig
+from imitate.configs.dagger import DAggerConfig
+from imitate.configs.fqe import FQEConfig
+from imitate.configs.shared import as_tuples
 from imitate.errors import InputError, check_range
-from imitate.experts.fqe import FQEConfig
-from imitate.nn.state import as_tuples
 
-__all__ = ["AggreVaTeDConfig"]
+__all__ = ["GATE", "AggreVaTeDConfig"]
+
+GATE = 2 / 3
+"""In our measurements useful critics had an openness of 0.71 to 0.98, misleading ones 0.35 to 0.61."""
 
 
 @dataclass(frozen=True)
