@@ -261,7 +261,10 @@ def _own(name: str) -> Algorithm:
 
     from imitate.envs.trust import import_typed
 
-    module, class_name = import_typed(name, "--add"), name.rpartition(":")[2]
+    module, class_name = (
+        import_typed(name, "`imitate train` or `imitate compare --add`"),
+        name.rpartition(":")[2],
+    )
     learner = getattr(module, class_name, None)
     if not inspect.isclass(learner) or not inspect.isclass(getattr(module, f"{class_name}Config", None)):
         raise InputError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -34,6 +35,8 @@ from imitate.nn.whitening import Whitening
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
+
+Loss = Callable[[ActorPolicy, Distribution, Tensor], Tensor]
 
 
 class _Network(Protocol):
@@ -119,10 +122,16 @@ class BC:
         seed: int,
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
+        loss: Loss | None = None,
     ) -> None:
-        """Learn from the demonstrations' `episodes` (indices, by default all)."""
+        """Learn from the demonstrations' `episodes` (indices, by default all).
+
+        loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
+                units) to (B,)
+        """
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        self._loss = loss or bc_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
         self.actor = new_policy(
@@ -165,7 +174,8 @@ class BC:
         batches = self.demos.batches(self.config.batch_size, rng, episodes=self._train)
         for obs, labels in itertools.islice(batches, self._budget - before):
             self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
-            loss = self._loss(self.actor, *self._inputs(obs, labels)).mean()
+            prepared, labels = self._inputs(obs, labels)
+            loss = self._loss(self.actor, self.actor(prepared), self.actor.to_unit(labels)).mean()
             self.optimizer.step(loss)
             self.average.update()
             total += loss.detach()
@@ -179,16 +189,13 @@ class BC:
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
-            inputs = self._inputs(*batch)
-            losses.append(self._loss(self.mean, *inputs))
-            agreements.append(agreement(self.mean, *inputs))
+            prepared, labels = self._inputs(*batch)
+            losses.append(self._loss(self.mean, self.mean(prepared), self.mean.to_unit(labels)))
+            agreements.append(agreement(self.mean, prepared, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),
             "heldout_agreement": float(torch.cat(agreements).mean()),
         }
-
-    def _loss(self, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-        return bc_loss(policy, policy(prepared), policy.to_unit(labels))
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         prepared = self.actor.encoder.prepare(obs.to(self.device))

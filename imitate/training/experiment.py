@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from imitate import experts
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError, check_range, did_you_mean
@@ -68,7 +68,8 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        find(self.algorithm)
+        if not is_own(self.algorithm):  # importing a class of the user's waits until it is needed
+            find(self.algorithm)
         for name in ("expert", "demos", "init"):
             if isinstance(path := getattr(self, name), Path):
                 object.__setattr__(self, name, str(path))
