@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from imitate.datasets.columns import Column
 from imitate.datasets.trajectory import Transitions, tensor_of
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Field", "Shuffler", "load_transitions"]
 
@@ -90,7 +91,7 @@ class Steps:
             if self._stack > 1:
                 rows = rows[:, None] + np.arange(self._stack)
             return tensor_of(self._data["obs"].take(rows, axis=0))
-        return torch.from_numpy(self._data[self._source(field)].take(which, axis=0))
+        return tensor_of(self._data[self._source(field)].take(which, axis=0))
 
     def field_bytes(self, field: Field) -> int:
         """Bytes of one step, once gathered."""
@@ -107,7 +108,7 @@ class Steps:
         piece = max(1, min(_PIECE_BYTES, budget // 4) // batch_bytes) * batch_size
         for start in range(0, len(order), piece):
             gathered = (self.gather(field, order[start : start + piece]) for field in fields)
-            yield from zip(*(torch.split(tensor, batch_size) for tensor in gathered), strict=True)
+            yield from zip(*(tensor.split(batch_size) for tensor in gathered), strict=True)
 
     def transitions(self) -> Transitions:
         """All steps. One episode is not copied; of several, `next_obs` is, and `obs` too if frames are stacked."""
@@ -125,11 +126,7 @@ class Steps:
                 # In place: drop the final observations between the episodes.
                 self._data["obs"][begin:end] = self._data["obs"][row[begin] : row[begin] + end - begin]
             obs = rows[: self._count]
-        data = {
-            name: torch.from_numpy(array[: self._count])
-            for name, array in self._data.items()
-            if name != "obs"
-        }
+        data = {name: tensor_of(array[: self._count]) for name, array in self._data.items() if name != "obs"}
         return Transitions(
             obs=obs,
             actions=data["actions"],

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
@@ -57,6 +56,8 @@ class Evaluation:
     @property
     def iqm(self) -> float:
         """Interquartile mean: the mean of the middle half of the returns (arXiv:2108.13264)."""
+        from scipy import stats  # takes half a second
+
         return float(stats.trim_mean(self.returns, 0.25)) if len(self.returns) else math.nan
 
     @cached_property

@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import h5py
 import numpy as np
-from torch import Tensor
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions
 from imitate.datasets.columns import read_columns
@@ -21,6 +20,9 @@ from imitate.datasets.trajectory import Trajectory, Transitions
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["DemoReader"]
 

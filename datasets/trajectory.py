@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Array", "Policy", "Trajectory", "Transitions", "tensor_of"]
 
@@ -115,6 +116,8 @@ class Transitions:
 
 def tensor_of(array: Array) -> Tensor:
     """The array as a tensor in the same memory; rows (...) of a structured one as their bytes (..., B) uint8."""
+    import torch  # takes a second, which recordings are read without
+
     if array.dtype.names is None:
         return torch.from_numpy(array)
     rows = np.ascontiguousarray(array)

@@ -91,9 +91,15 @@ class Expert:
         actions = self.policy.act(obs[None] if single else obs, deterministic=deterministic)
         return actions[0] if single else actions
 
-    def predict(self, obs: Array, deterministic: bool = True) -> tuple[Array, None]:
-        """`act` with Stable-Baselines3's signature: actions, and None for the state of a recurrent policy."""
-        return self.act(obs, deterministic=deterministic), None
+    def predict(
+        self,
+        obs: Array,
+        state: Any = None,
+        episode_start: Any = None,  # noqa: ARG002
+        deterministic: bool = True,
+    ) -> tuple[Array, Any]:
+        """`act` with Stable-Baselines3's signature; `state` is returned as it is, since no expert is recurrent."""
+        return self.act(obs, deterministic=deterministic), state
 
     def seed(self, seed: int) -> None:
         """Seed the generator of stochastic actions."""

@@ -10,8 +10,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,9 +18,10 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.fqe import FQEConfig
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, check_supported
-from imitate.errors import InputError, check_range
+from imitate.errors import InputError
 from imitate.experts.memory import Memory
 from imitate.nn.adam import Adam
 from imitate.nn.following import follow
@@ -29,34 +29,6 @@ from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 
 __all__ = ["FQEConfig", "FittedQ", "discounted_sums"]
-
-
-@dataclass(frozen=True)
-class FQEConfig:
-    """Hyperparameters of fitted Q evaluation."""
-
-    hidden: tuple[int, ...] = (128, 128)
-    """Widths of each critic's hidden layers (ReLU)."""
-    learning_rate: float = 1e-3
-    """Adam's step size."""
-    tau: float = 0.01
-    """Share of the critics in each update of the target critics."""
-    gamma: float = 0.99
-    """Discount."""
-    n_step: int = 1
-    """Most rewards that a target sums up before it bootstraps. It goes on only while the expert acts, so no action of
-    another policy biases it. More brings values near the truth sooner, but did not raise returns."""
-    batch_size: int = 256
-    """Steps in a minibatch."""
-    target: Literal["mean", "min"] = "mean"
-    """How the two target critics are combined; `min` helps little here, as evaluation takes no maximum over actions."""
-
-    def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "n_step", "batch_size")
-        check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 0, 1, "tau", "gamma")
-        if any(width < 1 for width in self.hidden):
-            raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
 
 
 class FittedQ(nn.Module):

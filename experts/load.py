@@ -17,17 +17,24 @@ from imitate.envs.trust import import_typed
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
-from imitate.experts.sources import Found, companions, files_beside, from_hub, from_zoo, zoo_entries
+from imitate.experts.sources import (
+    BUNDLED,
+    Found,
+    companions,
+    files_beside,
+    from_hub,
+    from_zoo,
+    known_experts,
+)
 from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy
 
-__all__ = ["carry", "expert_files", "known_experts", "load_expert"]
+__all__ = ["carry", "expert_files", "load_expert"]
 
 logger = logging.getLogger(__name__)
 
-_BUNDLED = Path(__file__).parent / "bundled"
 _IN_FOLDERS = (
     "expert.json",
     "policy.safetensors",
@@ -37,14 +44,6 @@ _IN_FOLDERS = (
 )
 """Of an expert's folder or a run, what an expert is loaded from."""
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-def known_experts() -> list[str]:
-    """Specs of the experts that need no network: the bundled ones, then the zoo's."""
-    # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
-    folders = sorted(path.parent.name for path in _BUNDLED.glob("*/expert.json"))
-    bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
-    return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
 
 
 def load_expert(
@@ -116,7 +115,7 @@ def carry(name: str, place: Path) -> None:
 
 
 def _bundled(spec: str) -> Path | None:
-    folder = _BUNDLED / spec.replace(":", "-").replace("/", "-")
+    folder = BUNDLED / spec.replace(":", "-").replace("/", "-")
     return folder if (folder / "expert.json").is_file() else None
 
 

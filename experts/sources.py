@@ -1,4 +1,4 @@
-"""Finds SB3 zips and the files that belong to them, in rl-trained-agents and on the hub."""
+"""Finds experts: the bundled ones, and SB3 zips with their files, in rl-trained-agents and on the hub."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from imitate.errors import InputError, did_you_mean, one_line
 from imitate.experts.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
-__all__ = ["Found", "companions", "files_beside", "from_hub", "from_zoo", "zoo_entries"]
+__all__ = ["BUNDLED", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]
 
 logger = logging.getLogger(__name__)
 
+BUNDLED = Path(__file__).parent / "bundled"
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
@@ -55,6 +56,14 @@ def zoo_folders() -> list[Path]:
         return [Path(folder) for folder in named.split(os.pathsep) if folder]
     default = Path("../shared/zoo")
     return [default] if default.is_dir() else []
+
+
+def known_experts() -> list[str]:
+    """Specs of the experts that need no network: the bundled ones, then the zoo's."""
+    # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
+    folders = sorted(path.parent.name for path in BUNDLED.glob("*/expert.json"))
+    bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
+    return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
 
 
 def zoo_entries() -> list[str]:

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from imitate import lazy
 
 if TYPE_CHECKING:
-    from imitate.aggrevated.config import AggreVaTeDConfig
     from imitate.aggrevated.learner import AggreVaTeD
     from imitate.algorithms import ALGORITHMS, Learner
     from imitate.bc import BC, BCConfig
     from imitate.compare import Comparison
+    from imitate.configs.aggrevated import AggreVaTeDConfig
     from imitate.dagger import DAgger, DAggerConfig
     from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
     from imitate.datasets.evaluation import Evaluation, evaluate
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from imitate.nn.policy import ActorPolicy
     from imitate.nn.stored_policy import load_policy, save_policy
     from imitate.rl.ppo import PPO, PPOConfig
-    from imitate.training.experiment import Experiment, execute
+    from imitate.training.execute import execute
+    from imitate.training.experiment import Experiment
     from imitate.video import record_video
 
 __all__ = [
@@ -58,36 +60,32 @@ __all__ = [
     "save_policy",
 ]
 
-_HOMES = {
-    "imitate.aggrevated.learner": ("AggreVaTeD",),
-    "imitate.aggrevated.config": ("AggreVaTeDConfig",),
-    "imitate.algorithms": ("ALGORITHMS", "Learner"),
-    "imitate.bc": ("BC", "BCConfig"),
-    "imitate.compare": ("Comparison",),
-    "imitate.dagger": ("DAgger", "DAggerConfig"),
-    "imitate.datasets": (
-        "DemoInfo",
-        "DemoReader",
-        "DemoWriter",
-        "InputError",
-        "Policy",
-        "Trajectory",
-        "collect",
-    ),
-    "imitate.datasets.evaluation": ("Evaluation", "evaluate"),
-    "imitate.training.experiment": ("Experiment", "execute"),
-    "imitate.experts": ("Expert", "load_expert"),
-    "imitate.gail": ("GAIL", "GAILConfig"),
-    "imitate.nn.policy": ("ActorPolicy",),
-    "imitate.nn.stored_policy": ("load_policy", "save_policy"),
-    "imitate.rl.ppo": ("PPO", "PPOConfig"),
-    "imitate.video": ("record_video",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: torch takes a second, which `imitate --help` does not have."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy.attach(
+    __name__,
+    {
+        "imitate.aggrevated.learner": ("AggreVaTeD",),
+        "imitate.configs.aggrevated": ("AggreVaTeDConfig",),
+        "imitate.algorithms": ("ALGORITHMS", "Learner"),
+        "imitate.bc": ("BC", "BCConfig"),
+        "imitate.compare": ("Comparison",),
+        "imitate.dagger": ("DAgger", "DAggerConfig"),
+        "imitate.datasets": (
+            "DemoInfo",
+            "DemoReader",
+            "DemoWriter",
+            "InputError",
+            "Policy",
+            "Trajectory",
+            "collect",
+        ),
+        "imitate.datasets.evaluation": ("Evaluation", "evaluate"),
+        "imitate.training.execute": ("execute",),
+        "imitate.training.experiment": ("Experiment",),
+        "imitate.experts": ("Expert", "load_expert"),
+        "imitate.gail": ("GAIL", "GAILConfig"),
+        "imitate.nn.policy": ("ActorPolicy",),
+        "imitate.nn.stored_policy": ("load_policy", "save_policy"),
+        "imitate.rl.ppo": ("PPO", "PPOConfig"),
+        "imitate.video": ("record_video",),
+    },
+)

@@ -60,8 +60,9 @@ class Algorithm:
     needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
                 `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
     optional    optional arguments: `policy`, to start from
-    class_name  name of the learner's class if not the title; its config's name is the same with Config appended
-    variants    "module:Class" of the variants if they have a learner of their own
+    class_name  name of the learner's class if not the title
+    settings    "module:Class" of its config, which imports no torch; by default beside the learner, LearnerConfig
+    variants    "module:Class" of the learner of the variants and of its config, if they have their own
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
@@ -77,7 +78,8 @@ class Algorithm:
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
     class_name: str = ""
-    variants: str = ""
+    settings: str = ""
+    variants: tuple[str, str] | None = None
     controls: Mapping[str, str] = field(default_factory=dict)
     inner: str = ""
     check: str = ""
@@ -99,7 +101,9 @@ class Algorithm:
     @property
     def config(self) -> Any:
         """The class of the hyperparameters, imported on this call."""
-        return getattr(import_module(self.module), f"{self.class_name or self.title}Config")
+        beside = f"{self.module}:{self.class_name or self.title}Config"
+        module, _, name = (self.settings or beside).partition(":")
+        return getattr(import_module(module), name)
 
     @property
     def checker(self) -> Callable[..., None] | None:
@@ -110,7 +114,12 @@ class Algorithm:
 
 ALGORITHMS = {
     "bc": Algorithm(
-        "BC", "behavioural cloning of recorded demonstrations", "imitate.bc", ("demos",), structured=True
+        "BC",
+        "behavioural cloning of recorded demonstrations",
+        "imitate.bc",
+        ("demos",),
+        structured=True,
+        settings="imitate.configs.bc:BCConfig",
     ),
     "dagger": Algorithm(
         "DAgger",
@@ -120,6 +129,7 @@ ALGORITHMS = {
         structured=True,
         teachers=True,
         live=True,
+        settings="imitate.configs.dagger:DAggerConfig",
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
@@ -127,21 +137,24 @@ ALGORITHMS = {
         "imitate.aggrevated.trial",
         ("envs", "expert", "store"),
         class_name="Trial",
-        variants="imitate.aggrevated.variants.learner:Variant",
+        variants=("imitate.aggrevated.variants.learner:Variant", "imitate.configs.variants:VariantConfig"),
         check="imitate.aggrevated.critic_check:check_critic",
         teachers=True,
+        settings="imitate.configs.aggrevated:TrialConfig",
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",
         "AggreVaTeD with values from playing on with the expert: works with any expert, costs many steps per state",
         "imitate.aggrevated.variants.aggrevate",
         ("envs", "expert", "store"),
+        settings="imitate.configs.variants:VariantConfig",
     ),
     "loki": Algorithm(
         "LOKI",
         "AggreVaTeD first, then PPO from there: beyond the expert by reinforcement",
         "imitate.loki",
         ("envs", "expert", "store"),
+        settings="imitate.configs.loki:LOKIConfig",
     ),
     "gail": Algorithm(
         "GAIL",
@@ -157,25 +170,43 @@ ALGORITHMS = {
         },
         inner="learner",
         audit=True,
+        settings="imitate.configs.gail:GAILConfig",
     ),
     "sqil": Algorithm(
         "SQIL",
         "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
         "imitate.sqil",
         ("envs", "demos"),
+        settings="imitate.configs.sqil:SQILConfig",
     ),
     "qdagger": Algorithm(
         "QDagger",
         "DQN that begins from an expert's steps and action values, for discrete actions",
         "imitate.qdagger",
         ("envs", "expert"),
+        settings="imitate.configs.qdagger:QDaggerConfig",
     ),
     "ppo": Algorithm(
-        "PPO", "pure RL: proximal policy optimisation", "imitate.rl.ppo", ("envs",), ("policy",)
+        "PPO",
+        "pure RL: proximal policy optimisation",
+        "imitate.rl.ppo",
+        ("envs",),
+        ("policy",),
+        settings="imitate.configs.ppo:PPOConfig",
     ),
-    "dqn": Algorithm("DQN", "pure RL: deep Q-learning, for discrete actions", "imitate.rl.dqn", ("envs",)),
+    "dqn": Algorithm(
+        "DQN",
+        "pure RL: deep Q-learning, for discrete actions",
+        "imitate.rl.dqn",
+        ("envs",),
+        settings="imitate.configs.dqn:DQNConfig",
+    ),
     "reinforce": Algorithm(
-        "REINFORCE", "pure RL: policy gradient of whole episodes", "imitate.rl.reinforce", ("envs",)
+        "REINFORCE",
+        "pure RL: policy gradient of whole episodes",
+        "imitate.rl.reinforce",
+        ("envs",),
+        settings="imitate.configs.reinforce:REINFORCEConfig",
     ),
     "rpo": Algorithm(
         "RPO",
@@ -184,9 +215,14 @@ ALGORITHMS = {
         ("envs",),
         ("policy",),
         class_name="PPO",
+        settings="imitate.configs.ppo:PPOConfig",
     ),
     "a2c": Algorithm(
-        "A2C", "pure RL: advantage actor-critic with n-step returns", "imitate.rl.a2c", ("envs",)
+        "A2C",
+        "pure RL: advantage actor-critic with n-step returns",
+        "imitate.rl.a2c",
+        ("envs",),
+        settings="imitate.configs.a2c:A2CConfig",
     ),
 }
 
@@ -208,11 +244,13 @@ def find(name: str) -> Algorithm:
     if not variant:
         return algorithm
     module, class_name = algorithm.module, algorithm.class_name or algorithm.title
+    settings = algorithm.settings
     if algorithm.variants:
-        module, _, class_name = algorithm.variants.partition(":")
+        (module, _, class_name), settings = algorithm.variants[0].partition(":"), algorithm.variants[1]
     return replace(
         algorithm,
         module=module,
+        settings=settings,
         title=f"{algorithm.title} ({variant})",
         summary=f"{algorithm.title} with {algorithm.controls.get(variant, 'other settings')}",
         class_name=class_name,
@@ -232,7 +270,10 @@ def _own(name: str) -> Algorithm:
 
     from imitate.envs.trust import import_typed
 
-    module, class_name = import_typed(name, "--add"), name.rpartition(":")[2]
+    module, class_name = (
+        import_typed(name, "`imitate train` or `imitate compare --add`"),
+        name.rpartition(":")[2],
+    )
     learner = getattr(module, class_name, None)
     if not inspect.isclass(learner) or not inspect.isclass(getattr(module, f"{class_name}Config", None)):
         raise InputError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,17 +18,17 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.configs.bc import BCConfig
 from imitate.datasets.edit import drawn
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
-from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
-from imitate.nn.average import Average, check_ema
+from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.networks import seeded
-from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy
+from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.nn.whitening import Whitening
 
@@ -36,47 +36,7 @@ __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_poli
 
 _EVALUATION_BATCH = 4_096
 
-
-@dataclass(frozen=True)
-class BCConfig:
-    """Hyperparameters of behavioural cloning."""
-
-    max_updates: int = 20_000
-    """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""
-    max_epochs: int = 500
-    """Maximum number of passes over the demonstrations."""
-    demo_pairs: int | None = None
-    """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
-    holdout: float = 0.05
-    """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
-    batch_size: int = 256
-    """Samples in a minibatch."""
-    learning_rate: float = 1e-3
-    """Adam's step size at the start; it decays linearly to 0."""
-    ema: float = 0.995
-    """Decay of the moving average of weights that is the policy; 0: no averaging."""
-    weight_decay: float = 0.1
-    """Decoupled weight decay (arXiv:1711.05101), which makes falls rarer where few states were seen."""
-    normalize_obs: bool = True
-    """Standardise observations by the statistics of the demonstrations."""
-    whiten: bool | None = None
-    """Decorrelate the standardised observations while training; by default where all fit in one minibatch."""
-    hidden: tuple[int, ...] | None = None
-    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
-    activation: Literal["tanh", "relu"] | None = None
-    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
-    log_std_init: float = -1.0
-    """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.holdout < 1:
-            raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
-        check_range(self, *LOG_STD_RANGE, "log_std_init")
-        if self.demo_pairs is not None:
-            check_range(self, 1, math.inf, "demo_pairs")
-        check_range(self, 0, math.inf, "learning_rate", "weight_decay")
-        check_ema(self.ema)
+Loss = Callable[[ActorPolicy, Distribution, Tensor], Tensor]
 
 
 class _Network(Protocol):
@@ -162,10 +122,16 @@ class BC:
         seed: int,
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
+        loss: Loss | None = None,
     ) -> None:
-        """Learn from the demonstrations' `episodes` (indices, by default all)."""
+        """Learn from the demonstrations' `episodes` (indices, by default all).
+
+        loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
+                units) to (B,)
+        """
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        self._loss = loss or bc_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
         self.actor = new_policy(
@@ -208,7 +174,8 @@ class BC:
         batches = self.demos.batches(self.config.batch_size, rng, episodes=self._train)
         for obs, labels in itertools.islice(batches, self._budget - before):
             self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
-            loss = self._loss(self.actor, *self._inputs(obs, labels)).mean()
+            prepared, labels = self._inputs(obs, labels)
+            loss = self._loss(self.actor, self.actor(prepared), self.actor.to_unit(labels)).mean()
             self.optimizer.step(loss)
             self.average.update()
             total += loss.detach()
@@ -222,16 +189,13 @@ class BC:
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
-            inputs = self._inputs(*batch)
-            losses.append(self._loss(self.mean, *inputs))
-            agreements.append(agreement(self.mean, *inputs))
+            prepared, labels = self._inputs(*batch)
+            losses.append(self._loss(self.mean, self.mean(prepared), self.mean.to_unit(labels)))
+            agreements.append(agreement(self.mean, prepared, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),
             "heldout_agreement": float(torch.cat(agreements).mean()),
         }
-
-    def _loss(self, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-        return bc_loss(policy, policy(prepared), policy.to_unit(labels))
 
     def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         prepared = self.actor.encoder.prepare(obs.to(self.device))

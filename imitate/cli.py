@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
 
-from imitate.algorithms import ALGORITHMS
+from imitate.algorithms import ALGORITHMS, is_own
 from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = ["main"]
@@ -98,6 +98,8 @@ def _run(arguments: list[str]) -> int:
         option, equals, joined = argument.partition("=")
         if option in ("--env", "--expert"):
             trust(joined if equals else following)
+    if arguments[0] == "train" and is_own(algorithm := "".join(arguments[1:2])):
+        trust(algorithm)
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     return _command(arguments)(arguments[1:])

@@ -15,9 +15,8 @@ policy of its own instead, a Gaussian that is clipped to the bounds and first fi
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,57 +24,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
-from imitate.aggrevated.trial import Trial, TrialConfig
+from imitate.aggrevated.trial import Trial
+from imitate.configs.loki import LOKIConfig
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import check_range
 from imitate.experts.fqe import discounted_sums
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import as_tuples, load_parts, parts_state
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.budget import progress_of
-from imitate.rl.ppo import PPO, PPOConfig
+from imitate.rl.ppo import PPO
 
 __all__ = ["LOKI", "LOKIConfig"]
 
 _FIT = 2_000  # gradient steps of the expert's value
 _LEARNING_RATE = 1e-3  # of the fit to AggreVaTeD's actions; it decays to 0
-
-
-def _fine_tuning() -> PPOConfig:
-    return PPOConfig(num_steps=256, learning_rate=3e-4, target_kl=0.03, log_std_init=-1.5, value_warmup=4)
-
-
-@dataclass(frozen=True)
-class LOKIConfig:
-    """Hyperparameters of LOKI."""
-
-    total_steps: int = 200_000
-    """Environment steps of imitation and reinforcement together; by default the run's budget."""
-    imitation_steps: int | None = None
-    """Environment steps of AggreVaTeD at the start; by default a quarter of total_steps."""
-    aggrevated: TrialConfig = field(default_factory=TrialConfig)
-    """Settings of AggreVaTeD; its total_steps are imitation_steps."""
-    ppo: PPOConfig = field(default_factory=_fine_tuning)
-    """Settings of PPO; its policy has the hidden layers and input statistics of AggreVaTeD's. With head `squashed`, or
-    with discrete actions, it is AggreVaTeD's."""
-    guidance: float = 0.0
-    """Weight of the expert's value in the advantages when reinforcement begins, 1 - lambda; 0 is plain PPO."""
-    guidance_fraction: float = 0.5
-    """Share of the reinforcement over which the guidance falls linearly to 0."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "aggrevated", TrialConfig(**as_tuples(self.aggrevated)))
-        if isinstance(self.ppo, Mapping):
-            object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
-        check_range(self, 1, math.inf, "total_steps")
-        if self.imitation_steps is not None:
-            check_range(self, 1, math.inf, "imitation_steps")
-        check_range(self, 0, 1, "guidance", "guidance_fraction")
 
 
 class LOKI:

@@ -8,48 +8,24 @@ an absorbing state with reward 1 per step (arXiv:1809.02925); otherwise avoiding
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.configs.sqil import SQILConfig
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError
-from imitate.nn.state import as_tuples
 from imitate.rl.budget import progress_of, rounds
-from imitate.rl.dqn import DQN, DQNConfig
+from imitate.rl.dqn import DQN
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
 __all__ = ["SQIL", "SQILConfig"]
-
-
-@dataclass(frozen=True)
-class SQILConfig:
-    """Hyperparameters of SQIL."""
-
-    total_steps: int = 100_000
-    """Environment steps after which training and its schedules end; by default the run's budget."""
-    dqn: DQNConfig = field(default_factory=DQNConfig)
-    """Settings of DQN; half of its batch_size are demonstrations."""
-    absorbing: bool = True
-    """Continue the expert's terminated episodes in an absorbing state, with the expert's reward."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.dqn, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "dqn", DQNConfig(**as_tuples(self.dqn)))
-        if self.dqn.batch_size < 2 or self.dqn.prioritized:
-            raise InputError("half of a batch are demonstrations: batch_size at least 2, not prioritized")
-        if self.absorbing and self.dqn.gamma == 1:
-            raise InputError(
-                "an absorbing state is worth infinitely much at gamma 1: give less, or no absorbing"
-            )
 
 
 class SQIL:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from handwritten import Balancer, Namer
 from numpy.testing import assert_allclose
 from structured import Knower
+from torch import Tensor
 
 from imitate.bc import BC, BCConfig, bc_loss
 from imitate.datasets.collect import collect
@@ -24,6 +25,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.nn.distributions import Distribution
 from imitate.nn.policy import ActorPolicy
 
 
@@ -118,6 +120,18 @@ def test_pixels_are_cloned(tmp_path: Path) -> None:
     learner = cloned(DemoReader(tmp_path / "pixels.h5"), max_epochs=20)
     frames = np.stack([np.full((1, 36, 36), level, np.uint8) for level in (50, 200)])
     assert learner.policy.act(frames, deterministic=True).tolist() == [0, 1]
+
+
+def test_a_loss_that_is_handed_in_takes_the_place_of_bcs(tmp_path: Path) -> None:
+    """One minibatch, so that what is logged is the loss before the first gradient step."""
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 4)
+    config = BCConfig(batch_size=1_000)
+
+    def doubled(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
+        return 2 * bc_loss(policy, distribution, actions)
+
+    plain, twice = (BC(config, demos=demos, seed=0, loss=loss).step() for loss in (None, doubled))
+    assert twice["loss"] == pytest.approx(2 * plain["loss"])
 
 
 def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:

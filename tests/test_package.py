@@ -46,14 +46,44 @@ def test_the_wheel_installs_nothing_outside_imitate(tmp_path: Path) -> None:
         assert needed in names
 
 
-def test_help_imports_no_torch() -> None:
-    script = "import sys; from imitate.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+MISTAKES = [
+    *(["train", name, "--env", "CartPole-v1", "--no-such-option"] for name in ALGORITHMS),
+    ["train", "ppo", "--env", "CartPol-v1", "--out", "o"],
+    ["train", "ppo", "--env", "CartPole-v1", "--gamma", "1.5", "--out", "o"],
+    ["train", "bc", "--env", "CartPole-v1", "--out", "o"],
+    ["collect", "CartPole-v1", "--episode", "3", "--out", "o"],
+    ["collect", "CartPole-v1", "--out", "o"],
+    ["evaluate", "run", "--episodes", "few"],
+    ["compare", "--env", "CartPole-v1", "--algorithms", "pppo", "--out", "o"],
+    ["compare", "clasic", "--out", "o"],
+    ["expert", "shwo", "CartPole-v1"],
+    ["data", "inof", "demos.h5"],
+    ["report"],
+]
+
+
+def test_help_and_mistakes_import_no_torch() -> None:
+    """Torch takes more than a second, which nobody should wait for to read of a misspelt option."""
+    script = f"""
+import sys
+from imitate.cli import main
+main(["--help"])
+for mistake in {MISTAKES}:
+    assert main(mistake) == 2, mistake
+    assert "torch" not in sys.modules, mistake
+try:
+    main(["train", "aggrevated", "--env", "CartPole-v1", "--help"])
+except SystemExit:
+    sys.exit("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 FLOORS = (
-    ("errors",),
+    ("errors", "lazy"),
     ("files",),
+    ("configs",),
     ("envs",),
     ("datasets",),
     ("nn",),

@@ -27,10 +27,11 @@ import numpy as np
 import ray
 from ray.cluster_utils import Cluster
 
-from imitate.compare import Comparison, carry_out
+from imitate.compare import Comparison
 from imitate.compare.backends import Backend, Task
 from imitate.compare.backends.processes import Processes
 from imitate.compare.backends.ray import Ray
+from imitate.compare.carry_out import carry_out
 from imitate.datasets import DemoReader, collect
 from imitate.datasets.schema import DemoInfo
 from imitate.envs.make import make_env

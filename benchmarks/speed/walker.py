@@ -25,12 +25,12 @@ from typing import Any
 import torch
 
 from imitate.algorithms import find
+from imitate.configs.shared import as_tuples
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.trajectory import Policy
 from imitate.envs import make_vec
 from imitate.envs.spaces import Array
 from imitate.files import versions
-from imitate.nn.state import as_tuples
 from imitate.training.experiment import Experiment
 
 RESULTS = Path(__file__).parent.parent / "results" / "walker.json"

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import GATE, measure_gate
 from imitate.aggrevated.monte_carlo import MonteCarlo
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.play import episodes as play
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import make_env

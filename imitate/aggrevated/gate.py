@@ -11,13 +11,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.configs.aggrevated import GATE
 from imitate.experts.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 
 __all__ = ["CLOSED", "GATE", "PROBED", "Gate", "compared", "judge_critic", "measure_gate"]
-
-GATE = 2 / 3
-"""In our measurements useful critics had an openness of 0.71 to 0.98, misleading ones 0.35 to 0.61."""
 
 PROBED = 2_048
 """States on which a critic that the expert brings is judged in each iteration."""

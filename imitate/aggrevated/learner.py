@@ -21,11 +21,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.gate import CLOSED, PROBED, Gate, judge_critic
 from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.bc import bc_loss, new_policy
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed

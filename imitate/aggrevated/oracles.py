@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from imitate.aggrevated.config import AggreVaTeDConfig
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.writer import DemoWriter
 from imitate.errors import InputError
 from imitate.experts.critics import QOracle

@@ -11,28 +11,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.bc import new_policy
+from imitate.configs.aggrevated import TrialConfig
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import check_range
 from imitate.experts.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout, whole_episodes
 from imitate.student import Student
 
-__all__ = ["Trial", "TrialConfig", "episode_returns", "lead", "played", "wins"]
+__all__ = ["Trial", "episode_returns", "lead", "played", "wins"]
 
 _TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
 _LEAST_PAIRS = 3  # of episodes: fewer tell nothing
@@ -40,19 +38,6 @@ _CLEAR = 0.03  # of the mean return
 # Standard errors: one-sided, a level of 5 %. One fall in any number of episodes against none is a lead of 1, two in
 # seven are 1.55, three 2.12.
 _LEAD = 1.645
-
-
-@dataclass(frozen=True)
-class TrialConfig(AggreVaTeDConfig):
-    """Hyperparameters of AggreVaTeD, and of its trial against DAgger."""
-
-    trial: float = 0.2
-    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
-    DAgger's mean return is higher by 1.645 standard errors and by 3 %, it is kept. 0: no trial."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, 0, 1, "trial")
 
 
 class Trial:

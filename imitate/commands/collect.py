@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tyro
 
+from imitate import experts
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
-from imitate.commands.shards import Recording, record_shards
-from imitate.compare.backends import Backend
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
@@ -29,8 +29,11 @@ from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.experts import Expert, load_expert
-from imitate.training.inputs import check_expert
+
+if TYPE_CHECKING:
+    from imitate.commands.shards import Recording
+    from imitate.compare.backends import Backend
+    from imitate.experts import Expert
 
 __all__ = ["check_out", "collect", "line"]
 
@@ -106,7 +109,7 @@ def command(
     if shards is None and (backend != "processes" or workers is not None):
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
-    source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    source = experts.load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     source.measure(remeasure=remeasure)
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
@@ -115,6 +118,8 @@ def command(
     if shards is None:
         status = _record_file(source, info, out, num_envs, episodes=episodes, steps=steps, resume=resume)
     else:
+        from imitate.commands.shards import Recording  # torch takes a second: arguments are read before
+
         recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
         status = _record_shards(recording, out, where)
     if status == 0:
@@ -124,7 +129,9 @@ def command(
 
 def _dart_noise(source: Expert, run: str, seed: int) -> str:
     """Noise as large as the errors of `run` in some episodes of the expert that are not recorded."""
-    learner = load_expert(run, env_id=source.env_id, env_kwargs=source.env_kwargs)
+    from imitate.training.inputs import check_expert
+
+    learner = experts.load_expert(run, env_id=source.env_id, env_kwargs=source.env_kwargs)
     check_expert(learner, run, source.env_id, source.env_kwargs)
     seeds = islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES)
     with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * _DART_EPISODES)) as envs:
@@ -167,6 +174,8 @@ def _record_file(
 
 def _record_shards(recording: Recording, out: Path, backend: Backend) -> int:
     """The exit status."""
+    from imitate.commands.shards import record_shards
+
     try:
         failures = record_shards(recording, out, backend, progress=sys.stderr.isatty())
     except KeyboardInterrupt:

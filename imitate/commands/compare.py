@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from imitate import experts
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.learners import trust_learner
 from imitate.compare.suite import BUNDLED, is_suite, read_toml
-from imitate.compare.watch import watch as show
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
-from imitate.experts import known_experts
 from imitate.files import read_json
 
 if TYPE_CHECKING:
@@ -87,11 +86,12 @@ def command(
         json: print the summary as JSON
     """
     if watch is not None:
+        from imitate.compare.watch import watch as show
+
         show(watch)
         return 0
     if out is None:
         raise InputError("name the folder of the report with --out")
-    where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
     if device == "cuda" and backend == "ray" and not gpus_per_run:
         raise InputError("--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25")
     given: dict[str, Any] = {
@@ -111,6 +111,7 @@ def command(
     for name in (*algorithms, *add):
         trust_learner(name)
     wanted = _wanted(file, out, given, add)
+    where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
     return _carry_out(wanted, out, None if backend == "processes" else where, workers, as_json=json)
 
 
@@ -157,7 +158,7 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
             add, **given
         )
     bundled = bare_id(given["env_id"])
-    expert = {"expert": bundled} if bundled in known_experts() else {}
+    expert = {"expert": bundled} if bundled in experts.known_experts() else {}
     return Comparison.from_json({"algorithms": DEFAULT} | expert | given).changed(add)
 
 

@@ -6,21 +6,23 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from imitate import experts
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets.evaluation import evaluate as measure
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.trust import trust
 from imitate.errors import InputError
-from imitate.experts import Expert, load_expert
 from imitate.files import write_json
-from imitate.nn.policy import ActorPolicy
-from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, check_expert
+from imitate.training.experiment import Experiment
+
+if TYPE_CHECKING:
+    from imitate.experts import Expert
+    from imitate.nn.policy import ActorPolicy
 
 __all__ = ["evaluate"]
 
@@ -55,6 +57,8 @@ def evaluate(argv: list[str]) -> int:
             video: write an mp4 of the first episode
             json: print JSON
         """
+        from imitate.training.inputs import check_expert  # torch takes a second: arguments are read before
+
         policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
         check_expert(policy, subject, env_id, kwargs)
         if video is not None:
@@ -93,13 +97,15 @@ def _subject(
     subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None, vecnormalize: str | None
 ) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
     """The policy to measure, the environment's id and its keyword arguments."""
+    from imitate.nn.stored_policy import load_policy
+
     folder = Path(subject)
     if not _is_run(subject):
         runs = sorted(path.parent for path in folder.glob("*/config.json"))
         if runs:
             raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
         trust(subject)
-        expert = load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+        expert = experts.load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
         return expert, resolve_env_id(expert.env_id), expert.env_kwargs
     if vecnormalize is not None:
         raise InputError(

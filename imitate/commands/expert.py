@@ -8,14 +8,17 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from imitate import experts
 from imitate.commands.options import JsonObject, announced, print_json, report, subcommand
 from imitate.envs.trust import trust
 from imitate.errors import InputError
-from imitate.experts import Expert, known_experts, load_expert
+
+if TYPE_CHECKING:
+    from imitate.experts import Expert
 
 __all__ = ["expert"]
 
@@ -37,7 +40,7 @@ def list_experts(
         remeasure: play again
         json: print JSON
     """
-    names = known_experts()
+    names = experts.known_experts()
     if not measure:
         print_json(names) if json else print("\n".join(names))
         return 0
@@ -77,7 +80,7 @@ def show(
         json: print JSON
     """
     trust(spec)
-    source = load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    source = experts.load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     if source.runnable and measure:
         source.measure(remeasure=remeasure)
     report(_expert_facts(source), as_json=json)
@@ -212,7 +215,7 @@ def _measured(spec: str, episodes: int, remeasure: bool) -> dict[str, Any]:
     """A row of `expert list --measure`; of an expert that can't be measured here, `problem` says why."""
     row: dict[str, Any] = {"expert": spec, "env_id": None, "problem": None}
     try:
-        source = load_expert(spec)
+        source = experts.load_expert(spec)
         row |= {"env_id": source.env_id, "env_kwargs": source.env_kwargs}
         measured = source.measure(episodes, remeasure=remeasure)
     except InputError as error:

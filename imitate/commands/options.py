@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from imitate.errors import InputError, did_you_mean
-from imitate.experts import Expert, load_expert
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
+    from imitate.experts import Expert
 
 __all__ = [
     "BackendName",
@@ -104,6 +104,8 @@ def announced(
     remeasure: bool = False,
 ) -> Expert:
     """Load an expert and, if its environment is installed, log its measured return."""
+    from imitate.experts import load_expert
+
     source = load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
     if source.runnable:
         source.measure(remeasure=remeasure)

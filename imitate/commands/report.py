@@ -8,12 +8,6 @@ from typing import Annotated, Literal
 import tyro
 
 from imitate.commands.options import run
-from imitate.compare import write_report, write_suite_report
-from imitate.compare.aggregate import read_suite
-from imitate.compare.outcome import read_outcome
-from imitate.compare.suite import is_suite
-from imitate.compare.suite_report import suite_rows
-from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
 from imitate.errors import InputError
 
 __all__ = ["report"]
@@ -34,6 +28,14 @@ def report(argv: list[str]) -> int:
         """
         if not folders:
             raise InputError("no folder to report: name one or more that `imitate compare` filled")
+        # Torch takes a second: arguments are read before.
+        from imitate.compare import write_report, write_suite_report
+        from imitate.compare.aggregate import read_suite
+        from imitate.compare.outcome import read_outcome
+        from imitate.compare.suite import is_suite
+        from imitate.compare.suite_report import suite_rows
+        from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
+
         of_suites = is_suite(folders[0])
         if format == "html":
             print((write_suite_report if of_suites else write_report)(*folders, out=out))

@@ -9,19 +9,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tqdm import tqdm
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.options import JsonObject, announced, option, parse, run, typed, without
-from imitate.compare.audit import controls, table, write_audit
 from imitate.errors import InputError
-from imitate.training.experiment import Experiment, execute
+from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
-from imitate.training.run import Progress
 from imitate.training.settings import make_config
+
+if TYPE_CHECKING:
+    from imitate.training.run import Progress
 
 __all__ = ["train"]
 
@@ -86,7 +87,8 @@ _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
        imitate train --resume RUN                              resume an interrupted run
        imitate train --config CONFIG.json --out RUN [options]  repeat a run, optionally with other settings
 
-ALGO is one of {", ".join(ALGORITHMS)}; `imitate train ALGO --env ENV --help` lists its options with their presets."""
+ALGO is one of {", ".join(ALGORITHMS)}, or my_module:Learner, a class of yours (CONTRIBUTING.md describes it).
+`imitate train ALGO --env ENV --help` lists its options with their presets."""
 
 
 def train(argv: list[str]) -> int:
@@ -175,6 +177,8 @@ def _shown(config: Any, inner: str, argv: list[str]) -> Any:
 
 
 def _audit(out: Path) -> int:
+    from imitate.compare.audit import controls, table, write_audit
+
     experiment = Experiment.read(out / "config.json")
     for name, control in controls(experiment, out / "audit"):
         folder = out / "audit" / name
@@ -212,7 +216,7 @@ def _resume(argv: list[str]) -> int:
         return _execute(experiment, resume, resume=True)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
-    argv = argv[1:] if argv[0] in ALGORITHMS else argv
+    argv = argv if argv[0].startswith("-") else argv[1:]
     out = option(argv, "--out")
     if out is not None:
         device = option(argv, "--device")
@@ -221,6 +225,8 @@ def _resume(argv: list[str]) -> int:
 
 
 def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
+    from imitate.training.execute import execute  # torch takes a second: arguments are read before
+
     for spec in experiment.experts:
         if is_person(spec):
             continue
@@ -236,8 +242,9 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
         if not resume and expert.env_kwargs != experiment.env_kwargs:
             logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
             experiment = experiment.changed(env_kwargs=dict(expert.env_kwargs))
-    # The module of `module:Env-v0` is only imported for who names it again.
+    # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
+    own = f"{experiment.algorithm} " if is_own(experiment.algorithm) else ""
     try:
         with _progress(experiment) as progress:
             finished = execute(experiment, out, resume=resume, progress=progress)
@@ -246,7 +253,8 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
         status = int(ended.code or 0)
     if status:
         print(
-            f"imitate: interrupted and saved; go on with `imitate train --resume {out}{env}`", file=sys.stderr
+            f"imitate: interrupted and saved; go on with `imitate train {own}--resume {out}{env}`",
+            file=sys.stderr,
         )
         return status
     print(

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from imitate.compare.backends import Backend
-from imitate.compare.carry_out import carry_out
-from imitate.compare.plan import Comparison
-from imitate.compare.report import write_report
-from imitate.compare.suite import Suite
-from imitate.compare.suite_report import write_suite_report
+from imitate import lazy
 
-__all__ = ["Comparison", "Suite", "carry_out", "compare", "write_report", "write_suite_report"]
+if TYPE_CHECKING:
+    from imitate.compare.backends import Backend
+    from imitate.compare.plan import Comparison
+    from imitate.compare.report import write_report
+    from imitate.compare.suite import Suite
+    from imitate.compare.suite_report import write_suite_report
+
+__all__ = ["Comparison", "Suite", "compare", "write_report", "write_suite_report"]
+
+__getattr__, __dir__ = lazy.attach(
+    __name__,
+    {
+        "imitate.compare.plan": ("Comparison",),
+        "imitate.compare.report": ("write_report",),
+        "imitate.compare.suite": ("Suite",),
+        "imitate.compare.suite_report": ("write_suite_report",),
+    },
+)
 
 
 def compare(
@@ -30,5 +43,10 @@ def compare(
 
     Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
     """
+    from imitate.compare.carry_out import carry_out
+    from imitate.compare.plan import Comparison
+    from imitate.compare.report import write_report
+    from imitate.compare.suite_report import write_suite_report
+
     carry_out(wanted, Path(out), workers=workers, backend=backend)
-    return write_suite_report(Path(out)) if isinstance(wanted, Suite) else write_report(Path(out))
+    return write_report(Path(out)) if isinstance(wanted, Comparison) else write_suite_report(Path(out))

@@ -20,7 +20,7 @@ from imitate.envs.spaces import check_plain
 from imitate.envs.trust import bare_id
 from imitate.experts import load_expert
 from imitate.files import read_json, versions
-from imitate.training.experiment import check_expert
+from imitate.training.inputs import check_expert
 
 __all__ = ["measured_references"]
 

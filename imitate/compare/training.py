@@ -23,7 +23,8 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.training.experiment import Experiment, execute, make_learner
+from imitate.training.execute import execute, make_learner
+from imitate.training.experiment import Experiment
 
 __all__ = ["Trained", "Training", "stored_policy", "training"]
 

@@ -11,7 +11,18 @@ from gymnasium import spaces
 
 from imitate.errors import InputError
 
-__all__ = ["LEAVES", "Array", "Fields", "Space", "all_finite", "as_dict", "as_fields", "in_rows", "leaves"]
+__all__ = [
+    "LEAVES",
+    "Array",
+    "Fields",
+    "Space",
+    "all_finite",
+    "as_dict",
+    "as_fields",
+    "batch_of",
+    "in_rows",
+    "leaves",
+]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
 _DEEPEST = 8  # Dicts in Dicts
@@ -89,6 +100,54 @@ def _fill(rows: Array, space: Fields, obs: Any) -> None:
             _fill(rows[name], part, value)
         else:
             rows[name] = value
+
+
+def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
+    """Observations as a batch (N, *obs_shape), and whether `obs` was a single one (*obs_shape); then N is 1.
+
+    Of Dict spaces, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array.
+
+    Raises InputError for a missing key, another shape or type, and numbers that are NaN or infinite.
+    """
+    if isinstance(space, Fields) and not isinstance(obs, np.ndarray | np.void):
+        lead = _lead_of_parts(space, obs)
+        batch: Array = in_rows(space, obs, lead or (1,))
+    else:
+        array = np.asarray(obs)
+        lead = _lead(array, space, "an observation")
+        batch = array if lead else array[None]
+    if not all_finite(batch):
+        raise InputError("an observation holds NaN or infinite numbers: correct the environment that gave it")
+    return batch, not lead
+
+
+def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
+    """() of one observation, (N,) of a batch."""
+    shape = space.shape or ()
+    lead = array.shape[: array.ndim - len(shape)] if array.ndim >= len(shape) else ()
+    number = array.dtype == space.dtype if isinstance(space, Fields) else array.dtype.kind in "biuf"
+    if array.shape != lead + shape or len(lead) > 1 or not number:
+        wanted = f"{shape} or (N, {str(shape)[1:]}" if shape else "() or (N,)"
+        raise InputError(
+            f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
+        )
+    return lead
+
+
+def _lead_of_parts(space: Fields, obs: Any) -> tuple[int, ...]:
+    leads = set()
+    for name, part in space.items():
+        try:
+            value = obs[int(name)] if isinstance(obs, tuple) else obs[name]
+        except (LookupError, TypeError):
+            raise InputError(f"an observation has no {name!r}: wanted {', '.join(space)}") from None
+        if isinstance(part, Fields):
+            leads.add(_lead_of_parts(part, value))
+        else:
+            leads.add(_lead(np.asarray(value), part, f"{name!r} of an observation"))
+    if len(leads) > 1:
+        raise InputError(f"the parts {', '.join(space)} of an observation differ in N: wanted one N for all")
+    return leads.pop()
 
 
 def as_dict(rows: Array) -> Any:

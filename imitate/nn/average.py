@@ -5,15 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from imitate.errors import InputError
-
-__all__ = ["Average", "check_ema"]
-
-
-def check_ema(decay: float) -> None:
-    """Raise InputError unless the decay is in [0, 1)."""
-    if not 0 <= decay < 1:
-        raise InputError(f"ema must be in [0, 1), got {decay}: at 1 the policy that is kept never learns")
+__all__ = ["Average"]
 
 
 class Average:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.shared import LOG_STD_RANGE, Head
 from imitate.datasets.trajectory import tensor_of
-from imitate.envs.fields import as_fields, in_rows
+from imitate.envs.fields import as_fields, batch_of
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
 from imitate.errors import InputError
 from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussian
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.networks import Activation, Encoder
 
-__all__ = ["LOG_STD_RANGE", "ActorPolicy", "Head"]
-
-Head = Literal["categorical", "squashed", "clipped"]
-LOG_STD_RANGE = (-10.0, 2.0)
+__all__ = ["ActorPolicy"]
 
 
 class ActorPolicy(nn.Module):
@@ -118,16 +116,17 @@ class ActorPolicy(nn.Module):
         return (actions - self.center) / self.scale  # type: ignore[operator]
 
     @torch.inference_mode()
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
+    def act(self, obs: Any, *, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to the environment's actions (N, *action_shape).
 
-        A single observation (*obs_shape), or a dict of one, gives a single action. Samples come from the policy's own
-        generator, which `seed` sets.
+        A single observation (*obs_shape) gives a single action. Dict observations are a dict of arrays (N, *shape) or
+        (*shape), or rows of a structured array. Samples come from the policy's own generator, which `seed` sets.
+
+        Raises InputError for observations of another shape, without a key, or with NaN.
         """
-        obs = np.asarray(in_rows(self.observation_space, obs))
-        single = obs.ndim == len(self.observation_space.shape or ())
+        batch, single = batch_of(self.observation_space, obs)
         device = self.output.weight.device
-        distribution = self(self.encoder.prepare(tensor_of(obs[None] if single else obs).to(device)))
+        distribution = self(self.encoder.prepare(tensor_of(batch).to(device)))
         if self._generator.device != device:  # the policy was moved: restart from the same seed there
             self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
@@ -136,9 +135,18 @@ class ActorPolicy(nn.Module):
             actions = actions.astype(self.action_space.dtype)
         return actions[0] if single else actions
 
-    def predict(self, obs: Array, *, deterministic: bool = True) -> tuple[Array, None]:
-        """`act` with Stable-Baselines3's signature: actions, and None for the state of a recurrent policy."""
-        return self.act(obs, deterministic=deterministic), None
+    def predict(
+        self,
+        obs: Any,
+        state: Any = None,
+        episode_start: Any = None,  # noqa: ARG002
+        deterministic: bool = True,
+    ) -> tuple[Array, Any]:
+        """`act` with Stable-Baselines3's signature, so that its `evaluate_policy` measures this policy.
+
+        `state` is returned as it is and `episode_start` is ignored, since no policy here is recurrent.
+        """
+        return self.act(obs, deterministic=deterministic), state
 
     def seed(self, seed: int) -> None:
         """Seed the generator that `act` samples from."""

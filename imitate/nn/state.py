@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from imitate.errors import InputError, one_line
 from imitate.files import atomic
 
-__all__ = ["as_tuples", "load_parts", "load_state", "parts_state", "save_state"]
+__all__ = ["load_parts", "load_state", "parts_state", "save_state"]
 
 _TENSOR = "tensor:"
 
@@ -66,11 +65,6 @@ def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
         part = getattr(owner, name)
         if part is not None:
             part.load_state_dict(state[name])
-
-
-def as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's fields read from TOML or JSON, with lists turned back into tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:

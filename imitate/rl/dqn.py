@@ -11,10 +11,8 @@ policy would be a softmax over values, which is not what was trained.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +20,11 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.dqn import DQNConfig
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError, check_range
+from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -38,76 +37,6 @@ from imitate.rl.rollout import Rollout, Sampler
 __all__ = ["DQN", "DQNConfig", "QNet", "dqn_loss", "dqn_targets"]
 
 Values = Callable[[Tensor], Tensor]  # prepared observations (B, ...) to action values (B, A)
-
-
-@dataclass(frozen=True)
-class DQNConfig:
-    """Hyperparameters of DQN."""
-
-    total_steps: int = 100_000
-    """Environment steps after which training and its schedules end; by default the run's budget."""
-    num_steps: int = 4
-    """Steps of each environment in a round."""
-    num_updates: int = 16
-    """Gradient steps in a round."""
-    rounds_per_iteration: int = 32
-    """Rounds between two lines of the log."""
-    batch_size: int = 64
-    """Samples in a gradient step."""
-    replay_size: int = 100_000
-    """Steps that the replay remembers, over all environments. A replay of pixels is not saved in checkpoints."""
-    learning_starts: int = 1_000
-    """Steps in the replay before the first gradient step."""
-    learning_rate: float = 5e-4
-    """Adam's step size at the start."""
-    lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
-    gamma: float = 0.99
-    """Discount."""
-    n_step: int = 3
-    """Rewards that a target sums before it bootstraps."""
-    double: bool = True
-    """The online network chooses the next action and the target network values it."""
-    dueling: bool = False
-    """Separate streams for state value and advantages, each fed by half of the last hidden layer."""
-    prioritized: bool = False
-    """Sample in proportion to the last error instead of uniformly."""
-    priority_alpha: float = 0.6
-    """Exponent of the priorities; 0 is uniform."""
-    priority_beta: float = 0.4
-    """Exponent of the importance weights at the start; it rises linearly to 1 by the end of the run."""
-    huber: float = 100.0
-    """Threshold between squared and absolute error. Huber errors bias towards the median and miss rare terminations;
-    set this near the typical |Q|."""
-    target_every: int = 1
-    """Gradient steps between updates of the target network."""
-    tau: float = 0.005
-    """Share of the online network in an update of the target network; 1 copies it."""
-    epsilon_final: float = 0.05
-    """Share of random actions at the end; it starts at 1."""
-    exploration_fraction: float = 0.1
-    """Share of the run over which epsilon decays linearly."""
-    max_grad_norm: float = 10.0
-    """Gradients are clipped to this norm."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers."""
-    activation: Literal["tanh", "relu"] = "relu"
-    """Activation of the hidden layers."""
-    bfloat16: bool = False
-    """With pixels: multiply in bfloat16 below the output layer. On processors that support it, a gradient step takes
-    two thirds of the time."""
-
-    def __post_init__(self) -> None:
-        names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
-        check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
-        check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
-        check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
-        check_range(self, 0, math.inf, "priority_alpha")
-        if self.learning_starts > self.replay_size // 2:
-            raise InputError(
-                f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"
-            )
 
 
 class QNet(nn.Module):

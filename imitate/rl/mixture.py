@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
+from imitate.configs.dagger import Per, Schedule
 from imitate.envs.spaces import Array
 
 __all__ = ["Mixture", "Per", "Schedule", "mixing_coefficient"]
 
-Per = Literal["step", "segment", "episode"]
-Schedule = Literal["linear", "exponential", "inverse", "constant"]
 Act = Callable[[Array], Array]
 
 

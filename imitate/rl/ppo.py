@@ -10,24 +10,24 @@ the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old l
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from imitate.configs.ppo import PPOConfig
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError, check_range
+from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
-from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy, Head
+from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
 from imitate.rl.budget import progress_of
@@ -37,80 +37,6 @@ from imitate.rl.rollout import Rollout, Sampler
 __all__ = ["PPO", "Guide", "PPOConfig", "ppo_loss"]
 
 STATEFUL = ("policy", "value_net", "optimizer", "scaler")
-
-
-@dataclass(frozen=True)
-class PPOConfig:
-    """Hyperparameters of PPO."""
-
-    total_steps: int = 100_000
-    """Environment steps after which training and its schedules end; by default the run's budget."""
-    num_steps: int = 128
-    """Steps of each environment in an iteration."""
-    num_epochs: int = 10
-    """Passes over each rollout."""
-    batch_size: int = 256
-    """Samples in a minibatch."""
-    learning_rate: float = 3e-4
-    """Adam's step size at the start."""
-    lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
-    gamma: float = 0.99
-    """Discount."""
-    gae_lambda: float = 0.95
-    """Bias-variance trade-off of the advantages (arXiv:1506.02438)."""
-    clip_coef: float = 0.2
-    """Half width of the range around 1 in which the probability ratio is not clipped."""
-    clip_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` decays to 0 by the end of the run."""
-    clip_value: bool = False
-    """Also clip changes of the value function to clip_coef."""
-    standardize_advantages: bool = True
-    """Standardise advantages in each minibatch."""
-    ent_coef: float = 0.0
-    """Weight of the entropy bonus."""
-    vf_coef: float = 0.5
-    """Weight of the value loss."""
-    max_grad_norm: float = 0.5
-    """Gradients are clipped to this norm."""
-    target_kl: float | None = None
-    """End an iteration's updates once the approximate KL of a minibatch exceeds 1.5 times this, as SB3 does."""
-    rpo_alpha: float = 0.0
-    """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
-    rpo_alpha_final: float | None = None
-    """Value that rpo_alpha reaches linearly by the end of the run; by default rpo_alpha is constant."""
-    normalize_obs: bool = True
-    """Standardise observations by running statistics."""
-    normalize_rewards: bool = True
-    """Divide rewards by the running standard deviation of the discounted return."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers; policy and value function each have their own."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
-    head: Head | None = None
-    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
-    log_std_init: float = 0.0
-    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
-    value_warmup: int = 0
-    """Iterations at the start that train only the value function; for a policy that is already trained."""
-
-    def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
-        check_range(self, *LOG_STD_RANGE, "log_std_init")
-        check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
-        check_range(self, 1e-6, math.inf, "max_grad_norm")
-        optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
-        check_range(self, 0, math.inf, "rpo_alpha", *optional)
-        if self.batch_size < 2 and self.standardize_advantages:
-            raise InputError(
-                f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
-            )
-        check_range(self, 0, 1, "gamma", "gae_lambda")
-
-    def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha when this share of the run remains."""
-        final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
-        return final + (self.rpo_alpha - final) * remaining
 
 
 def ppo_loss(

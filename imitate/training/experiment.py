@@ -1,4 +1,7 @@
-"""Training runs: `Experiment` describes one (it is a run's config.json), and `execute` carries it out."""
+"""`Experiment` describes a training run completely: it is the run's config.json. `execute` carries it out.
+
+Nothing here imports torch before it is needed, so that a command line is checked at once.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,19 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import torch
-
-from imitate.algorithms import ALGORITHMS, Learner, find
-from imitate.datasets.convert.sources import is_spec
-from imitate.datasets.evaluation import Evaluation, evaluate
+from imitate import experts
+from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
-from imitate.envs.seeds import Stream, draw_seed
-from imitate.envs.trust import bare_id
 from imitate.errors import InputError, check_range, did_you_mean
-from imitate.experts import known_experts
 from imitate.files import read_json, versions, write_json
-from imitate.nn.policy import ActorPolicy
-from imitate.training.checkpoint import Checkpoint
-from imitate.training.inputs import check_demos, check_expert, check_widths, handed_to, held, opened_store
 from imitate.training.person import check_person, is_person
-from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
 
-__all__ = ["Experiment", "check_demos", "check_expert", "execute", "make_learner", "variant_settings"]
+__all__ = ["Experiment", "resolve_device", "variant_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +68,8 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        find(self.algorithm)
+        if not is_own(self.algorithm):  # importing a class of the user's waits until it is needed
+            find(self.algorithm)
         for name in ("expert", "demos", "init"):
             if isinstance(path := getattr(self, name), Path):
                 object.__setattr__(self, name, str(path))
@@ -136,13 +128,13 @@ class Experiment:
         env_id, backend = resolve_env_id(new.env_id), new.backend
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
-        new = dataclasses.replace(
-            new, hyperparameters=_plain(config), env_id=env_id, backend=backend, device=_device(new.device)
-        )
+        new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
         new.check_inputs()
         if new.init is not None:
+            from imitate.training.inputs import check_widths
+
             check_widths(new.init, given)
-        return new
+        return dataclasses.replace(new, device=resolve_device(new.device))
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
@@ -165,7 +157,9 @@ class Experiment:
         def moved(name: str) -> str:
             if is_person(name) and ":" in name:
                 return f"human:{move(name.partition(':')[2])}"
-            return move(name) if name not in known_experts() and (folder / name).exists() else name
+            return move(name) if name not in experts.known_experts() and (folder / name).exists() else name
+
+        from imitate.datasets.convert.sources import is_spec
 
         new: dict[str, Any] = {"other_experts": tuple(map(moved, self.other_experts))}
         if self.expert is not None:
@@ -210,98 +204,6 @@ class Experiment:
             raise InputError(f"{self.algorithm} does not start from another policy: --init is for {takers}")
 
 
-def execute(
-    experiment: Experiment,
-    out: str | Path,
-    *,
-    resume: bool = False,
-    progress: Progress | None = None,
-    snapshot: Snapshot | None = None,
-) -> bool:
-    """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
-
-    Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
-
-    resume    go on from the last checkpoint, or from the beginning if there is none
-    progress  called with (steps of the budget spent, metrics) after each iteration
-    snapshot  called with (steps of the budget spent, the policy) before the first iteration and after each
-
-    Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
-    together, if the budget is too small for one update, and if learning diverges.
-    """
-    out = Path(out)
-    if (out / "finished.json").exists():
-        raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
-    if out.exists() and not resume:
-        raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
-    experiment.check_inputs()
-    with held(out):
-        with ExitStack() as stack:
-            run = _prepare(experiment, out, stack, progress, snapshot)
-            finished = run.finish()
-        run.write_timing()  # again, as the environments' processes have ended by now and their time is known
-    return finished
-
-
-def make_learner(
-    experiment: Experiment, out: Path, stack: ExitStack, checkpoint: Checkpoint | None, *, new: bool
-) -> tuple[Learner, dict[str, Any]]:
-    """The learner of a run in the folder `out`, and what it was handed, which `stack` closes.
-
-    checkpoint  of the run, for the demonstrations that the learner has stored
-    new         also check the expert's critic
-
-    Raises InputError where inputs don't fit together, and where it can't act in this environment.
-    """
-    algorithm = find(experiment.algorithm)
-    config = make_config(experiment.algorithm, experiment.hyperparameters)
-    handed = handed_to(experiment, config, stack, new=new)
-    if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
-    device = _device(experiment.device)
-    return algorithm.learner(config, seed=experiment.seed, device=device, **handed), handed
-
-
-def _prepare(
-    experiment: Experiment, out: Path, stack: ExitStack, progress: Progress | None, snapshot: Snapshot | None
-) -> Run:
-    """Prepare everything up to the first step; `stack` closes what was opened."""
-    checkpoint = Checkpoint.read(out)
-    # Before anything is written, since unusable demonstrations raise here.
-    learner, handed = make_learner(experiment, out, stack, checkpoint, new=checkpoint is None)
-
-    def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
-        return evaluate(
-            policy,
-            experiment.env_id,
-            episodes=experiment.eval_episodes,
-            seed=draw_seed(Stream.VALIDATION, experiment.seed),
-            env_kwargs=experiment.env_kwargs,
-            num_envs=experiment.eval_episodes,
-            max_steps=max_steps,
-        )
-
-    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
-    run = Run(
-        learner,
-        out,
-        budget=experiment.budget,
-        demo_steps=int(handed["demos"].lengths[handed["episodes"]].sum()) if "demos" in handed else 0,
-        validate=validate,
-        eval_every=experiment.eval_every,
-        eval_episodes=experiment.eval_episodes,
-        most_validation=math.inf if limit is None else limit * experiment.eval_episodes,
-        checkpoint_every=experiment.checkpoint_every,
-        num_envs=0 if find(experiment.algorithm).offline else experiment.num_envs,
-        store=handed.get("store"),
-        checkpoint=checkpoint,
-        progress=progress,
-        snapshot=snapshot,
-    )
-    experiment.write(out / "config.json")
-    return run
-
-
 def _fields(algorithm: str) -> set[str]:
     return {field.name for field in dataclasses.fields(find(algorithm).config)}
 
@@ -312,7 +214,12 @@ def _plain(config: Any) -> dict[str, Any]:
     return data
 
 
-def _device(name: str) -> str:
+def resolve_device(name: str) -> str:
+    """`cpu` or `cuda`, where `auto` may stand. Raises InputError for cuda without a GPU."""
+    if name == "cpu":
+        return name
+    import torch
+
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():

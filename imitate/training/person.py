@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imitate.algorithms import ALGORITHMS
-from imitate.datasets.human import Person
-from imitate.datasets.keymap import key_map
-from imitate.envs.make import make_env
-from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.video import DEFAULT_FPS
-from imitate.window import Window
 
 if TYPE_CHECKING:
+    from imitate.datasets.human import Person
+    from imitate.envs.vec import SyncVecEnv
     from imitate.training.experiment import Experiment
 
 __all__ = ["check_person", "is_person", "seated"]
@@ -42,6 +38,13 @@ def check_person(experiment: Experiment) -> None:
 
 def seated(experiment: Experiment, stack: ExitStack) -> tuple[SyncVecEnv, Person]:
     """The environment, in a window that `stack` closes, and the person before it."""
+    from imitate.datasets.human import Person  # takes half a second: a command line is checked without it
+    from imitate.datasets.keymap import key_map
+    from imitate.envs.make import make_env
+    from imitate.envs.vec import SyncVecEnv
+    from imitate.video import DEFAULT_FPS
+    from imitate.window import Window
+
     env = make_env(experiment.env_id, experiment.env_kwargs, render_mode="rgb_array")
     _, _, file = (experiment.expert or "").partition(":")
     keys = key_map(env, experiment.env_id, Path(file) if file else None)

@@ -8,9 +8,9 @@ from importlib import resources
 from typing import Any
 
 from imitate.algorithms import find, is_own
+from imitate.configs.shared import as_tuples
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean
-from imitate.nn.state import as_tuples
 
 __all__ = ["RUN_FIELDS", "make_config", "over", "tuned", "variant_settings"]
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.aggrevated.trial import Trial, TrialConfig
-from imitate.aggrevated.variants.config import VariantConfig
 from imitate.aggrevated.variants.learner import Variant
+from imitate.configs.variants import VariantConfig
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env

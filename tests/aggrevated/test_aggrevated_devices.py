@@ -11,10 +11,10 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.aggrevated.gate import Gate
-from imitate.aggrevated.variants.config import VariantConfig
 from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.scene import Scene
 from imitate.bc import bc_loss, new_policy
+from imitate.configs.variants import VariantConfig
 
 META = torch.device("meta")
 OBS, BOX, NAMES = spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,)), spaces.Discrete(4)

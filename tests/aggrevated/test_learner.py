@@ -15,9 +15,9 @@ from gymnasium import spaces
 from problems import Bowl, ChainOracle, Same, aggrevated, chain_expert, learning, trained
 
 from imitate.aggrevated import gradients
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.variants.aggrevate import AggreVaTe
-from imitate.aggrevated.variants.config import VariantConfig
+from imitate.configs.aggrevated import AggreVaTeDConfig
+from imitate.configs.variants import VariantConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

@@ -17,12 +17,12 @@ from gymnasium import spaces
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from imitate.aggrevated.config import AggreVaTeDConfig
 from imitate.aggrevated.critic_check import check_critic, check_oracle
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.aggrevated.variants.executed import TemporalDifference
 from imitate.cli import main
+from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.trajectory import Transitions
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array

@@ -93,9 +93,7 @@ def test_experts_are_measured_beside_what_was_published(
     (tmp_path / "zoo/ppo/CartPole-v1_1").mkdir(parents=True)
     (tmp_path / "zoo/ppo/CartPole-v1_1/CartPole-v1.zip").write_bytes(b"no archive")
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path / "zoo"))
-    monkeypatch.setattr(
-        "imitate.commands.expert.known_experts", lambda: ["CartPole-v1:ppo", "zoo:ppo/CartPole-v1"]
-    )
+    monkeypatch.setattr("imitate.experts.known_experts", lambda: ["CartPole-v1:ppo", "zoo:ppo/CartPole-v1"])
     good, damaged = report(capsys, "expert", "list", "--measure", "--episodes", "2")
     assert (good["env_id"], good["mean"], good["published"], good["episodes"]) == ("CartPole-v1", 500, 500, 2)
     assert good["random_mean"] < 100

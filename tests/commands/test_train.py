@@ -302,3 +302,36 @@ def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
         assert answer in refused(capsys, "train", name, "--env", "CartPole-v1", *two, "--out", "o")
     statistics = ("--vecnormalize", "none")
     assert "--vecnormalize is for one expert" in refused(capsys, *dagger, *two, *statistics, "--out", "o")
+
+
+OWN = """
+from dataclasses import dataclass
+from imitate.rl.ppo import PPO, PPOConfig
+
+@dataclass(frozen=True)
+class MineConfig(PPOConfig):
+    strength: float = 0.5
+
+class Mine(PPO):
+    def __init__(self, config, *, envs, seed, device="cpu"):
+        super().__init__(config, envs=envs, seed=seed, device=device)
+"""
+
+
+def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
+    Path("my_learner.py").write_text(OWN)
+    own, others = "my_learner:Mine", ("--num-steps", "16", "--num-epochs", "1", "--budget", "300")
+    assert main(["train", own, "--env", "CartPole-v1", *others, "--strength", "0.2", "--out", "run"]) == 0
+    assert config("run")["hyperparameters"]["strength"] == 0.2  # type: ignore[index]
+    assert main(["evaluate", "run", "--episodes", "1"]) == 0
+    assert main(["train", own, "--config", "run/config.json", "--out", "again"]) == 0
+    weights = [Path(run, "policy/policy.safetensors").read_bytes() for run in ("run", "again")]
+    assert weights[0] == weights[1]
+    # In a process that was not told so, a file chooses nothing.
+    script = "import sys; from imitate.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "train", "--config", "run/config.json", "--out", "o"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "say `imitate train` or `imitate compare --add` my_learner:Mine" in done.stderr
+    Path("run/finished.json").unlink()
+    assert main(["train", own, "--resume", "run"]) == 0

@@ -356,7 +356,8 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
 SCRIPT = """
 import sys
 from pathlib import Path
-from imitate.compare import Comparison, carry_out
+from imitate.compare import Comparison
+from imitate.compare.carry_out import carry_out
 if __name__ == "__main__":
     wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4, curve_episodes=2)
     carry_out(wanted, Path(sys.argv[1]), workers=1)

@@ -14,8 +14,9 @@ from chromium import needs_axe, needs_chromium
 from reported import BUDGET, five, result
 
 from imitate.cli import main
-from imitate.compare import Suite, carry_out, write_suite_report
+from imitate.compare import Suite, write_suite_report
 from imitate.compare.aggregate import leads, read_suite
+from imitate.compare.carry_out import carry_out
 from imitate.compare.plan import Comparison
 from imitate.compare.results import ExpertFacts, Reference, References, Result
 from imitate.compare.suite import BUNDLED

@@ -17,7 +17,8 @@ from imitate.algorithms import find
 from imitate.cli import main
 from imitate.errors import InputError
 from imitate.training.checkpoint import Checkpoint
-from imitate.training.experiment import Experiment, execute
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 from imitate.training.settings import tuned
 
 VALIDATED: dict[str, Any] = {"eval_every": 3_000, "eval_episodes": 2}
@@ -47,7 +48,8 @@ RUNS: dict[str, dict[str, Any]] = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from imitate.training.experiment import Experiment, execute
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 execute(Experiment.read(Path(sys.argv[1])), Path(sys.argv[2]), resume=True)
 """
 

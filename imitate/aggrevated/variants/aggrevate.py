@@ -17,8 +17,8 @@ import gymnasium as gym
 import numpy as np
 
 from imitate.aggrevated.monte_carlo import MonteCarlo
-from imitate.aggrevated.variants.config import VariantConfig
 from imitate.aggrevated.variants.learner import Variant
+from imitate.configs.variants import VariantConfig
 from imitate.datasets.trajectory import Policy, Trajectory, Transitions
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
@@ -29,10 +29,7 @@ from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["AggreVaTe", "AggreVaTeConfig"]
-
-AggreVaTeConfig = VariantConfig
-"""The hyperparameters of AggreVaTeD's variants; `oracle` and `td` are ignored."""
+__all__ = ["AggreVaTe"]
 
 
 class AggreVaTe:

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from imitate.aggrevated.gate import Gate
 from imitate.aggrevated.learner import AggreVaTeD
-from imitate.aggrevated.variants.config import VariantConfig
 from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.variants.scene import Distribution, Scene
 from imitate.bc import bc_loss
+from imitate.configs.variants import VariantConfig
 from imitate.datasets.trajectory import Policy
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from imitate.aggrevated.gate import Gate
-from imitate.aggrevated.variants.config import VariantConfig
+from imitate.configs.variants import VariantConfig
 from imitate.experts.critics import QOracle
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.policy import ActorPolicy

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from imitate.aggrevated.config import AggreVaTeDConfig
-from imitate.dagger import DAggerConfig
+from imitate.configs.aggrevated import AggreVaTeDConfig
+from imitate.configs.dagger import DAggerConfig
 from imitate.errors import InputError, check_range
 
 __all__ = ["VariantConfig"]

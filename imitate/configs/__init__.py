@@ -1,0 +1,5 @@
+"""The hyperparameters of every algorithm, a file each.
+
+Nothing here imports torch, so the command line checks its arguments and prints help in a fraction of the time that
+loading an algorithm takes.
+"""

@@ -1,0 +1,54 @@
+"""Hyperparameters of BC: behavioural cloning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from imitate.configs.shared import LOG_STD_RANGE, check_ema
+from imitate.errors import InputError, check_range
+
+__all__ = ["BCConfig"]
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    """Hyperparameters of behavioural cloning."""
+
+    max_updates: int = 20_000
+    """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""
+    max_epochs: int = 500
+    """Maximum number of passes over the demonstrations."""
+    demo_pairs: int | None = None
+    """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
+    holdout: float = 0.05
+    """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
+    batch_size: int = 256
+    """Samples in a minibatch."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start; it decays linearly to 0."""
+    ema: float = 0.995
+    """Decay of the moving average of weights that is the policy; 0: no averaging."""
+    weight_decay: float = 0.1
+    """Decoupled weight decay (arXiv:1711.05101), which makes falls rarer where few states were seen."""
+    normalize_obs: bool = True
+    """Standardise observations by the statistics of the demonstrations."""
+    whiten: bool | None = None
+    """Decorrelate the standardised observations while training; by default where all fit in one minibatch."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
+    activation: Literal["tanh", "relu"] | None = None
+    """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
+    log_std_init: float = -1.0
+    """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.holdout < 1:
+            raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
+        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
+        check_range(self, *LOG_STD_RANGE, "log_std_init")
+        if self.demo_pairs is not None:
+            check_range(self, 1, math.inf, "demo_pairs")
+        check_range(self, 0, math.inf, "learning_rate", "weight_decay")
+        check_ema(self.ema)

@@ -1,0 +1,86 @@
+"""`predict` as Stable-Baselines3's tools call it, and what it answers to observations that can't be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from structured import Told
+
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+
+
+def made(name: str) -> gym.Env[Any, Any]:
+    return Told(picture=True) if name == "Told" else gym.make(name)  # SB3 has no Dict in a Dict
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Told"])
+@pytest.mark.parametrize("num_envs", [None, 1, 3])
+@pytest.mark.filterwarnings("ignore:Evaluation environment is not wrapped")
+def test_stable_baselines_evaluates_a_policy(name: str, num_envs: int | None) -> None:
+    """Discrete, Box and MultiDiscrete actions; Box and Dict observations; a plain environment and vector ones."""
+    env: Any = made(name)
+    policy = ActorPolicy(env.observation_space, env.action_space)
+    if num_envs is not None:
+        env = make_vec_env(lambda: made(name), num_envs)
+    _, lengths = evaluate_policy(policy, env, n_eval_episodes=3, return_episode_rewards=True)
+    assert len(lengths) == 3
+    assert {"Told": {10}, "Pendulum-v1": {200}}.get(name, set(lengths)) == set(lengths)
+
+
+def dicts(count: int) -> tuple[ActorPolicy, list[dict[str, Any]]]:
+    env = Told()
+    return ActorPolicy(env.observation_space, env.action_space), [
+        env.reset(seed=seed)[0] for seed in range(count)
+    ]
+
+
+def stacked(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        name: stacked([part[name] for part in parts])
+        if isinstance(value, dict)
+        else np.stack([part[name] for part in parts])
+        for name, value in parts[0].items()
+    }
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_batch_of_dicts_gives_an_action_for_each(count: int) -> None:
+    policy, obs = dicts(count)
+    actions, state = policy.predict(stacked(obs), state="kept", episode_start=np.ones(count, bool))
+    assert state == "kept"
+    assert actions.shape == (count, 2)
+    np.testing.assert_array_equal(actions, [policy.predict(one)[0] for one in obs])
+
+
+def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
+    policy, (obs, other) = dicts(2)
+    for wrong, said in (
+        (
+            {name: value for name, value in obs.items() if name != "goal"},
+            "no 'goal': wanted goal, hand, noise",
+        ),
+        (obs | {"hand": {"digit": 1}}, "no 'bits'"),
+        (obs | {"goal": np.zeros(2)}, r"'goal' of an observation has shape \(2,\)"),
+        (obs | {"goal": np.array([np.nan])}, "NaN"),
+        (stacked([obs, other]) | {"goal": np.zeros((3, 1))}, "differ in N"),
+        (np.zeros(3), "wanted numbers of shape"),
+    ):
+        with pytest.raises(InputError, match=said):
+            policy.predict(wrong)
+    plain = ActorPolicy(spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(2))
+    for wrong, said in (
+        ([0.0, np.nan, 0.0], "NaN"),
+        (np.full((2, 3), np.inf), "infinite"),
+        (np.zeros(4), r"wanted numbers of shape \(3,\) or \(N, 3,\)"),
+        (np.zeros((2, 2, 3)), "wanted numbers of shape"),
+        (["a", "b", "c"], "wanted numbers"),
+    ):
+        with pytest.raises(InputError, match=said):
+            plain.predict(wrong)
