@@ -48,8 +48,9 @@ class AggreVaTeDConfig(DAggerConfig):
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
     train as DAgger does. 0: always use it."""
     trial: float = 0.2
-    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
-    DAgger's mean return is higher by 1.645 standard errors and by 3 %, it is kept. 0: no trial."""
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play the same episodes. If
+    DAgger's mean return is higher by 1.645 standard errors of the difference and by 3 %, it is kept; if the steps are
+    not enough for half of the episodes, it is not. Until then two policies are trained. 0: no trial."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0

@@ -31,7 +31,7 @@ from imitate.aggrevated.gate import Gate, compared, measure_gate
 from imitate.aggrevated.gradients import Distribution, Scene
 from imitate.aggrevated.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.aggrevated.rival import episode_returns, played, wins
+from imitate.aggrevated.rival import LEAST_PAIRS, paired, played, wins
 from imitate.bc import bc_loss, new_policy
 from imitate.dagger import DAgger, Student
 from imitate.datasets.trajectory import Policy
@@ -48,7 +48,6 @@ __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 _PROBED = 2_048  # states on which the critic is judged in each iteration
 _TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
-_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
 
 
 class NaturalStudent(Student):
@@ -124,7 +123,7 @@ class AggreVaTeD(DAgger):
         # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
         pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
         metrics: dict[str, float] = {}
-        if pairs >= _LEAST_PAIRS and room >= 4 * self.least_steps:
+        if pairs >= LEAST_PAIRS and room >= 4 * self.least_steps:
             before = self.env_steps
             metrics = self._compete(pairs, room // 3)  # what both leave is for roll-ins with the better one
             room -= self.env_steps - before
@@ -135,19 +134,27 @@ class AggreVaTeD(DAgger):
         """Let both policies play the same episodes, at most `limit` steps each, and go on with the better."""
         assert self.rival is not None
         seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
-        rollouts = [
-            played(student.policy, self.sampler.envs, seeds, limit) for student in (self.student, self.rival)
-        ]
+        students = (self.student, self.rival)
+        rollouts, returns = zip(
+            *(played(student.policy, self.sampler.envs, seeds, limit) for student in students), strict=True
+        )
         self.sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
-        own, others = map(episode_returns, rollouts)
-        if wins(others, own):
+        both = paired(*returns, pairs)
+        if both is not None and wins(both[1], both[0]):
             self.student, self.trusted = self.rival, False
             for rollout in rollouts:
                 self.student.observe(rollout.obs[rollout.steps])
                 self.label(rollout, ~rollout.steps)
             self.actor.seed(draw_seed(self.seed, self.iteration, 4))
         self.sampler.restart(draw_seed(self.seed, self.iteration, 3))
-        return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        if both is None:  # the limit cut too many episodes: AggreVaTeD's own policy stays
+            return {"trial_pairs": 0.0}
+        own, others = both
+        return {
+            "trial_return": float(own.mean()),
+            "trial_dagger": float(others.mean()),
+            "trial_pairs": float(len(own)),
+        }
 
     def learn(
         self, obs: Array, labels: Array, rollout: Rollout | None = None, *, last: bool
