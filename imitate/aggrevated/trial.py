@@ -4,13 +4,14 @@ A critic can be wrong in ways that no test of it shows. So a DAgger policy learn
 policies play the same whole episodes. DAgger's is kept if it is clearly ahead, and learns from these episodes too.
 Otherwise it leaves no states: it doesn't roll in, and the episodes are not learned from. On BipedalWalker and Hopper
 such states cost AggreVaTeD returns (benchmarks/RESULTS.md).
+
+The trial costs its steps, a fifth of the budget by default, and the processor time of a second student until then.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout, whole_episodes
 from imitate.student import Student
 
-__all__ = ["Trial", "episode_returns", "lead", "played", "wins"]
+__all__ = ["Trial", "lead", "paired", "played", "wins"]
 
 _TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
 _LEAST_PAIRS = 3  # of episodes: fewer tell nothing
+_LEAST_SHARE = 0.5  # of the episodes: if the limit cuts more, those that ended are the short ones
 _CLEAR = 0.03  # of the mean return
 # Standard errors: one-sided, a level of 5 %. One fall in any number of episodes against none is a lead of 1, two in
 # seven are 1.55, three 2.12.
@@ -125,19 +127,24 @@ class Trial:
         if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
             return {}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
-        rollouts = [
-            played(student.policy, sampler.envs, seeds, room // 3) for student in (learner.student, rival)
-        ]
+        rollouts, returns = zip(
+            *(played(each.policy, sampler.envs, seeds, room // 3) for each in (learner.student, rival)),
+            strict=True,
+        )
         sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
-        own, others = map(episode_returns, rollouts)
-        if wins(others, own):
+        both = paired(*returns, pairs)
+        if both is not None and wins(both[1], both[0]):
             learner.student, learner.trusted = rival, False
             for rollout in rollouts:
                 rival.observe(rollout.obs[rollout.steps])
                 learner.roll_in.label(rollout, ~rollout.steps)
             rival.actor.seed(draw_seed(learner.seed, learner.iteration, 4))
         sampler.restart(draw_seed(learner.seed, learner.iteration, 3))
-        return {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        if both is None:  # the limit cut too many episodes: AggreVaTeD's own policy stays
+            return {"trial_pairs": 0.0}
+        own, others = both
+        means = {"trial_return": float(own.mean()), "trial_dagger": float(others.mean())}
+        return means | {"trial_pairs": float(len(own))}
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"trusted": self.learner.trusted, "episodes": self.episodes}
@@ -153,36 +160,49 @@ class Trial:
         self.learner.load_state_dict(state)
 
 
-def played(policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int) -> Rollout:
-    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps."""
+def played(
+    policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int
+) -> tuple[Rollout, dict[int, float]]:
+    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps.
+
+    Also the return of each episode that came to its end, by seed. Those that the limit cut, or that it left out, are
+    not among them.
+    """
+    playing: list[Array] = []  # (N,) seeds at each step
 
     def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        playing.append(envs.seeds.copy())
         actions = policy.act(obs, deterministic=True)
         return actions, actions
 
-    return whole_episodes(envs, choose, seeds, limit)
-
-
-def episode_returns(rollout: Rollout) -> Array:
-    """(E,) returns of the episodes that ended in a rollout of whole episodes."""
+    rollout = whole_episodes(envs, choose, seeds, limit)
+    # An environment that still runs with the seed of its last step was cut; one that ended has begun the next episode.
+    cut = envs.running & (envs.seeds == playing[-1])
     sums = (rollout.rewards * rollout.steps).cumsum(0, dtype=np.float64)  # (T, N)
-    returns, before = [], np.zeros(sums.shape[1])
+    returns, before = {}, np.zeros(len(cut))
     for t, n in rollout.ends:
-        returns.append(sums[t, n] - before[n])
+        if t < len(sums) - 1 or not cut[n]:
+            returns[int(playing[t][n])] = float(sums[t, n] - before[n])
         before[n] = sums[t, n]
-    return np.array(returns)
+    return rollout, returns
+
+
+def paired(own: Mapping[int, float], others: Mapping[int, float], wanted: int) -> tuple[Array, Array] | None:
+    """Returns (P,) of both on the seeds that both played to the end; None if that is not half of the seeds `wanted`."""
+    both = [seed for seed in own if seed in others]
+    if len(both) < max(_LEAST_PAIRS, _LEAST_SHARE * wanted):
+        return None
+    return np.array([own[seed] for seed in both]), np.array([others[seed] for seed in both])
 
 
 def lead(returns: Array, others: Array) -> float:
-    """By how many standard errors the mean of `returns` is above that of `others`; -infinity with fewer than three.
+    """By how many standard errors the mean of the paired differences (P,) of `returns` and `others` is above 0.
 
     >>> lead(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 0.0]))  # mean 4, standard error 1 / sqrt(3)
     6.928...
     """
-    if min(len(returns), len(others)) < 3:
-        return -math.inf
-    error = math.sqrt(returns.var(ddof=1) / len(returns) + others.var(ddof=1) / len(others))
-    return float(returns.mean() - others.mean()) / max(error, 1e-8)
+    gains = returns - others
+    return float(gains.mean()) / max(float(gains.std(ddof=1)) / len(gains) ** 0.5, 1e-8)
 
 
 def wins(returns: Array, others: Array) -> bool:
@@ -191,6 +211,6 @@ def wins(returns: Array, others: Array) -> bool:
     So one fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
     error is nearly 0.
     """
-    if lead(returns, others) <= _LEAD:  # also if there are too few episodes
+    if lead(returns, others) <= _LEAD:
         return False
     return float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))

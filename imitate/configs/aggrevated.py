@@ -78,8 +78,9 @@ class TrialConfig(AggreVaTeDConfig):
     """Hyperparameters of AggreVaTeD, and of its trial against DAgger."""
 
     trial: float = 0.2
-    """Share of the steps in which the policy and DAgger's, trained on the same states, play against each other. If
-    DAgger's mean return is higher by 1.645 standard errors and by 3 %, it is kept. 0: no trial."""
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play the same episodes. If
+    DAgger's mean return is higher by 1.645 standard errors of the difference and by 3 %, it is kept; if the steps are
+    not enough for half of the episodes, it is not. Until then two policies are trained. 0: no trial."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

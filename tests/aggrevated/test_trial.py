@@ -7,16 +7,19 @@ import math
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from problems import ChainOracle, chain_expert, learning, trained
 from torch import Tensor
 
 from imitate.aggrevated.gate import GATE
-from imitate.aggrevated.trial import episode_returns, lead, wins
+from imitate.aggrevated.trial import lead, paired, played, wins
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
 from imitate.rl.rollout import Rollout
 
 FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 60}
@@ -25,7 +28,65 @@ FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_i
 def test_lead_is_in_standard_errors() -> None:
     assert lead(np.array([3.0, 4.0, 5.0]), np.zeros(3)) == pytest.approx(4 * math.sqrt(3))
     assert lead(np.array([1.0, 3.0, 1.0, 3.0]), np.full(4, 3.0)) == pytest.approx(-1 / math.sqrt(4 / 3 / 4))
-    assert lead(np.array([9.0, 9.0]), np.zeros(3)) == -math.inf  # too few to tell
+    # Differences 1, 2 and 3, whatever the episodes give to both: mean 2, standard error 1 / sqrt(3)
+    assert lead(np.array([1.0, 502.0, 9.0]), np.array([0.0, 500.0, 6.0])) == pytest.approx(2 * math.sqrt(3))
+
+
+def test_episodes_that_the_limit_cut_do_not_decide() -> None:
+    """A makes 3,000 and B 2,700 an episode, but of twelve episodes 8 of A's are cut at 1,000 and 11 of B's at 2,400."""
+    cut_own, cut_others = np.array([3_000.0] * 4 + [1_000.0] * 8), np.array([2_700.0] + [2_400.0] * 11)
+    assert wins(cut_others, cut_own)  # counted as whole ones they keep B: 2,425 against 1,667
+    own, others = dict.fromkeys(range(4), 3_000.0), {0: 2_700.0}
+    assert paired(own, others, wanted=12) is None
+    assert paired(dict.fromkeys(range(5), 3_000.0), dict.fromkeys(range(12), 2_700.0), wanted=12) is None
+    both = paired(
+        dict.fromkeys(range(12), 3_000.0), {**dict.fromkeys(range(6, 12), 2_700.0), 99: 9e9}, wanted=12
+    )
+    assert both is not None
+    assert [len(returns) for returns in both] == [6, 6]
+    assert not wins(both[1], both[0])
+    assert wins(*both)
+    assert paired({0: 1.0, 1: 1.0}, {0: 2.0, 1: 2.0}, wanted=3) is None  # two tell nothing
+
+
+class Marathon(gym.Env[Any, Any]):
+    """10 steps with a seed below 4 and 30 with others; all 3,000 of the return come with the last."""
+
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:  # noqa: ARG002
+        assert seed is not None
+        self._left = 10 if seed < 4 else 30
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # noqa: ARG002
+        self._left -= 1
+        return np.zeros(1, np.float32), 0.0 if self._left else 3_000.0, False, not self._left, {}
+
+
+class Runner:
+    def act(self, obs: Array, *, deterministic: bool) -> Array:
+        assert deterministic
+        return np.zeros(len(obs), np.int64)
+
+
+@pytest.mark.parametrize(
+    ("limit", "whole"),
+    [
+        (39, []),
+        (40, [0, 1, 2, 3]),  # the limit is spent with their last steps: nothing of them is cut
+        (100, [0, 1, 2, 3]),  # 60 steps of the 120 that the next four need
+        (160, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (280, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+    ],
+)
+def test_only_whole_episodes_have_a_return(limit: int, whole: list[int]) -> None:
+    """Twelve episodes in four environments: 40, 120 and 120 steps."""
+    policy: Any = Runner()
+    rollout, returns = played(policy, SyncVecEnv([Marathon] * 4), range(12), limit)
+    assert returns == dict.fromkeys(whole, 3_000.0)
+    assert int(rollout.steps.sum()) <= limit
 
 
 def test_a_small_lead_without_falls_does_not_win() -> None:
@@ -63,12 +124,11 @@ def whole(rewards: Array, running: Array, ends: list[tuple[int, int]]) -> Rollou
     )  # fmt: skip
 
 
-def test_returns_and_pieces_leave_out_the_rows_in_which_an_environment_idles() -> None:
+def test_pieces_leave_out_the_rows_in_which_an_environment_idles() -> None:
     """The first plays episodes of 1 + 2 and 4; the second one of 10, then idles."""
     rewards = np.array([[1, 10], [2, 99], [4, 99]], np.float32)
     running = np.array([[True, True], [True, False], [True, False]])
     rollout = whole(rewards, running, [(0, 1), (1, 0), (2, 0)])
-    assert sorted(episode_returns(rollout)) == [3, 4, 10]
     pieces = list(rollout.segments(rollout.actions))
     assert [len(piece) for piece in pieces] == [2, 1, 1]
     assert all(piece.terminated for piece in pieces)
