@@ -11,6 +11,7 @@ The trial costs its steps, a fifth of the budget by default, and the processor t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -127,15 +128,12 @@ class Trial:
         if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
             return {}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
-        rollouts, returns = zip(
-            *(played(each.policy, sampler.envs, seeds, room // 3) for each in (learner.student, rival)),
-            strict=True,
-        )
-        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
-        both = paired(*returns, pairs)
+        plays = [played(each.policy, sampler.envs, seeds, room // 3) for each in (learner.student, rival)]
+        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
+        both = paired(plays[0][1], plays[1][1], pairs)
         if both is not None and wins(both[1], both[0]):
             learner.student, learner.trusted = rival, False
-            for rollout in rollouts:
+            for rollout, _ in plays:
                 rival.observe(rollout.obs[rollout.steps])
                 learner.roll_in.label(rollout, ~rollout.steps)
             rival.actor.seed(draw_seed(learner.seed, learner.iteration, 4))
@@ -202,7 +200,8 @@ def lead(returns: Array, others: Array) -> float:
     6.928...
     """
     gains = returns - others
-    return float(gains.mean()) / max(float(gains.std(ddof=1)) / len(gains) ** 0.5, 1e-8)
+    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return float(gains.mean()) / max(error, 1e-8)
 
 
 def wins(returns: Array, others: Array) -> bool:
