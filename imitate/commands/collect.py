@@ -11,13 +11,14 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
 
 from imitate import experts
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
+from imitate.commands.parsing import Rare
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
@@ -72,9 +73,9 @@ def command(
     seed: int = 0,
     remeasure: bool = False,
     shards: int | None = None,
-    backend: BackendName = "processes",
-    address: str | None = None,
-    workers: int | None = None,
+    backend: Annotated[BackendName, Rare] = "processes",
+    address: Annotated[str | None, Rare] = None,
+    workers: Annotated[int | None, Rare] = None,
     resume: bool = False,
     json: bool = False,
 ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from imitate.configs.dagger import DAggerConfig
 from imitate.configs.fqe import FQEConfig
@@ -21,6 +21,11 @@ GATE = 2 / 3
 @dataclass(frozen=True)
 class AggreVaTeDConfig(DAggerConfig):
     """Hyperparameters of AggreVaTeD and AggreVaTe: DAgger's and those of the critic."""
+
+    MAIN: ClassVar = (
+        "iterations", "updates_per_iteration", "final_updates", "learning_rate", "hidden", "estimator",
+        "beta", "delta", "gate", "trial", "oracle",
+    )  # fmt: skip
 
     estimator: Literal["auto", "exact", "target", "reparameterised", "score", "executed", "regression"] = (
         "auto"

@@ -266,7 +266,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "not a whole number": (
         ["evaluate", "bc", "--episodes", "x"],
-        "base 10: 'x'; wanted --episodes INT episodes to play",
+        "not a whole number, such as 20000, 20k or 1e5: 'x'; wanted --episodes INT episodes to play",
     ),
     "width": (["train", "ppo", "--env", "CartPole-v1", "--hidden", "0", "--out", "o"], "width of at least 1"),
     "unused option": (
@@ -292,12 +292,13 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "number": (
         ["collect", "CartPole-v1:ppo", "--episodes", "two", "--out", "o"],
-        "imitate: Error parsing --episodes: invalid literal for int() with base 10: 'two'; wanted --episodes INT",
+        "imitate: Error parsing --episodes: not a whole number, such as 20000, 20k or 1e5: 'two'; wanted",
     ),
     "keyword arguments": (
         ["collect", "CartPole-v1:ppo", "--episodes", "1", "--env-kwargs", "[1]", "--out", "o"],
         "imitate: Error parsing --env-kwargs: wanted a JSON object such as",
     ),
+    "suite": (["compare", "clasic", "--out", "o"], "did you mean 'classic'"),
     "workers": (
         ["compare", "--env", "CartPole-v1", "--workers", "0", "--out", "o"],
         "workers must be at least 1",
