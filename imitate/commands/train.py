@@ -6,25 +6,20 @@ import dataclasses
 import logging
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
-from tqdm import tqdm
 
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.options import JsonObject, announced, option, run, typed, without
 from imitate.commands.parsing import Option, Rare, options_of_config, read
+from imitate.commands.progress import progress_of, told
 from imitate.envs.atari import is_atari
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
 from imitate.training.settings import make_config
-
-if TYPE_CHECKING:
-    from imitate.training.run import Progress
 
 __all__ = ["train"]
 
@@ -77,6 +72,9 @@ class TrainArguments:
     """device of the networks"""
     remeasure: Annotated[bool, Rare] = False
     """measure the expert's return again (20 episodes), ignoring the cache"""
+    looks: Annotated[bool, Rare] = True
+    """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
+    and choose nothing"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
@@ -103,7 +101,7 @@ def train(argv: list[str]) -> int:
     elif named is not None:
         base = Experiment.preset(named, option(argv, "--env") or "")
         rest = argv
-    elif {"-h", "--help"} & set(argv):
+    elif {"-h", "--help", "--help-all"} & set(argv):
         print(_USAGE)
         return 0
     else:
@@ -117,7 +115,8 @@ def train(argv: list[str]) -> int:
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
-    return _execute(experiment, out, remeasure=typed_options.remeasure) or (_audit(out) if audit else 0)
+    status = _execute(experiment, out, remeasure=typed_options.remeasure, looks=typed_options.looks)
+    return status or (_audit(out) if audit else 0)
 
 
 def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Any]:
@@ -191,6 +190,7 @@ def _resume(argv: list[str]) -> int:
         device: Literal["auto", "cpu", "cuda"] | None = None,
         env: str | None = None,
         expert: str | None = None,
+        looks: bool = True,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json.
 
@@ -199,6 +199,7 @@ def _resume(argv: list[str]) -> int:
             device: device of the networks, if it has changed
             env: module:Env-v0 of the run's environment, to allow the import of its module
             expert: module:make_expert of the run's expert, to allow the import of its module
+            looks: play a few episodes on the way and at the end, as in a new run
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -208,7 +209,7 @@ def _resume(argv: list[str]) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True)
+        return _execute(experiment, resume, resume=True, looks=looks)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     argv = argv if argv[0].startswith("-") else argv[1:]
@@ -219,8 +220,13 @@ def _resume(argv: list[str]) -> int:
     return run(command, argv, "train")
 
 
-def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
-    from imitate.training.execute import execute  # torch takes a second: arguments are read before
+def _execute(
+    experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False, looks: bool = True
+) -> int:
+    # Torch takes a second: arguments are read before.
+    from imitate.nn.stored_policy import load_policy
+    from imitate.training.execute import execute
+    from imitate.training.looks import Looks, look
 
     for spec in experiment.experts:
         if is_person(spec):
@@ -240,9 +246,11 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     own = f"{experiment.algorithm} " if is_own(experiment.algorithm) else ""
+    offline = find(experiment.algorithm).offline
+    curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
-        with _progress(experiment) as progress:
-            finished = execute(experiment, out, resume=resume, progress=progress)
+        with progress_of(experiment) as progress:
+            finished = execute(experiment, out, resume=resume, progress=progress, snapshot=curve)
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
@@ -252,43 +260,8 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
             file=sys.stderr,
         )
         return status
-    print(
-        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}{env}`",
-        file=sys.stderr,
-    )
+    print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
+    if looks:
+        print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
+    print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
     return 0
-
-
-@contextmanager
-def _progress(experiment: Experiment) -> Iterator[Progress]:
-    """Progress on standard error: a bar on a terminal, otherwise lines, and a last line with the final metrics.
-
-    Lines come at every tenth of the budget, or for offline learners after 1, 2, 4, 8 ... iterations.
-    """
-    offline, last = find(experiment.algorithm).offline, ""
-    iterations, due = 0, 1 if offline else experiment.budget // 10
-    with tqdm(
-        total=None if offline else experiment.budget,
-        unit="iteration" if offline else "step",
-        file=sys.stderr,
-        desc=experiment.algorithm,
-        disable=None,
-    ) as bar:
-
-        def progress(spent: int, metrics: dict[str, float]) -> None:
-            nonlocal iterations, due, last
-            iterations += 1
-            position = iterations if offline else spent
-            told = ("train_return", "loss", "heldout_loss", "agreement")
-            shown = {name: f"{metrics[name]:.4g}" for name in told if name in metrics}
-            last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
-            bar.update(position - bar.n)
-            bar.set_postfix(shown, refresh=False)
-            if bar.disable and position >= due and metrics:
-                where = f"iteration {iterations}" if offline else f"{spent} of {experiment.budget} steps"
-                logger.info("%s: %s", where, last or "no episode has ended yet")
-                due = 2 * due if offline else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
-
-        yield progress
-    if last:
-        logger.info("at the end: %s", last)
