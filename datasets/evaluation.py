@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -102,10 +102,12 @@ def evaluate(
     num_envs: int = 8,
     deterministic: bool = True,
     max_steps: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, for any num_envs.
 
     max_steps   maximum environment steps of all episodes together; see `Evaluation.complete`
+    progress    called with the number of finished episodes, after each step
 
     Raises InputError if the environment can't be made, and for numbers that are too small.
     """
@@ -113,7 +115,13 @@ def evaluate(
         raise InputError(f"episodes must be at least 1, got {episodes}")
     with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes))) as envs:
         return play(
-            policy, envs, episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps
+            policy,
+            envs,
+            episodes=episodes,
+            seed=seed,
+            deterministic=deterministic,
+            max_steps=max_steps,
+            progress=progress,
         )
 
 
@@ -125,6 +133,7 @@ def play(
     seed: int,
     deterministic: bool = True,
     max_steps: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """`evaluate` on existing environments. For trajectories use `imitate.datasets.play.episodes`."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))
@@ -144,5 +153,7 @@ def play(
         finished[current] = (step.terminated | step.truncated)[running]
         steps += len(running)
         obs = step.obs
+        if progress is not None:
+            progress(int(finished.sum()))
     dropped = int(lengths[~finished].sum())
     return Evaluation(returns[finished], lengths[finished], bool(finished.all()), dropped)

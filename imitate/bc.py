@@ -182,7 +182,11 @@ class BC:
             self.updates += 1
         self.epoch += 1
         self._publish()
-        metrics = {"epoch": float(self.epoch), "loss": float(total) / (self.updates - before)}
+        metrics = {
+            "epoch": float(self.epoch),
+            "progress": self.updates / self._budget,
+            "loss": float(total) / (self.updates - before),
+        }
         return metrics | (self._validate(rng) if len(self._heldout) else {})
 
     @torch.inference_mode()

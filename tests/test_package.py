@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import imitate
 from imitate.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +79,12 @@ except SystemExit:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_dir_lists_what_can_be_imported() -> None:
+    assert set(imitate.__all__) <= set(dir(imitate))
+    for name in imitate.__all__:
+        assert getattr(imitate, name) is not None, name
 
 
 FLOORS = (

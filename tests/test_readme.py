@@ -95,7 +95,8 @@ def test_the_readmes_commands_run(tmp_path: Path) -> None:
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for command in ("imitate quickstart", *bash.splitlines()):
         subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, check=True)
-    (tmp_path / "block.py").write_text(re.findall(r"(?s)```python\n(.*?)```", text)[0])
-    subprocess.run([sys.executable, "block.py"], cwd=tmp_path, check=True)
+    for block in re.findall(r"(?s)```python\n(.*?)```", text):
+        (tmp_path / "block.py").write_text(block)
+        subprocess.run([sys.executable, "block.py"], cwd=tmp_path, check=True)
     assert (tmp_path / "quickstart" / "report.html").exists()
     assert (tmp_path / "report" / "report.html").exists()

@@ -11,18 +11,19 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
 
 from imitate import experts
-from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, run, without
+from imitate.commands.parsing import Rare
+from imitate.commands.recorded import say_recorded
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.validate import describe
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
@@ -72,9 +73,9 @@ def command(
     seed: int = 0,
     remeasure: bool = False,
     shards: int | None = None,
-    backend: BackendName = "processes",
-    address: str | None = None,
-    workers: int | None = None,
+    backend: Annotated[BackendName, Rare] = "processes",
+    address: Annotated[str | None, Rare] = None,
+    workers: Annotated[int | None, Rare] = None,
     resume: bool = False,
     json: bool = False,
 ) -> int:
@@ -123,7 +124,7 @@ def command(
         recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
         status = _record_shards(recording, out, where)
     if status == 0:
-        report(describe(out), as_json=json)
+        say_recorded(out, source, as_json=json)
     return status
 
 

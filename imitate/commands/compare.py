@@ -10,13 +10,14 @@ import tyro
 
 from imitate import experts
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
+from imitate.commands.parsing import Rare
 from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.learners import trust_learner
 from imitate.compare.suite import BUNDLED, is_suite, read_toml
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError
+from imitate.errors import InputError, did_you_mean
 from imitate.files import read_json
 
 if TYPE_CHECKING:
@@ -44,16 +45,16 @@ def command(
     seeds: int | None = None,
     budget: int | None = None,
     episodes: int | None = None,
-    curve_episodes: int | None = None,
-    num_envs: int | None = None,
+    curve_episodes: Annotated[int | None, Rare] = None,
+    num_envs: Annotated[int | None, Rare] = None,
     env_kwargs: JsonObject | None = None,
     hyperparameters: JsonObject | None = None,
     device: Literal["cpu", "cuda"] | None = None,
     workers: int | None = None,
-    backend: BackendName = "processes",
-    address: str | None = None,
-    cpus_per_run: float | None = None,
-    gpus_per_run: float | None = None,
+    backend: Annotated[BackendName, Rare] = "processes",
+    address: Annotated[str | None, Rare] = None,
+    cpus_per_run: Annotated[float | None, Rare] = None,
+    gpus_per_run: Annotated[float | None, Rare] = None,
     json: bool = False,
 ) -> int:
     """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
@@ -138,6 +139,9 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
     suite = None
     if file in BUNDLED and not Path(file).exists():
         suite = Suite.bundled(file)
+    elif file is not None and not Path(file).exists():
+        suites = f"{', '.join(BUNDLED)}{did_you_mean(file, BUNDLED)}"
+        raise InputError(f"{file} is neither a file nor one of the suites {suites}")
     elif file is not None:
         base = read_toml(Path(file))
         suite = Suite.from_toml(Path(file).stem, base) if "environments" in base else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
+from tqdm import tqdm
 
 from imitate import experts
 from imitate.commands.options import JsonObject, print_json, run
@@ -63,15 +65,17 @@ def evaluate(argv: list[str]) -> int:
         check_expert(policy, subject, env_id, kwargs)
         if video is not None:
             _check_video(video, env_id, kwargs)
-        result = measure(
-            policy,
-            env_id,
-            episodes=episodes,
-            seed=seed,
-            env_kwargs=kwargs,
-            num_envs=num_envs,
-            deterministic=deterministic,
-        )
+        with tqdm(total=episodes, unit="episode", file=sys.stderr, disable=None, leave=False) as bar:
+            result = measure(
+                policy,
+                env_id,
+                episodes=episodes,
+                seed=seed,
+                env_kwargs=kwargs,
+                num_envs=num_envs,
+                deterministic=deterministic,
+                progress=lambda finished: bar.update(finished - bar.n),
+            )
         # Printed before it is stored, so that a full disk or a read-only folder does not lose the figures.
         print_json(result.to_json()) if json else print(result, flush=True)
         if video is not None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from imitate.commands.collect import check_out, line
-from imitate.commands.options import JsonObject, report, run
+from imitate.commands.options import JsonObject, run
+from imitate.commands.recorded import say_recorded
 from imitate.datasets.collect import check_same
 from imitate.datasets.human import by_hand, interventions
 from imitate.datasets.keymap import key_map
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.validate import describe
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
@@ -101,7 +101,7 @@ def command(
     if not out.exists():
         print("no episode of yours was finished: nothing was written")
         return 0
-    report(describe(out), as_json=json)
+    say_recorded(out, None, as_json=json)
     return 0
 
 

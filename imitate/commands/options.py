@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import io
+import inspect
 import json
-import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from imitate.commands.parsing import options_of, read
 from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +22,6 @@ __all__ = [
     "announced",
     "chosen_backend",
     "option",
-    "parse",
     "print_json",
     "report",
     "run",
@@ -42,46 +38,18 @@ JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpe
     str_from_instance=lambda value: [json.dumps(value)],
 )]  # fmt: skip
 
-_OR_NONE = re.compile(
-    r"no type matching \S+ could be instantiated from .*? Got errors: - <class 'NoneType'>: .*? - "
-    r"(?:<class '\w+'>|typing\.Annotated\[.*?\]): "
-)
-"""What tyro says of a value that may be absent, before it says what is wrong with the value."""
-
 BackendName = Literal["processes", "ray"]
 
 
 def run(command: Callable[..., int], argv: list[str], name: str) -> int:
-    @functools.wraps(command)
-    def parsed(*args: Any, **kwargs: Any) -> Callable[[], int]:
-        return partial(command, *args, **kwargs)
-
-    argv = ["--no-deterministic" if argument == "--stochastic" else argument for argument in argv]
-    call: Callable[[], int] = parse(parsed, argv, name)
-    return call()
-
-
-def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
-    """Call `target` with the options of the command line. Raises InputError, in one line, for mistakes in them."""
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return tyro.cli(target, args=argv, prog=f"imitate {name}")
-    except SystemExit as error:
-        if error.code != 2:
-            raise
-        raise InputError(f"{_in_one_line(errors.getvalue())}; see `imitate {name} --help`") from None
-
-
-def _in_one_line(panel: str) -> str:
-    """A panel of tyro's (box-drawing characters or ASCII) as one line, without its title, which the text repeats."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", panel)
-    text = re.sub(r"(?m)^╭─ (.*?) ─*╮$", r"\1\n---", text)
-    sections = re.split(r"(?m)^[│╰ ]*[─-]{3,}[│╯ ]*$", text)[1:]
-    said = [" ".join(section.replace("│", " ").split()).rstrip(".") for section in sections]
-    said = [section for section in said if section and not section.startswith("For full helptext")]
-    line = "; ".join(said or [" ".join(text.split())]).replace("Argument helptext:", "wanted")
-    return _OR_NONE.sub("", line).replace("{None}|", "")
+    """Call the command with what its command line says. Raises InputError, in one line, for mistakes in it."""
+    options = options_of(command)
+    if any(option.name == "deterministic" for option in options):
+        argv = ["--no-deterministic" if argument == "--stochastic" else argument for argument in argv]
+    values = read(options, argv, name, (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].strip())
+    bound = inspect.signature(command).bind_partial()
+    bound.arguments |= {option.name: getattr(values, option.name) for option in options}
+    return command(*bound.args, **bound.kwargs)
 
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:

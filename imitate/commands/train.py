@@ -6,57 +6,47 @@ import dataclasses
 import logging
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
-from tqdm import tqdm
 
 from imitate.algorithms import ALGORITHMS, find, is_own
-from imitate.commands.options import JsonObject, announced, option, parse, run, typed, without
+from imitate.commands.options import JsonObject, announced, option, run, typed, without
+from imitate.commands.parsing import Option, Rare, options_of_config, read
+from imitate.commands.progress import progress_of, told
+from imitate.envs.atari import is_atari
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
 from imitate.training.settings import make_config
-
-if TYPE_CHECKING:
-    from imitate.training.run import Progress
 
 __all__ = ["train"]
 
 logger = logging.getLogger(__name__)
 
 
-_CHECKPOINTS = (
-    "training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a "
-    "resumed run repeats byte for byte; it waits until a few episodes of each environment have ended. "
-    "A replay of pixels is not saved: a resumed run fills a new one"
-)
-
-
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Train a learner. Options default to the preset of (algorithm, environment)."""
+    """Options of the run, beside the algorithm's own. They default to the preset of (algorithm, environment)."""
 
     out: Path
     """the run folder to write"""
     env: str
     """a Gymnasium id, or module:Env-v0 to import the module first"""
-    env_kwargs: JsonObject
+    env_kwargs: Annotated[JsonObject, Rare]
     """keyword arguments of the environment, as a JSON object"""
-    demos: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+    demos: str | None
     """demonstrations to learn from"""
-    demo_episodes: int | None
+    demo_episodes: Annotated[int | None, Rare]
     """use only this many episodes, the first ones"""
-    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SPEC")]
+    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
     """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger and AggreVaTeD
     take several (--expert A --expert B) and imitate each where it is best; DAgger also takes human, or human:keys.toml:
     you press what you would do in each state that is shown"""
-    vecnormalize: Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+    vecnormalize: Annotated[str | None, Rare]
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
-    init: Annotated[str | None, tyro.conf.arg(metavar="RUN")]
+    init: str | None
     """a run whose policy to start from (pretrain, then fine-tune)"""
     seed: int
     """random seed of everything in the run"""
@@ -64,21 +54,27 @@ class TrainArguments:
     """environment steps: demonstrations, training and validation together"""
     num_envs: int
     """environments side by side"""
-    backend: Literal["auto", "gymnasium", "async", "envpool", "ale"]
+    backend: Annotated[Literal["auto", "gymnasium", "async", "envpool", "ale"], Rare]
     """what steps the environments; `imitate envs` lists the available ones"""
-    episodic_life: bool
+    episodic_life: Annotated[bool, Rare]
     """Atari: in training, the loss of a life ends an episode"""
-    clip_rewards: bool
+    clip_rewards: Annotated[bool, Rare]
     """Atari: in training, use the sign of rewards; reported scores are raw, of full games"""
     eval_every: int
     """training steps between validations; 0: never validate, keep the last policy"""
-    eval_episodes: int
+    eval_episodes: Annotated[int, Rare]
     """episodes in a validation"""
-    checkpoint_every: Annotated[int, tyro.conf.arg(help=_CHECKPOINTS)]
+    checkpoint_every: Annotated[int, Rare]
+    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a resumed
+    run repeats byte for byte; it waits until a few episodes of each environment have ended. A replay of pixels is not
+    saved: a resumed run fills a new one"""
     device: Literal["auto", "cpu", "cuda"]
     """device of the networks"""
-    remeasure: bool = False
+    remeasure: Annotated[bool, Rare] = False
     """measure the expert's return again (20 episodes), ignoring the cache"""
+    looks: Annotated[bool, Rare] = True
+    """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
+    and choose nothing"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
@@ -105,7 +101,7 @@ def train(argv: list[str]) -> int:
     elif named is not None:
         base = Experiment.preset(named, option(argv, "--env") or "")
         rest = argv
-    elif {"-h", "--help"} & set(argv):
+    elif {"-h", "--help", "--help-all"} & set(argv):
         print(_USAGE)
         return 0
     else:
@@ -119,61 +115,59 @@ def train(argv: list[str]) -> int:
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
-    return _execute(experiment, out, remeasure=typed_options.remeasure) or (_audit(out) if audit else 0)
+    status = _execute(experiment, out, remeasure=typed_options.remeasure, looks=typed_options.looks)
+    return status or (_audit(out) if audit else 0)
 
 
-def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, TrainArguments]:
-    """`base` changed by the command line, and the parsed arguments."""
-    config = make_config(base.algorithm, base.hyperparameters)
-    shown = _shown(config, find(base.algorithm).inner, argv)
-    run_fields = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
-    defaults: dict[str, Any] = {name: getattr(base, name) for name in run_fields}
+def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Any]:
+    """`base` changed by the command line, and the values of the options."""
+    algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
+    names = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
+    defaults: dict[str, Any] = {name: getattr(base, name) for name in names}
     defaults["expert"] = () if typed(argv, "expert") else base.experts
     before = TrainArguments(out=tyro.MISSING, env=base.env_id or tyro.MISSING, **defaults)
-    arguments_class = dataclasses.make_dataclass(
-        "Arguments",
-        [
-            ("run", Annotated[TrainArguments, tyro.conf.arg(name="")], dataclasses.field(default=before)),
-            (
-                "hyperparameters",
-                Annotated[type(shown), tyro.conf.arg(name="")],
-                dataclasses.field(default=shown),
-            ),
-        ],
-    )
-    arguments_class.__doc__ = TrainArguments.__doc__
-    arguments = parse(arguments_class, argv, f"train {base.algorithm}")
-    old, new = dataclasses.asdict(config), dataclasses.asdict(arguments.hyperparameters)
-    given = {name: new[name] for name in new if new[name] != old[name] or typed(argv, name)}
-    settings = {name: getattr(arguments.run, name) for name in run_fields}
-    settings["expert"], *others = arguments.run.expert or (None,)
+    shown = [*options_of_config(before), *_chosen(config, algorithm.inner, argv)]
+    if {"-h", "--help", "--help-all"} & set(argv):
+        shown = _useful(shown, base)
+    summary = f"{algorithm.title}: {algorithm.summary}. Options default to the preset of this environment."
+    values = read(shown, argv, f"train {base.algorithm}", summary)
+    old, new = dataclasses.asdict(config), dataclasses.asdict(values)
+    given = {name: new[name] for name in new if name in old and (new[name] != old[name] or typed(argv, name))}
+    settings = {name: getattr(values, name) for name in names}
+    settings["expert"], *others = values.expert or (None,)
     settings["other_experts"] = tuple(others)
     if is_person(settings["expert"]):  # who watches one environment
         settings |= {"num_envs": 1, "backend": "gymnasium"}
-    experiment = base.changed(given, env_id=arguments.run.env, **settings)
-    return experiment, arguments.run
+    return base.changed(given, env_id=values.env, **settings), values
 
 
 _RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
 
 
-def _shown(config: Any, inner: str, argv: list[str]) -> Any:
-    """The config, with options for the chosen learner only.
+def _chosen(config: Any, inner: str, argv: list[str]) -> list[Option]:
+    """The options of a config; where its field `inner` names one of several nested configs, without the others."""
+    chosen = option(argv, f"--{inner}") or getattr(config, inner, None)
+    return [each for each in options_of_config(config) if not (inner and each.parts) or each.name == chosen]
 
-    If its field `inner` names one of several nested configs, the others are hidden.
-    """
-    if not inner:
-        return config
-    chosen = option(argv, f"--{inner}") or getattr(config, inner)
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    hidden: list[Any] = [
-        (name, Annotated[type(value), tyro.conf.Suppress], dataclasses.field(default=value))
-        for name, value in values.items()
-        if dataclasses.is_dataclass(value) and name != chosen
+
+def _useful(options: list[Option], base: Experiment) -> list[Option]:
+    """Those that this algorithm has a use for in this environment."""
+    algorithm = find(base.algorithm)
+    useless = {
+        "demos": ("demos", "demo_episodes"),
+        "expert": ("expert", "vecnormalize", "remeasure"),
+        "envs": ("num_envs", "backend"),
+    }
+    hidden = {name for need, names in useless.items() if need not in algorithm.needs for name in names}
+    hidden |= set() if "policy" in algorithm.optional else {"init"}
+    hidden |= set() if algorithm.audit else {"audit"}
+    pixels = {"episodic_life", "clip_rewards"}
+    atari = base.env_id != "" and is_atari(base.env_id)
+    hidden |= pixels if base.env_id and not atari else set()
+    useful = [option for option in options if option.name not in hidden]
+    return [
+        dataclasses.replace(each, rare=each.rare and not (atari and each.name in pixels)) for each in useful
     ]
-    narrow = dataclasses.make_dataclass(type(config).__name__, hidden, bases=(type(config),), frozen=True)
-    narrow.__doc__ = type(config).__doc__
-    return narrow(**values)
 
 
 def _audit(out: Path) -> int:
@@ -196,6 +190,7 @@ def _resume(argv: list[str]) -> int:
         device: Literal["auto", "cpu", "cuda"] | None = None,
         env: str | None = None,
         expert: str | None = None,
+        looks: bool = True,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json.
 
@@ -204,6 +199,7 @@ def _resume(argv: list[str]) -> int:
             device: device of the networks, if it has changed
             env: module:Env-v0 of the run's environment, to allow the import of its module
             expert: module:make_expert of the run's expert, to allow the import of its module
+            looks: play a few episodes on the way and at the end, as in a new run
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -213,7 +209,7 @@ def _resume(argv: list[str]) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True)
+        return _execute(experiment, resume, resume=True, looks=looks)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     argv = argv if argv[0].startswith("-") else argv[1:]
@@ -224,8 +220,13 @@ def _resume(argv: list[str]) -> int:
     return run(command, argv, "train")
 
 
-def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False) -> int:
-    from imitate.training.execute import execute  # torch takes a second: arguments are read before
+def _execute(
+    experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False, looks: bool = True
+) -> int:
+    # Torch takes a second: arguments are read before.
+    from imitate.nn.stored_policy import load_policy
+    from imitate.training.execute import execute
+    from imitate.training.looks import Looks, look
 
     for spec in experiment.experts:
         if is_person(spec):
@@ -245,9 +246,11 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     own = f"{experiment.algorithm} " if is_own(experiment.algorithm) else ""
+    offline = find(experiment.algorithm).offline
+    curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
-        with _progress(experiment) as progress:
-            finished = execute(experiment, out, resume=resume, progress=progress)
+        with progress_of(experiment) as progress:
+            finished = execute(experiment, out, resume=resume, progress=progress, snapshot=curve)
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
@@ -257,43 +260,8 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
             file=sys.stderr,
         )
         return status
-    print(
-        f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}{env}`",
-        file=sys.stderr,
-    )
+    print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
+    if looks:
+        print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
+    print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
     return 0
-
-
-@contextmanager
-def _progress(experiment: Experiment) -> Iterator[Progress]:
-    """Progress on standard error: a bar on a terminal, otherwise lines, and a last line with the final metrics.
-
-    Lines come at every tenth of the budget, or for offline learners after 1, 2, 4, 8 ... iterations.
-    """
-    offline, last = find(experiment.algorithm).offline, ""
-    iterations, due = 0, 1 if offline else experiment.budget // 10
-    with tqdm(
-        total=None if offline else experiment.budget,
-        unit="iteration" if offline else "step",
-        file=sys.stderr,
-        desc=experiment.algorithm,
-        disable=None,
-    ) as bar:
-
-        def progress(spent: int, metrics: dict[str, float]) -> None:
-            nonlocal iterations, due, last
-            iterations += 1
-            position = iterations if offline else spent
-            told = ("train_return", "loss", "heldout_loss", "agreement")
-            shown = {name: f"{metrics[name]:.4g}" for name in told if name in metrics}
-            last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
-            bar.update(position - bar.n)
-            bar.set_postfix(shown, refresh=False)
-            if bar.disable and position >= due and metrics:
-                where = f"iteration {iterations}" if offline else f"{spent} of {experiment.budget} steps"
-                logger.info("%s: %s", where, last or "no episode has ended yet")
-                due = 2 * due if offline else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
-
-        yield progress
-    if last:
-        logger.info("at the end: %s", last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from imitate.configs.shared import LOG_STD_RANGE, Head
 from imitate.errors import InputError, check_range
@@ -15,6 +15,11 @@ __all__ = ["A2CConfig"]
 @dataclass(frozen=True)
 class A2CConfig:
     """Hyperparameters of A2C."""
+
+    MAIN: ClassVar = (
+        "num_steps", "learning_rate", "gamma", "gae_lambda", "ent_coef", "vf_coef", "normalize_obs",
+        "hidden",
+    )  # fmt: skip
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from imitate.configs.dagger import DAggerConfig
 from imitate.configs.fqe import FQEConfig
@@ -21,6 +21,11 @@ GATE = 2 / 3
 @dataclass(frozen=True)
 class AggreVaTeDConfig(DAggerConfig):
     """Hyperparameters of AggreVaTeD: DAgger's and those of the critic."""
+
+    MAIN: ClassVar[tuple[str, ...]] = (
+        "iterations", "updates_per_iteration", "final_updates", "learning_rate", "hidden", "beta", "delta", "gate",
+        "oracle",
+    )  # fmt: skip
 
     beta: float | None = None
     """Weight of the imitation term (DAgger's loss); by default 1 for continuous and 0.1 for discrete actions."""
@@ -76,6 +81,8 @@ class AggreVaTeDConfig(DAggerConfig):
 @dataclass(frozen=True)
 class TrialConfig(AggreVaTeDConfig):
     """Hyperparameters of AggreVaTeD, and of its trial against DAgger."""
+
+    MAIN: ClassVar = (*AggreVaTeDConfig.MAIN, "trial")
 
     trial: float = 0.2
     """Share of the steps in which the policy and DAgger's, trained on the same states, play the same episodes. If

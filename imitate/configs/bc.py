@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from imitate.configs.shared import LOG_STD_RANGE, check_ema
 from imitate.errors import InputError, check_range
@@ -15,6 +15,11 @@ __all__ = ["BCConfig"]
 @dataclass(frozen=True)
 class BCConfig:
     """Hyperparameters of behavioural cloning."""
+
+    MAIN: ClassVar = (
+        "max_updates", "max_epochs", "demo_pairs", "batch_size", "learning_rate", "weight_decay",
+        "normalize_obs", "hidden", "activation",
+    )  # fmt: skip
 
     max_updates: int = 20_000
     """Gradient steps, unless `max_epochs` passes over the demonstrations take fewer."""

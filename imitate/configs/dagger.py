@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from imitate.configs.shared import LOG_STD_RANGE, check_ema
 from imitate.errors import check_range
@@ -18,6 +18,11 @@ Schedule = Literal["linear", "exponential", "inverse", "constant"]
 @dataclass(frozen=True)
 class DAggerConfig:
     """Hyperparameters of DAgger."""
+
+    MAIN: ClassVar = (
+        "iterations", "updates_per_iteration", "final_updates", "alpha_schedule", "alpha_rate",
+        "alpha_floor", "batch_size", "learning_rate", "hidden", "activation",
+    )  # fmt: skip
 
     total_steps: int = 50_000
     """Environment steps of all roll-ins together; by default the run's budget."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from imitate.errors import InputError, check_range
 
@@ -14,6 +14,11 @@ __all__ = ["DQNConfig"]
 @dataclass(frozen=True)
 class DQNConfig:
     """Hyperparameters of DQN."""
+
+    MAIN: ClassVar = (
+        "num_steps", "num_updates", "batch_size", "replay_size", "learning_starts", "learning_rate",
+        "gamma", "n_step", "double", "epsilon_final", "exploration_fraction", "hidden",
+    )  # fmt: skip
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

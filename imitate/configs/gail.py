@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from imitate.configs.a2c import A2CConfig
 from imitate.configs.bc import BCConfig
@@ -33,6 +33,11 @@ class GAILConfig:
     differ little. A spectral norm with noise of 0.3 hides the difference on Walker2d, and a gradient penalty invents
     one: its loss is above log 2.
     """
+
+    MAIN: ClassVar = (
+        "demo_pairs", "bc_updates", "learner", "reward", "absorbing", "updates_per_round", "batch_size",
+        "learning_rate", "input_noise", "hidden",
+    )  # fmt: skip
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

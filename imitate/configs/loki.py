@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from imitate.configs.aggrevated import TrialConfig
 from imitate.configs.ppo import PPOConfig
@@ -21,6 +22,8 @@ def _fine_tuning() -> PPOConfig:
 @dataclass(frozen=True)
 class LOKIConfig:
     """Hyperparameters of LOKI."""
+
+    MAIN: ClassVar = ("imitation_steps", "guidance", "guidance_fraction")
 
     total_steps: int = 200_000
     """Environment steps of imitation and reinforcement together; by default the run's budget."""

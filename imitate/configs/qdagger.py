@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from imitate.configs.dqn import DQNConfig
 from imitate.errors import check_range
@@ -14,6 +15,11 @@ __all__ = ["QDaggerConfig"]
 @dataclass(frozen=True)
 class QDaggerConfig(DQNConfig):
     """Hyperparameters of QDagger: DQN's and those of the teacher."""
+
+    MAIN: ClassVar = (
+        "teacher_steps", "offline_updates", "distill_coef", "temperature", "batch_size", "replay_size",
+        "learning_rate", "hidden",
+    )  # fmt: skip
 
     teacher_steps: int | None = None
     """Environment steps that the teacher plays at the start; by default a tenth of total_steps."""

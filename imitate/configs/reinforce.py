@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from imitate.configs.shared import LOG_STD_RANGE, Head
 from imitate.errors import InputError, check_range
@@ -15,6 +15,11 @@ __all__ = ["REINFORCEConfig"]
 @dataclass(frozen=True)
 class REINFORCEConfig:
     """Hyperparameters of REINFORCE."""
+
+    MAIN: ClassVar = (
+        "num_episodes", "learning_rate", "gamma", "baseline", "standardize_returns", "ent_coef",
+        "normalize_obs", "hidden",
+    )  # fmt: skip
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from imitate.configs.dqn import DQNConfig
 from imitate.configs.shared import as_tuples
@@ -15,6 +16,8 @@ __all__ = ["SQILConfig"]
 @dataclass(frozen=True)
 class SQILConfig:
     """Hyperparameters of SQIL."""
+
+    MAIN: ClassVar = ("absorbing",)
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.configs.dagger import DAggerConfig
@@ -16,6 +16,8 @@ __all__ = ["VariantConfig"]
 @dataclass(frozen=True)
 class VariantConfig(AggreVaTeDConfig):
     """Hyperparameters of AggreVaTeD's variants: AggreVaTeD's, and the choice of an estimator."""
+
+    MAIN: ClassVar = (*AggreVaTeDConfig.MAIN, "estimator", "normalisation", "update")
 
     estimator: Literal["auto", "exact", "target", "reparameterised", "score", "executed", "regression"] = (
         "auto"

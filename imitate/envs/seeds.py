@@ -23,6 +23,7 @@ class Stream(IntEnum):
     CURVES = 0x85EBCA77
     DEMONSTRATIONS = 0xC2B2AE3D
     CRITIC_CHECK = 0x27D4EB2F
+    LOOKS = 0x165667B1
 
 
 def draw_seed(*entropy: int) -> int:

@@ -135,8 +135,8 @@ class Run:
         write_json(self.out / "timing.json", times)
 
     def _drive(self, caught: Callable[[], int]) -> bool:
-        if self.snapshot is not None and not self.account.iterations:
-            self.snapshot(self.spent, self.learner.policy)
+        if not self.account.iterations:
+            self._show()
         while not caught():
             limit = self.budget - self.spent - self._reserve()
             if not self.learner.done and limit >= self.learner.least_steps:
@@ -187,15 +187,21 @@ class Run:
         if self.validate is not None and self.position >= account.next_validation:
             account.next_validation = self.position + self.eval_every
             self._run_validation(self.validate)
-        if (
-            self.snapshot is not None
-        ):  # before the checkpoint: a run that goes on from it does not come here again
-            self.snapshot(self.spent, self.learner.policy)
+        self._show()  # before the checkpoint: a run that goes on from it does not come here again
         if self._checkpoint_is_due():
             account.last_checkpoint = self.position
             self._save_checkpoint()
         if self.progress is not None:
             self.progress(self.spent, metrics)
+
+    def _show(self) -> None:
+        """Call `snapshot`, whose time is not the run's."""
+        if self.snapshot is None:
+            return
+        began, cpu_began = time.monotonic(), cpu_seconds()
+        self.snapshot(self.spent, self.learner.policy)
+        self._began += time.monotonic() - began
+        self._cpu_began += cpu_seconds() - cpu_began
 
     def _run_validation(self, validate: Validate) -> None:
         account, left = self.account, self.budget - self.spent

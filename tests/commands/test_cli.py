@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,17 @@ def test_demonstrations_are_described_and_valid(capsys: pytest.CaptureFixture[st
     facts = report(capsys, "data", "info", "demos.h5")
     assert (facts["episodes"], facts["steps"], facts["returns"]["mean"]) == (3, 1500, 500)
     assert report(capsys, "data", "validate", "demos.h5") == {"valid": True, "problems": []}
+
+
+def test_a_recording_ends_with_six_lines_and_a_command_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "2", "--out", "two.h5"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert list(lines) == ["file", "episodes", "steps", "return", "expert", "next"]
+    assert lines["episodes"] == "2 (0 terminated, 2 truncated)"
+    assert (lines["steps"], lines["return"]) == ("1,000", "500 on average, 500 to 500")
+    assert lines["expert"] == "CartPole-v1:ppo: 500 measured over 20 episodes, 500 published"
+    _, *command = shlex.split(lines["next"])
+    assert main([*command, "--max-epochs", "1"]) == 0
 
 
 def test_hyperparameters_come_from_the_preset_and_the_command_line() -> None:
@@ -266,7 +278,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "not a whole number": (
         ["evaluate", "bc", "--episodes", "x"],
-        "base 10: 'x'; wanted --episodes INT episodes to play",
+        "not a whole number, such as 20000, 20k or 1e5: 'x'; wanted --episodes INT episodes to play",
     ),
     "width": (["train", "ppo", "--env", "CartPole-v1", "--hidden", "0", "--out", "o"], "width of at least 1"),
     "unused option": (
@@ -292,12 +304,13 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "number": (
         ["collect", "CartPole-v1:ppo", "--episodes", "two", "--out", "o"],
-        "imitate: Error parsing --episodes: invalid literal for int() with base 10: 'two'; wanted --episodes INT",
+        "imitate: Error parsing --episodes: not a whole number, such as 20000, 20k or 1e5: 'two'; wanted",
     ),
     "keyword arguments": (
         ["collect", "CartPole-v1:ppo", "--episodes", "1", "--env-kwargs", "[1]", "--out", "o"],
         "imitate: Error parsing --env-kwargs: wanted a JSON object such as",
     ),
+    "suite": (["compare", "clasic", "--out", "o"], "did you mean 'classic'"),
     "workers": (
         ["compare", "--env", "CartPole-v1", "--workers", "0", "--out", "o"],
         "workers must be at least 1",

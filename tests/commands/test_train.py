@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from imitate.cli import main
 from imitate.datasets.reader import DemoReader
 from imitate.errors import InputError
 from imitate.files import lock
 
+if sys.platform != "win32":
+    import termios
+
+CURVE = "evaluation/mean_return"
 PPO = ("train", "ppo", "--env", "CartPole-v1", "--num-steps", "16", "--num-epochs", "1", "--eval-every", "0")
 
 
@@ -59,7 +69,7 @@ def test_a_config_is_repeated_with_other_settings(capsys: pytest.CaptureFixture[
     assert "of ppo, not of dqn" in refused(
         capsys, "train", "dqn", "--config", "first/config.json", "--out", "o"
     )
-    assert "Perhaps you meant: --gamma" in refused(
+    assert "did you mean '--gamma'" in refused(
         capsys, "train", "--config", "first/config.json", "--gama", "1", "--out", "o"
     )
 
@@ -166,12 +176,14 @@ def test_help_shows_the_preset_and_the_learner_in_use(capsys: pytest.CaptureFixt
     shown = help_of(capsys, "train", "dqn", "--env", "LunarLander-v3")
     assert "validation together (default: 400000)" in shown
     assert "environments side by side (default: 8)" in shown
-    assert "--backend {auto,gymnasium,async,envpool,ale} what steps the environments" in shown
-    assert "(default: gymnasium)" in shown
-    gail = help_of(capsys, "train", "gail", "--env", "CartPole-v1")
+    assert "--backend" not in shown
+    everything = help_of(capsys, "train", "dqn", "--env", "LunarLander-v3", "--help-all")
+    assert "--backend {auto,gymnasium,async,envpool,ale} what steps the environments" in everything
+    assert "(default: gymnasium)" in everything
+    gail = help_of(capsys, "train", "gail", "--env", "CartPole-v1", "--help-all")
     assert "--ppo.gamma" in gail
     assert "--a2c.gamma" not in gail
-    other = help_of(capsys, "train", "gail", "--learner", "reinforce")
+    other = help_of(capsys, "train", "gail", "--learner", "reinforce", "--help-all")
     assert "--reinforce.gamma" in other
     assert "--ppo.gamma" not in other
 
@@ -335,3 +347,75 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
     assert "say `imitate train` or `imitate compare --add` my_learner:Mine" in done.stderr
     Path("run/finished.json").unlink()
     assert main(["train", own, "--resume", "run"]) == 0
+
+
+@pytest.mark.parametrize("limit", [10, 10_000])
+def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
+    limit: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1,000 steps pay for ten looks of 25 steps: two episodes of 10 each, and none of 10,000."""
+    env_id = f"Short{limit}-v0"
+    gym.register(env_id, CartPoleEnv, max_episode_steps=limit)
+    command = [option if option != "CartPole-v1" else env_id for option in PPO]
+    assert main([*command, "--budget", "1000", "--out", "run"]) == 0
+    events = EventAccumulator("run")
+    events.Reload()
+    points = [each.step for each in events.Scalars(CURVE)] if CURVE in events.Tags()["scalars"] else []
+    assert len(points) == (
+        9 if limit == 10 else 0
+    )  # iterations of 128 steps pass eight tenths, after the start
+    assert points == sorted(points)
+    said = capsys.readouterr().err
+    assert re.search(
+        r"it returns \S+ on average in 5 episodes \(\S+ to \S+\): a look outside the budget", said
+    )
+    totals = json.loads(Path("run/finished.json").read_text())
+    assert totals["env_steps"] + totals["validation_steps"] <= 1_000
+    assert main([*command, "--budget", "1000", "--no-looks", "--out", "blind"]) == 0
+    assert "a look outside the budget" not in capsys.readouterr().err
+    weights = [Path(run, "policy/policy.safetensors").read_bytes() for run in ("run", "blind")]
+    assert weights[0] == weights[1]  # looks change nothing
+
+
+def terminal(*command: str) -> str:
+    """What a command writes to a terminal of 100 columns."""
+    primary, secondary = os.openpty()
+    termios.tcsetwinsize(secondary, (30, 100))
+    script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
+    with subprocess.Popen([sys.executable, "-c", script], stderr=secondary, stdout=secondary) as process:
+        os.close(secondary)
+        written = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while piece := os.read(primary, 4096):
+                written += piece
+    os.close(primary)
+    assert process.returncode == 0, written.decode()
+    return written.decode()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_of_a_learner_without_environments_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", screen := Terminal())
+        clone = ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "3"]
+        assert main([*clone, "--out", "bc"]) == 0
+        assert main(["evaluate", "bc", "--episodes", "2"]) == 0
+    assert "bc: 100%|" in screen.getvalue()
+    assert screen.getvalue().count("it returns ") == 1
+    assert "0/2 [" in screen.getvalue()  # of the evaluation
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_a_bar_reaches_its_end_and_messages_do_not_break_it() -> None:
+    """8 environments take 160 of 163 steps."""
+    few = ("--iterations", "2", "--updates-per-iteration", "3", "--final-updates", "3", "--fqe-updates", "3")
+    expert = ("--env", "CartPole-v1", "--expert", "random", "--budget", "163", "--trial", "0")
+    said = terminal("train", "aggrevated", *expert, *few, "--out", "run")
+    assert "aggrevated: 100%|" in said
+    (message,) = (line for line in said.splitlines() if "is learned online by fitted Q evaluation" in line)
+    assert message.lstrip("\r").startswith("imitate: Q* of ")

@@ -1,0 +1,71 @@
+"""Looks at a policy on a few episodes, while it learns and at the end.
+
+They are outside the budget, choose nothing, and their seeds are those of no validation and no test.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import gymnasium as gym
+from torch.utils.tensorboard import SummaryWriter
+
+from imitate.algorithms import find
+from imitate.datasets.evaluation import Evaluation, evaluate
+from imitate.datasets.trajectory import Policy
+from imitate.envs.seeds import Stream, draw_seed
+from imitate.envs.trust import bare_id
+from imitate.nn.policy import ActorPolicy
+from imitate.training.experiment import Experiment
+
+__all__ = ["Looks", "look"]
+
+_EPISODES = 5
+_POINTS = 10
+_SHARE = 0.25
+"""The looks on the way take at most this share of the budget's steps; otherwise there are fewer episodes, or none."""
+_MOST_STEPS = 50_000
+
+
+def look(policy: Policy, experiment: Experiment, episodes: int = _EPISODES) -> Evaluation:
+    """The policy on a few episodes of the run's environment; incomplete if they take more than 50,000 steps."""
+    return evaluate(
+        policy,
+        experiment.env_id,
+        episodes=episodes,
+        seed=draw_seed(Stream.LOOKS, experiment.seed),
+        env_kwargs=experiment.env_kwargs,
+        num_envs=episodes,
+        max_steps=_MOST_STEPS,
+    )
+
+
+class Looks:
+    """Called with (steps spent, policy) before the first iteration and after each, it writes TensorBoard's curve
+    `evaluation/mean_return`: at every tenth of the budget, for offline learners after 1, 2, 4, 8 ... iterations.
+    """
+
+    def __init__(self, experiment: Experiment, out: Path) -> None:
+        self.experiment, self.out = experiment, out
+        self.offline = find(experiment.algorithm).offline
+        self._calls, self._due = -1, 0
+
+    @cached_property
+    def episodes(self) -> int:
+        """Episodes of each look; 0 if even one would take too many steps, or if validations give the curve."""
+        if 0 < self.experiment.eval_every <= self.experiment.budget / 4:
+            return 0
+        longest = gym.spec(bare_id(self.experiment.env_id)).max_episode_steps or _MOST_STEPS
+        return min(int(_SHARE * self.experiment.budget / (_POINTS * longest)), _EPISODES)
+
+    def __call__(self, spent: int, policy: ActorPolicy) -> None:
+        self._calls += 1
+        position = self._calls if self.offline else spent * _POINTS // self.experiment.budget
+        if not self.episodes or position < self._due:
+            return
+        self._due = max(2 * position, 1) if self.offline else position + 1
+        found = look(policy, self.experiment, self.episodes)
+        if found.complete:
+            with SummaryWriter(str(self.out)) as board:
+                board.add_scalar("evaluation/mean_return", found.mean, self._calls if self.offline else spent)

@@ -1,0 +1,153 @@
+"""How a command line is read: what may be typed, what mistakes are answered with, and what help shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import tyro
+
+from imitate.algorithms import ALGORITHMS
+from imitate.cli import main
+from imitate.commands.options import run
+from imitate.commands.parsing import Rare
+from imitate.errors import InputError
+
+seen: dict[str, Any] = {}
+
+
+def command(
+    expert: tyro.conf.Positional[str],
+    /,
+    out: Path,
+    budget: int = 100,
+    learning_rate: float | None = None,
+    hidden: tuple[int, ...] = (64, 64),
+    mode: Literal["fast", "slow"] | None = None,
+    verbose: bool = False,
+    address: Annotated[str | None, Rare] = None,
+) -> int:
+    """Do something.
+
+    Args:
+        expert: whom to ask
+        out: where it goes: to this
+            folder
+        budget: the most steps
+        learning_rate: the step size
+        hidden: the widths
+        mode: how
+        verbose: say more
+        address: of a cluster
+    """
+    seen.update(locals())
+    return 0
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(InputError) as error:
+        run(command, [*words], "do")
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *[
+            ("20000", 20_000),
+            ("20k", 20_000),
+            ("1.5M", 1_500_000),
+            ("1e5", 100_000),
+            ("1_000_000", 1_000_000),
+        ],
+        *[("0.5k", 500), ("-3", -3)],
+    ],
+)
+def test_whole_numbers_are_typed_as_people_write_them(typed: str, meant: int) -> None:
+    assert run(command, ["me", "--out", "o", "--budget", typed, "--hidden", typed, "8"], "do") == 0
+    assert (seen["expert"], seen["out"]) == ("me", Path("o"))
+    assert (seen["budget"], seen["hidden"]) == (meant, (meant, 8))
+
+
+@pytest.mark.parametrize("typed", ["1.5", "k", "1e-3", "nan", "inf", "20kk", "20 000", ""])
+def test_what_is_no_whole_number_is_said(typed: str) -> None:
+    said = refused("me", "--out", "o", "--budget", typed)
+    assert said.startswith("Error parsing --budget: not a whole number, such as 20000, 20k or 1e5: ")
+    assert "wanted --budget INT the most steps" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--lr", "3"), "unknown option --lr; did you mean '--learning-rate'?; see `imitate do --help-all`"),
+        (("--learn", "3"), "unknown option --learn; did you mean '--learning-rate'?"),
+        (("--budgte=3",), "unknown option --budgte; did you mean '--budget'?"),
+        (("--quite-another", "3"), "unknown option --quite-another; see"),
+        (("--no-budget",), "unknown option --no-budget"),
+        (("--hidden", "256,256"), "lists are written with spaces, so write --hidden 256 256"),
+        (("--hidden=[256, 128]",), "lists are written with spaces, so write --hidden 256 128"),
+        (("--mode", "medium"), "see `imitate do --help`"),
+        (
+            ("--learning-rate", "big"),
+            "could not convert string to float: 'big'; wanted --learning-rate FLOAT",
+        ),
+    ],
+)
+def test_mistakes_are_explained(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("me", "--out", "o", *words)
+
+
+def test_options_are_found_under_both_spellings() -> None:
+    assert (
+        run(command, ["me", "--out=o", "--learning_rate", "0.5", "--no-verbose", "--address", "a,b"], "do")
+        == 0
+    )
+    assert (seen["learning_rate"], seen["verbose"], seen["address"]) == (0.5, False, "a,b")
+
+
+def help_of(capsys: pytest.CaptureFixture[str], option: str, *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, option]) if words else run(command, [option], "do")
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_help_is_short_and_says_what_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = help_of(capsys, "--help")
+    for said in (
+        "EXPERT whom to ask (required)",
+        "--out PATH where it goes: to this folder (required)",
+        "--learning-rate FLOAT the step size",
+        "--hidden INT ... the widths (default: 64 64)",
+        "--mode {fast,slow} how",
+        "`imitate do --help-all` shows 1 more options",
+    ):
+        assert said in shown
+    assert "--address" not in shown
+    assert "None" not in shown
+    assert "--address TEXT of a cluster" in help_of(capsys, "--help-all")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_help_of_an_algorithm_has_its_main_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty options at most."""
+    shown = help_of(capsys, "--help", "train", name, "--env", "CartPole-v1")
+    kind = ALGORITHMS[name].config
+    assert {*kind.MAIN} <= {field.name for field in dataclasses.fields(kind)}
+    options = {
+        each
+        for each in re.findall(r"--[a-z][\w.-]*", shown)
+        if "." not in each and not each.startswith("--no-")
+    }
+    assert {f"--{main.replace('_', '-')}" for main in kind.MAIN} <= options
+    assert len(options - {"--help", "--help-all"}) <= 20
+    for unwanted in ("(default: None)", "{None}", "STR", "--clip-rewards", "--checkpoint-every"):
+        assert unwanted not in shown
+
+
+def test_ataris_options_are_shown_for_atari_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--clip-rewards" in help_of(capsys, "--help", "train", "ppo", "--env", "ALE/Pong-v5")
+    assert "--clip-rewards" not in help_of(capsys, "--help-all", "train", "ppo", "--env", "CartPole-v1")
