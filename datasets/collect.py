@@ -150,6 +150,7 @@ class _Watched:
 
     def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
         self._policy = policy
+        self.source: str = getattr(policy, "source", "")  # named if it is at fault
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes

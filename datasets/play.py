@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.lib.stride_tricks import sliding_window_view
 
+from imitate.datasets.asking import asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.spaces import Array, values_of
@@ -47,12 +48,13 @@ def episodes(
         if noise is not None:
             noise.begin(env, int(envs.seeds[env]))
 
-    action_dtype = envs.single_action_space.dtype
+    # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+    label = None if expert is None else asking(expert, envs.single_action_space)
     in_flight = int(envs.running.sum())
     while in_flight:
-        # Cast before the step, so that the recorded action equals the executed one bit by bit.
-        actions = np.asarray(policy.act(obs, deterministic=deterministic), action_dtype)
-        labels = actions if expert is None else np.asarray(expert.act(obs, deterministic=True), action_dtype)
+        actions = ask(obs)
+        labels = actions if label is None else label(obs)
         if noise is not None:
             actions = noise(actions)
         step = envs.step(actions)

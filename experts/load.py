@@ -14,7 +14,7 @@ from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.trust import import_typed
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
 from imitate.experts.sources import Found, companions, files_beside, from_hub, from_zoo, zoo_entries
@@ -23,7 +23,7 @@ from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, fro
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy
 
-__all__ = ["carry", "expert_files", "known_experts", "load_expert"]
+__all__ = ["carry", "expert_files", "is_callable", "known_experts", "load_expert"]
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +87,17 @@ def load_expert(
             "a person is the expert of `imitate train dagger --expert human`, and records with `imitate collect human` "
             "(--intervene RUN corrects a run); nothing else can ask one"
         )
-    if _CALLABLE.fullmatch(asked.spec):
+    if is_callable(asked.spec):
         return _from_callable(asked)
     raise InputError(
         f"no expert {asked.spec!r}{did_you_mean(asked.spec, known_experts())}: wanted a bundled name, zoo:ALGO/ENV, "
         "hub:ORG/REPO, an SB3 .zip, an expert's folder, a run, module:make_expert or random"
     )
+
+
+def is_callable(spec: str) -> bool:
+    """Whether the spec is of the form `module:make_expert`."""
+    return _CALLABLE.fullmatch(spec) is not None
 
 
 _carried: dict[str, Path] = {}
@@ -200,12 +205,17 @@ def _from_callable(asked: Asked) -> Expert:
     env_id, env_kwargs, env = _named_environment(asked)
     if not callable(getattr(module, name, None)):
         raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}")
-    made = getattr(module, name)()
+    try:
+        made = getattr(module, name)()
+    except InputError:
+        raise
+    except Exception as error:
+        raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
         raise InputError(
             f"{asked.spec} returned a {type(made).__name__}: wanted an object with act(obs), or a function"
         )
-    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made))
+    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made), reproducible=False)
 
 
 def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:

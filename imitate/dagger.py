@@ -237,7 +237,12 @@ class DAgger:
         """
         room, iterations = self.config.plan(self.iteration, self.env_steps, limit, self.least_steps)
         self.begin()
-        rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
+        try:
+            rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
+        except Exception:
+            if (cut := self.sampler.broken_off) is not None:
+                self._keep_known(cut, self.mixture.turns[: len(cut.actions)])
+            raise
         labels = self.label(rollout, self.mixture.turns)
         flat = labels.reshape(-1, *labels.shape[2:])
         return self.learn(rollout.flat_obs, flat, rollout, last=iterations == 1) | self.sampler.pop_episodes()
@@ -252,10 +257,19 @@ class DAgger:
     def label(self, rollout: Rollout, turns: Array) -> Array:
         """Add a rollout's steps to the store; returns the expert's actions (T, N, *action_shape). Where `turns` (T, N)
         is True, the expert acted and isn't asked."""
-        labels = self.teacher.label(rollout, turns)
+        try:
+            labels = self.teacher.label(rollout, turns)
+        except Exception:
+            self._keep_known(rollout, turns)
+            raise
         for segment in rollout.segments(labels):
             self.store.append(segment)
         return labels
+
+    def _keep_known(self, rollout: Rollout, turns: Array) -> None:
+        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known."""
+        for segment in rollout.segments(*self.teacher.known(rollout, turns)):
+            self.store.append(segment)
 
     def learn(
         self,

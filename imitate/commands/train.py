@@ -245,9 +245,7 @@ def _execute(experiment: Experiment, out: Path, *, resume: bool = False, remeasu
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(
-            f"imitate: interrupted and saved; go on with `imitate train --resume {out}{env}`", file=sys.stderr
-        )
+        print(f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}`", file=sys.stderr)
         return status
     print(
         f"imitate: the policy is in {out / 'policy'}; measure it with `imitate evaluate {out}{env}`",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +23,7 @@ from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, check_range, did_you_mean
 from imitate.experts import known_experts
+from imitate.experts.load import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.training.checkpoint import Checkpoint
@@ -176,6 +178,13 @@ class Experiment:
             new["init"] = move(self.init)
         return dataclasses.replace(self, **new)
 
+    def resume_with(self, out: Path) -> str:
+        """The command that resumes the run in `out`. It names again what only the user may have imported."""
+        named = [("--env", self.env_id)] if ":" in self.env_id else []
+        named += [("--expert", spec) for spec in self.experts if is_callable(spec)]
+        words = ["imitate", "train", "--resume", str(out), *(word for pair in named for word in pair)]
+        return shlex.join(words)
+
     def check_inputs(self) -> None:
         """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""
         algorithm = find(self.algorithm)
@@ -255,9 +264,10 @@ def make_learner(
     """
     algorithm = find(experiment.algorithm)
     config = make_config(experiment.algorithm, experiment.hyperparameters)
-    handed = handed_to(experiment, config, stack, new=new)
+    faults = 0 if checkpoint is None else checkpoint.account.faults
+    handed = handed_to(experiment, config, stack, new=new, faults=faults)
     if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
+        handed["store"] = stack.enter_context(opened_store(out, experiment, handed, checkpoint))
     device = _device(experiment.device)
     return algorithm.learner(config, seed=experiment.seed, device=device, **handed), handed
 
@@ -297,6 +307,7 @@ def _prepare(
         checkpoint=checkpoint,
         progress=progress,
         snapshot=snapshot,
+        resume_with=experiment.resume_with(out),
     )
     experiment.write(out / "config.json")
     return run
