@@ -6,6 +6,7 @@ import logging
 import shlex
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import closing
 from contextvars import ContextVar
 from functools import partial
@@ -18,6 +19,7 @@ import tyro
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, report, run, without
 from imitate.commands.shards import Recording, record_shards
 from imitate.compare.backends import Backend
+from imitate.datasets.collect import OnFailure
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
@@ -28,7 +30,7 @@ from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 from imitate.experts import Expert, load_expert
 from imitate.training.inputs import check_expert
 
@@ -73,6 +75,7 @@ def command(
     address: str | None = None,
     workers: int | None = None,
     resume: bool = False,
+    on_failure: OnFailure = "stop",
     json: bool = False,
 ) -> int:
     """Record an expert's demonstrations.
@@ -97,6 +100,7 @@ def command(
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         workers: shards at a time; by default as many as there are processors, here or in the cluster
         resume: continue an interrupted file, or folder of shards
+        on_failure: if the environment fails in an episode, stop, or skip it and record its seed as failed
         json: print the description of the file as JSON
     """
     _check_amount(episodes, steps)
@@ -107,19 +111,35 @@ def command(
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
     source = load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-    source.measure(remeasure=remeasure)
+    _measure(source, remeasure, on_failure)
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     if shards is None:
-        status = _record_file(source, info, out, num_envs, episodes=episodes, steps=steps, resume=resume)
+        amount = {"episodes": episodes, "steps": steps}
+        status = _record_file(source, info, out, num_envs, amount, resume=resume, on_failure=on_failure)
     else:
-        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
+        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards, on_failure)
         status = _record_shards(recording, out, where)
     if status == 0:
-        report(describe(out), as_json=json)
+        facts = describe(out)
+        if failed := facts["failed_seeds"]:
+            said = f"{len(failed)} episodes, in which the environment failed, were skipped"
+            logger.warning("%s; `imitate data info %s` lists their seeds", said, out)
+        report(facts, as_json=json)
     return status
+
+
+def _measure(source: Expert, remeasure: bool, on_failure: OnFailure) -> None:
+    try:
+        source.measure(remeasure=remeasure)
+    except Fault as fault:
+        if fault.seed is None:
+            raise
+        if on_failure == "stop":
+            raise InputError(f"{fault}; --on-failure skip records without measuring the expert") from fault
+        logger.warning("%s is not measured: %s", source.source, fault)
 
 
 def _dart_noise(source: Expert, run: str, seed: int) -> str:
@@ -141,18 +161,21 @@ def _record_file(
     info: DemoInfo,
     out: Path,
     num_envs: int,
+    amount: Mapping[str, int | None],
     *,
-    episodes: int | None,
-    steps: int | None,
     resume: bool,
+    on_failure: OnFailure,
 ) -> int:
     """The exit status."""
     with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
         try:
             progress = sys.stderr.isatty()
             record(
-                source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
+                source, envs, out, info, **amount, resume=resume, on_failure=on_failure, progress=progress
             ).close()
+        except Fault as fault:
+            skip = "" if fault.seed is None else ", and --on-failure skip leaves out episodes that fail"
+            raise InputError(f"{fault}; {_kept(out)}{skip}") from fault
         except InputError:
             raise
         except KeyboardInterrupt:
@@ -220,8 +243,10 @@ def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> Demo
 
 
 def _say_what_is_kept(out: Path) -> None:
+    print(f"imitate: {_kept(out)}", file=sys.stderr)
+
+
+def _kept(out: Path) -> str:
     if out.exists():
-        said = f"the episodes that had ended are in {out}; the same command with --resume goes on"
-    else:
-        said = "no episode had ended: nothing was written"
-    print(f"imitate: {said}", file=sys.stderr)
+        return f"the episodes that had ended are in {out}; the same command with --resume goes on"
+    return "no episode had ended: nothing was written"

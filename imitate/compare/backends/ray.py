@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     raise InputError("--backend ray needs Ray: pip install 'imitate-rl[ray]'") from error
 
-from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox
+from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox, mailbox_name
 
 __all__ = ["Ray"]
 
@@ -101,16 +101,19 @@ class Ray:
             self._connect()
         try:
             self._check_resources()
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            self._mailbox = (
-                ray.remote(mailbox())
-                .options(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)
-                .remote()
-            )
+            self._open_mailbox()
         except BaseException:
             self._disconnect()
             raise
         return self
+
+    def _open_mailbox(self) -> None:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        options = {"num_cpus": 0, "max_concurrency": 100_000, "scheduling_strategy": here}
+        made = ray.remote(mailbox()).options(name=mailbox_name(self._session), get_if_exists=True, **options)
+        self._mailbox = made.remote()
+        if self._stopping:
+            self._mailbox.stop.remote()
 
     def submit(self, task: Task) -> None:
         self._waiting.append(_Attempt(task))
@@ -202,7 +205,7 @@ class Ray:
             function = (self._once if once else self._often).options(
                 num_cpus=self._cpus, num_gpus=gpus, max_retries=0
             )
-            self._running[function.remote(parcel, self._mailbox)] = attempt
+            self._running[function.remote(parcel)] = attempt
 
     def _store(self, path: Path) -> Any:
         """A file in the object store, once for all tasks."""
@@ -215,6 +218,10 @@ class Ray:
         """Fetch what workers have sent."""
         try:
             positions, sent = ray.get(self._mailbox.take.remote())
+        except exceptions.RayActorError as error:
+            logger.warning("the mailbox of the workers was lost (%s): another one is made", _said(error))
+            self._open_mailbox()  # workers look for it by its name, and send again what was in the old one
+            return
         except exceptions.RayError as error:
             raise InputError(
                 f"the Ray cluster is gone ({_said(error)}); the same command goes on from here, on another one"
