@@ -68,11 +68,17 @@ def _cast(given: Any, count: int, space: Space, who: str) -> Array:
     wanted = (count, *(space.shape or ()))
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError):  # rows of different lengths, tensors with a gradient or on a GPU
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # rows of different lengths, tensors with a gradient or on a GPU
         array = np.array(None)
     if array.dtype.kind not in "biuf":
         hint = "; of SB3's predict, return the first element" if isinstance(given, tuple) else ""
-        raise Fault(f"{who} answered with a {type(given).__name__}, wanted an array of numbers {wanted}{hint}")
+        raise Fault(
+            f"{who} answered with a {type(given).__name__}, wanted an array of numbers {wanted}{hint}"
+        )
     if array.shape != wanted:
         raise Fault(
             f"{who} answered {count} observations with actions of shape {array.shape}, wanted {wanted} for {space}"

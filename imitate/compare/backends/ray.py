@@ -133,7 +133,7 @@ class Ray:
             except _LOST as error:
                 if self._again(attempt, error):
                     continue
-                failure = Failure(f"lost its worker {MOST_LOSSES} times; the last time: {_said(error)}")
+                failure = Failure(f"lost its worker {MOST_LOSSES} times; the last time: {_how_lost(error)}")
             except exceptions.TaskCancelledError:
                 failure = None
             except (exceptions.RayError, InputError) as error:
@@ -242,7 +242,7 @@ class Ray:
         """Submit a task again that lost its worker, unless that happened too often."""
         if self._stopping or attempt.losses + 1 >= MOST_LOSSES:
             return self._stopping
-        logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _said(error))
+        logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _how_lost(error))
         self._waiting.append(
             replace(attempt, number=attempt.number + 1, losses=attempt.losses + 1, begun=False)
         )
@@ -290,6 +290,11 @@ def _amounts(**numbers: float) -> str:
         " and ".join(f"{n:g} {what}" + ("" if n == 1 else "s") for what, n in numbers.items() if n)
         or "no CPU"
     )
+
+
+def _how_lost(error: Exception) -> str:
+    """The first sentence of what Ray says, which goes on about its logs for half a page."""
+    return f"{type(error).__name__}: {one_line(error).partition('. ')[0]}"
 
 
 def _said(error: Exception) -> str:
