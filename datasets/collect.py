@@ -72,8 +72,8 @@ def collect(
     expert     labels the actions of another policy
     shard      (k, K): the k-th of K parts: of the episode numbers only k, k + K, k + 2K ..., and a K-th of `steps`
     resume     if `out` exists, play only the episodes that it lacks
-    on_failure what to do if the environment fails in an episode: stop with the `Fault`, or skip the episode. Its seed is
-               then recorded as failed, and not tried again
+    on_failure   if the environment fails in an episode: stop with the `Fault`, or skip the episode, whose seed is then
+               recorded as failed and not tried again
     progress   show a bar on standard error
     report     called with the number of episodes, or steps, that have been recorded
 

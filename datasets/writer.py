@@ -167,8 +167,8 @@ class DemoWriter:
         """
         if len(self.failed_seeds) == MOST_FAILED:
             raise InputError(
-                f"{MOST_FAILED} episodes have failed, and a file lists no more: mend the environment; {self.path} keeps "
-                f"{len(self)} episodes"
+                f"{MOST_FAILED} episodes have failed, and a file lists no more: mend the environment; "
+                f"{self.path} keeps {len(self)} episodes"
             )
         self.failed_seeds.append(seed)
         padding = [-1] * (MOST_FAILED - len(self.failed_seeds))

@@ -6,7 +6,6 @@ import logging
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping
 from contextlib import closing
 from contextvars import ContextVar
 from functools import partial
@@ -117,8 +116,8 @@ def command(
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     if shards is None:
-        amount = {"episodes": episodes, "steps": steps}
-        status = _record_file(source, info, out, num_envs, amount, resume=resume, on_failure=on_failure)
+        asked = Recording(expert, vecnormalize, info, num_envs, episodes, steps, 1, on_failure)
+        status = _record_file(source, asked, out, resume=resume)
     else:
         recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards, on_failure)
         status = _record_shards(recording, out, where)
@@ -156,32 +155,32 @@ def _dart_noise(source: Expert, run: str, seed: int) -> str:
     return noise
 
 
-def _record_file(
-    source: Expert,
-    info: DemoInfo,
-    out: Path,
-    num_envs: int,
-    amount: Mapping[str, int | None],
-    *,
-    resume: bool,
-    on_failure: OnFailure,
-) -> int:
+def _record_file(source: Expert, asked: Recording, out: Path, *, resume: bool) -> int:
     """The exit status."""
-    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
+    make = partial(make_env, source.env_id, source.env_kwargs)
+    with closing(SyncVecEnv([make] * asked.num_envs)) as envs:
         try:
-            progress = sys.stderr.isatty()
             record(
-                source, envs, out, info, **amount, resume=resume, on_failure=on_failure, progress=progress
+                source,
+                envs,
+                out,
+                asked.info,
+                episodes=asked.episodes,
+                steps=asked.steps,
+                resume=resume,
+                on_failure=asked.on_failure,
+                progress=sys.stderr.isatty(),
             ).close()
         except Fault as fault:
-            skip = "" if fault.seed is None else ", and --on-failure skip leaves out episodes that fail"
+            mend = fault.seed is not None and asked.on_failure == "stop"
+            skip = ", and --on-failure skip leaves out episodes that fail" if mend else ""
             raise InputError(f"{fault}; {_kept(out)}{skip}") from fault
         except InputError:
             raise
         except KeyboardInterrupt:
             _say_what_is_kept(out)
             raise
-        except Exception:  # raised by a foreign environment: the user needs its traceback
+        except Exception:  # a mistake of ours: its traceback is needed
             traceback.print_exc()
             _say_what_is_kept(out)
             return 1

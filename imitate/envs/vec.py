@@ -62,8 +62,9 @@ class SyncVecEnv:
     """Gymnasium environments, stepped one after the other in this process.
 
     It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
-    so it can be repeated on its own. An environment that raises, or whose answers have another form than Gymnasium's, is a
-    `Fault`.
+    so it can be repeated on its own.
+
+    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:

@@ -169,7 +169,8 @@ class Sampler:
         all_obs = np.empty((*shape, *obs.shape[1:]), obs.dtype)
         rewards = np.empty(shape, np.float32)
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
-        actions, end_obs = [], []
+        actions: list[Array] = []
+        end_obs: list[Array] = []
 
         def taken(steps: int) -> Rollout:
             self.env_steps += steps * self.envs.num_envs

@@ -4,9 +4,9 @@ A checkpoint is a reset point. At a checkpoint an uninterrupted run also loads t
 learner begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
 the same states as an uninterrupted one, byte for byte, although environments can't be saved. (A replay of pixels is the
 exception: it is not saved, so a resumed run fills a new one.) Ctrl-C and SIGTERM add a checkpoint at the end of the
-iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted. So does an
-exception, of the state as it is then: of an environment or an expert that fails, nothing that was learned or labelled is
-lost. When learning diverges, that state is worth nothing, and the checkpoint before it stays.
+iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted. An exception
+saves the state as it is in the middle of the iteration, so that nothing is lost when an environment or an expert fails.
+If learning diverges, that state is worth nothing, and the checkpoint before it stays.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Run:
 
         Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
 
-        Raises InputError if an environment or an expert fails, if the disk is full, or if learning diverges, saying what
-        was kept. Other exceptions are passed on, with a note on it.
+        Raises InputError if an environment or an expert fails, if the disk is full, or if learning diverges; the
+        message says what was kept. Other exceptions are passed on, with a note on that.
         """
         keep_freed_memory()
         with self._files(), interruptible() as caught:

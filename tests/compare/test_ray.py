@@ -132,7 +132,8 @@ def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     fields: dict[str, Any] = {"root": tmp_path, "writes": (Path("out"),), "checkpoint": Path("out/count")}
     reached = tmp_path / "out" / "count"
     backend = Ray()
-    with pytest.raises(KeyboardInterrupt), backend:
+
+    def lost_and_interrupted() -> None:
         backend.submit(Task("long", count, (10_000, 0.05), **fields))
         deadline = time.monotonic() + 120
         while not reached.exists():
@@ -147,6 +148,9 @@ def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             assert time.monotonic() < deadline
             assert not list(backend.ended())
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), backend:
+        lost_and_interrupted()
     assert any("mailbox of the workers was lost" in message for message in caplog.messages)
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
     assert numbers == list(range(1, int(reached.read_text()) + 1))

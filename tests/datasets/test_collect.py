@@ -96,7 +96,7 @@ def test_an_episode_that_fails_stops_a_collection_and_may_be_skipped_later(tmp_p
     path, envs = tmp_path / "demos.h5", breaking(1, 4)
     amount: dict[str, Any] = {"episodes": 40}
     for resume in (False, True):
-        with pytest.raises(Fault, match="Breaking raised ZeroDivisionError: broken .*seed") as stopped:
+        with pytest.raises(Fault, match=r"Breaking raised ZeroDivisionError: broken .*seed") as stopped:
             collect(Cycling(), envs, path, info_of(envs, seed=0), resume=resume, **amount)
     collect(Cycling(), envs, path, info_of(envs, seed=0), resume=True, on_failure="skip", **amount)
     with DemoReader(path) as reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -74,14 +75,16 @@ def test_the_environment_is_named(
     vector: Callable[..., VecEnv], begin: Any, then: Any, message: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     envs = vector([partial(Odd, begin, then)])
-    try:
-        with pytest.raises(
-            Fault, match=rf"^the environment Odd .*{message}.*, in the episode with seed 7$"
-        ) as fault:
-            envs.reset([7])
-            envs.step(np.zeros(1, int))
-    finally:
-        envs.close()
+
+    def play() -> None:
+        envs.reset([7])
+        envs.step(np.zeros(1, int))
+
+    with (
+        closing(envs),
+        pytest.raises(Fault, match=rf"^the environment Odd .*{message}.*with seed 7$") as fault,
+    ):
+        play()
     assert fault.value.seed == 7
     assert not recwarn
 

@@ -31,8 +31,8 @@ class ProcessPool:
     With its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
     DISABLED here: environments whose episode ended get a second message with a seed before the step returns.
 
-    Raises InputError if the system has no room for the processes, and if one has died; a `Fault` for what an environment
-    does in its process.
+    Raises InputError if the system has no room for the processes, and if one has died; a `Fault` if an environment
+    fails in its process.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
