@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -22,9 +24,15 @@ from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
-__all__ = ["check_same", "collect", "is_complete"]
+__all__ = ["OnFailure", "check_same", "collect", "is_complete"]
+
+logger = logging.getLogger(__name__)
+
+OnFailure = Literal["stop", "skip"]
+
+_MOST_IN_A_ROW = 20  # failures: more, and it is not the episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -51,6 +59,7 @@ def collect(
     expert: Policy | None = None,
     shard: tuple[int, int] = (0, 1),
     resume: bool = False,
+    on_failure: OnFailure = "stop",
     progress: bool = False,
     report: Callable[[int], None] | None = None,
 ) -> DemoReader:
@@ -63,6 +72,8 @@ def collect(
     expert     labels the actions of another policy
     shard      (k, K): the k-th of K parts: of the episode numbers only k, k + K, k + 2K ..., and a K-th of `steps`
     resume     if `out` exists, play only the episodes that it lacks
+    on_failure   if the environment fails in an episode: stop with the `Fault`, or skip the episode, whose seed is then
+               recorded as failed and not tried again
     progress   show a bar on standard error
     report     called with the number of episodes, or steps, that have been recorded
 
@@ -72,7 +83,7 @@ def collect(
     on the batch size).
 
     Raises InputError if `out` exists and `resume` is not set, if it was collected with other settings, and if the disk
-    is full.
+    is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes in a row fail.
     """
     info = info if seed is None else replace(info, seed=seed)
     if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
@@ -86,13 +97,12 @@ def collect(
     if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
         return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
-    recorded: Counter[int] = Counter()
+    over: Counter[int] = Counter()  # seeds of episodes that are recorded, or have failed
     if resume:
         with DemoReader(out) as reader:
-            recorded.update(reader.table["seed"].tolist())
+            over.update(reader.table["seed"].tolist() + reader.failed_seeds)
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
-    seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), recorded)
     bar = tqdm(
         total=episodes or steps,
         unit="episodes" if episodes else "steps",
@@ -102,22 +112,38 @@ def collect(
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
     with bar, writer:
         bar.update(len(writer) if episodes else writer.num_steps)
-        watched = _Watched(policy, envs, writer)
-        wanted = seeds if steps is None else watched.until(steps, seeds)
-        played = play(
-            watched,
-            envs,
-            wanted,
-            deterministic=info.deterministic,
-            expert=expert,
-            noise=noise,
-            frame_stack=info.frame_stack,
-        )
-        for trajectory in played:
-            writer.append(trajectory)
-            bar.update(1 if episodes else len(trajectory))
-            if report is not None:
-                report(len(writer) if episodes else writer.num_steps)
+        in_a_row = 0
+        while True:
+            # After a failure the episodes that were under way begin again.
+            seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), over)
+            watched = _Watched(policy, envs, writer)
+            played = play(
+                watched,
+                envs,
+                seeds if steps is None else watched.until(steps, seeds),
+                deterministic=info.deterministic,
+                expert=expert,
+                noise=noise,
+                frame_stack=info.frame_stack,
+            )
+            try:
+                for trajectory in played:
+                    writer.append(trajectory)
+                    over[int(trajectory.info["seed"])] += 1
+                    in_a_row = 0
+                    bar.update(1 if episodes else len(trajectory))
+                    if report is not None:
+                        report(len(writer) if episodes else writer.num_steps)
+                break
+            except Fault as fault:
+                in_a_row += 1
+                if on_failure == "stop" or fault.seed is None:
+                    raise
+                if in_a_row > _MOST_IN_A_ROW:
+                    raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
+                logger.warning("%s: it is skipped", fault)
+                writer.fail(fault.seed)
+                over[fault.seed] += 1
     return DemoReader(out)
 
 
@@ -133,7 +159,8 @@ def is_complete(
     episodes, steps = _part(episodes, steps, shard)
     with DemoReader(path) as reader:
         check_same(path, reader.info, info)
-        return len(reader) >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf)
+        over = len(reader) + len(reader.failed_seeds)
+        return over >= (episodes or np.inf) or reader.num_steps >= (steps or np.inf)
 
 
 def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tuple[int | None, int | None]:
@@ -150,6 +177,7 @@ class _Watched:
 
     def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
         self._policy = policy
+        self.source: str = getattr(policy, "source", "")  # named if it is at fault
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from imitate.datasets.asking import asking
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
@@ -141,13 +142,14 @@ def play(
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
     finished = np.zeros(episodes, bool)
     steps = 0
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
     obs = envs.reset(seeds)
     while envs.running.any():
         running = np.flatnonzero(envs.running)
         if max_steps is not None and steps + len(running) > max_steps:
             break
         current = [number[int(s)] for s in envs.seeds[running]]
-        step = envs.step(policy.act(obs, deterministic=deterministic))
+        step = envs.step(ask(obs))
         returns[current] += step.rewards[running]
         lengths[current] += 1
         finished[current] = (step.terminated | step.truncated)[running]

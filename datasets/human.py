@@ -111,6 +111,7 @@ class Person:
     """
 
     live = True
+    reproducible = False
 
     def __init__(self, env: Env, keys: KeyMap, controls: Controls) -> None:
         self._env, self._keys, self._controls = env, keys, controls

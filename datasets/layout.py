@@ -11,7 +11,11 @@ import numpy as np
 
 from imitate.datasets.schema import EPISODES, DemoInfo, write_info
 
-__all__ = ["claim", "create", "row_types"]
+__all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
+
+FAILED = "failed_seeds"
+"""Attribute of the table of episodes: seeds (MOST_FAILED,) of episodes in which the environment failed, then -1."""
+MOST_FAILED = 256  # fixed, since an attribute can't grow while a file is read and written
 
 _CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
 _PIXEL_CHUNK_ROWS = (
@@ -50,6 +54,7 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
                 compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
             ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
         file["episodes"].attrs["reserved"] = np.int64(0)
+        file["episodes"].attrs[FAILED] = np.full(MOST_FAILED, -1, np.int64)
         for column in file.values():
             column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
 

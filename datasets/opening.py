@@ -13,13 +13,14 @@ import h5py
 import numpy as np
 
 from imitate.datasets.contain import contained
+from imitate.datasets.layout import FAILED, MOST_FAILED
 from imitate.datasets.savepoint import lost_power
 from imitate.datasets.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
 from imitate.datasets.superblock import SIZE, Settled, being_written, end_of_file
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["check_storage", "open_demos", "paths_of", "read_table"]
+__all__ = ["check_storage", "open_demos", "paths_of", "read_failed", "read_table"]
 
 _LARGEST_CHUNK = 1 << 26
 _MOST_STEPS = 1 << 40
@@ -112,6 +113,19 @@ def read_table(file: h5py.File) -> Array:
                 f"{path}: {starts[-1]} steps are listed, fewer are stored; restore it or record it again"
             )
         return table
+
+
+def read_failed(file: h5py.File) -> list[int]:
+    """Seeds of episodes in which the environment failed; none in files that list none."""
+    with damaged(file.filename, f"the attribute {FAILED!r}"):
+        attributes = file["episodes"].attrs
+        if FAILED not in attributes:
+            return []
+        stored = attributes.get_id(FAILED)
+        if stored.shape != (MOST_FAILED,) or stored.dtype != np.int64:
+            raise InputError(f"{FAILED} are {stored.dtype} {stored.shape}, wanted int64 ({MOST_FAILED},)")
+        seeds: list[int] = attributes[FAILED].tolist()
+        return [seed for seed in seeds if seed >= 0]
 
 
 def _superblock(path: Path) -> bytes:

@@ -9,11 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.lib.stride_tricks import sliding_window_view
 
+from imitate.datasets.asking import asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.spaces import Array, values_of
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 __all__ = ["RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
 
@@ -47,12 +48,13 @@ def episodes(
         if noise is not None:
             noise.begin(env, int(envs.seeds[env]))
 
-    action_dtype = envs.single_action_space.dtype
+    # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+    label = None if expert is None else asking(expert, envs.single_action_space)
     in_flight = int(envs.running.sum())
     while in_flight:
-        # Cast before the step, so that the recorded action equals the executed one bit by bit.
-        actions = np.asarray(policy.act(obs, deterministic=deterministic), action_dtype)
-        labels = actions if expert is None else np.asarray(expert.act(obs, deterministic=True), action_dtype)
+        actions = ask(obs)
+        labels = actions if label is None else label(obs)
         if noise is not None:
             actions = noise(actions)
         step = envs.step(actions)
@@ -128,15 +130,21 @@ class _Tape:
             raise InputError(
                 f"observations are not stacks of the last {self._stack} frames: frame_stack is wrong"
             )
-        return Trajectory(
-            obs=stack_frames(frames, self._stack),
-            actions=self._actions[steps, env].copy(),
-            rewards=self._rewards[steps, env].copy(),
-            terminated=terminated,
-            truncated=truncated,
-            info={"seed": int(self._seeds[env])},
-            expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
-        )
+        seed = int(self._seeds[env])
+        try:
+            return Trajectory(
+                obs=stack_frames(frames, self._stack),
+                actions=self._actions[steps, env].copy(),
+                rewards=self._rewards[steps, env].copy(),
+                terminated=terminated,
+                truncated=truncated,
+                info={"seed": seed},
+                expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
+            )
+        except InputError as error:  # NaN: actions and labels were checked when they were given
+            fault = Fault(f"the environment's episode with seed {seed} can't be recorded: {error}")
+            fault.seed = seed
+            raise fault from error
 
     def _make_room(self) -> int:
         """Drop the rows that no current episode needs; double the arrays if more than half are needed."""

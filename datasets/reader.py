@@ -13,7 +13,7 @@ import numpy as np
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions
 from imitate.datasets.columns import read_columns
-from imitate.datasets.opening import open_demos, paths_of, read_table
+from imitate.datasets.opening import open_demos, paths_of, read_failed, read_table
 from imitate.datasets.play import stack_frames
 from imitate.datasets.schema import common_info, read_info
 from imitate.datasets.trajectory import Trajectory, Transitions
@@ -34,6 +34,7 @@ class DemoReader:
              open file (`DemoWriter.reader`)
     info     where the demonstrations come from
     table    (E,) records of the episodes, see `schema.EPISODES`
+    failed_seeds   of episodes that are not recorded because the environment failed in them
 
     Raises InputError for a file that is absent, truncated, foreign or of another schema, and for files that do not
     belong together.
@@ -51,6 +52,7 @@ class DemoReader:
             self._columns = read_columns(self._files, self.info)
             self._shuffler = Shuffler(self._columns, self.info.frame_stack)
             self._join(tables)
+            self.failed_seeds = [seed for file in self._files for seed in read_failed(file)]
         except BaseException:
             self.close()
             raise

@@ -46,6 +46,7 @@ def describe(path: str | Path) -> dict[str, Any]:
             "deterministic": info.deterministic,
             "noise": info.noise,
             "seed": info.seed,
+            "failed_seeds": reader.failed_seeds,
             "protocol": info.protocol,
             "command": info.command,
             "versions": dict(info.versions),

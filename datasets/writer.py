@@ -17,7 +17,7 @@ from typing import Self
 import h5py
 import numpy as np
 
-from imitate.datasets.layout import claim, create, row_types
+from imitate.datasets.layout import FAILED, MOST_FAILED, claim, create, row_types
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.savepoint import Savepoint, go_on, savepoint_of
@@ -61,6 +61,7 @@ class DemoWriter:
         self._next_flush = 0.0
         self._next_sync = time.monotonic() + _SYNC_WAIT
         self.synced = 0
+        self.failed_seeds: list[int] = []
         self._reader: DemoReader | None = None
         self._reserved = 0
         try:
@@ -110,6 +111,8 @@ class DemoWriter:
             try:
                 for trajectory in itertools.islice(old, episodes):
                     writer.append(trajectory)
+                for seed in old.failed_seeds:
+                    writer.fail(seed)
                 writer.sync()
                 writer._next_flush = 0.0  # the new episodes need not wait for what copying took
             except BaseException:
@@ -156,6 +159,22 @@ class DemoWriter:
         self._pending.append({name: rows[name] for name in self._columns})
         self._pending_bytes += rows["obs"].nbytes
         self.flush_due()
+
+    def fail(self, seed: int) -> None:
+        """Record that the environment failed in the episode with this seed, which is not in the file.
+
+        Raises InputError if there are more than a file can list.
+        """
+        if len(self.failed_seeds) == MOST_FAILED:
+            raise InputError(
+                f"{MOST_FAILED} episodes have failed, and a file lists no more: mend the environment; "
+                f"{self.path} keeps {len(self)} episodes"
+            )
+        self.failed_seeds.append(seed)
+        padding = [-1] * (MOST_FAILED - len(self.failed_seeds))
+        table = self._columns["episodes"]
+        table.attrs.modify(FAILED, np.array(self.failed_seeds + padding, np.int64))
+        table.flush()
 
     def flush_due(self) -> None:
         """Flush if enough is pending or enough time has passed. Call it between episodes too if they are far apart."""

@@ -46,6 +46,7 @@ class Expert:
     gamma             discount of its training, if its file says
     published_return  mean return reported by its authors, or None
     measured          result of `measure`
+    reproducible      asked again about the same states, it answers the same; not known of a user's own
     """
 
     env_id: str
@@ -65,6 +66,7 @@ class Expert:
     published_std: float | None = None
     revision: str | None = None
     runnable: bool = True
+    reproducible: bool = True
     measured: Measured | None = None
     training: dict[str, Any] = field(default_factory=dict, repr=False)
 

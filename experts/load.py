@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.trust import import_typed
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
 from imitate.experts.sources import (
@@ -24,6 +23,7 @@ from imitate.experts.sources import (
     files_beside,
     from_hub,
     from_zoo,
+    is_callable,
     known_experts,
 )
 from imitate.experts.tensors import LARGEST_WEIGHTS
@@ -43,7 +43,6 @@ _IN_FOLDERS = (
     "policy/policy.safetensors",
 )
 """Of an expert's folder or a run, what an expert is loaded from."""
-_CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_expert(
@@ -86,7 +85,7 @@ def load_expert(
             "a person is the expert of `imitate train dagger --expert human`, and records with `imitate collect human` "
             "(--intervene RUN corrects a run); nothing else can ask one"
         )
-    if _CALLABLE.fullmatch(asked.spec):
+    if is_callable(asked.spec):
         return _from_callable(asked)
     raise InputError(
         f"no expert {asked.spec!r}{did_you_mean(asked.spec, known_experts())}: wanted a bundled name, zoo:ALGO/ENV, "
@@ -199,12 +198,17 @@ def _from_callable(asked: Asked) -> Expert:
     env_id, env_kwargs, env = _named_environment(asked)
     if not callable(getattr(module, name, None)):
         raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}")
-    made = getattr(module, name)()
+    try:
+        made = getattr(module, name)()
+    except InputError:
+        raise
+    except Exception as error:
+        raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
         raise InputError(
             f"{asked.spec} returned a {type(made).__name__}: wanted an object with act(obs), or a function"
         )
-    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made))
+    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made), reproducible=False)
 
 
 def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:

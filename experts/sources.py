@@ -28,6 +28,8 @@ _LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 _COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
+_CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
 
 @dataclass(frozen=True)
 class Found:
@@ -243,3 +245,8 @@ def _read_results(path: Path) -> dict[str, Any]:
     except (OSError, InputError):
         return {}  # they are only reported
     return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}
+
+
+def is_callable(spec: str) -> bool:
+    """Whether the spec is of the form `module:make_expert`."""
+    return _CALLABLE.fullmatch(spec) is not None

@@ -1,12 +1,14 @@
-"""The one exception for a caller's mistake."""
+"""The one exception for a caller's mistake, and its kind for mistakes in the caller's own code."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["InputError", "check_range", "did_you_mean", "one_line"]
+__all__ = ["Fault", "InputError", "check_range", "did_you_mean", "one_line", "raised"]
 
 
 class InputError(ValueError):
@@ -14,6 +16,24 @@ class InputError(ValueError):
 
     The command line prints only the message and exits with status 2.
     """
+
+
+class Fault(InputError):
+    """Code that the caller brought has failed: an environment or an expert. The message says which.
+
+    seed   of the episode that an environment failed in; None for an expert
+    """
+
+    seed: int | None = None
+
+
+def raised(who: str, error: Exception) -> Fault:
+    """The fault of `who`, whose code raised `error`, with the line that raised it."""
+    called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is ours, which called it
+    own = [frame for frame in called if "site-packages" not in frame.filename] or called
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    said = one_line(error)
+    return Fault(f"{who} raised {type(error).__name__}{': ' if said else ''}{said}{place}")
 
 
 def check_range(owner: object, low: float, high: float, *names: str) -> None:

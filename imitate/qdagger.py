@@ -22,12 +22,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.configs.qdagger import QDaggerConfig
+from imitate.datasets.asking import asking
 from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.rl.dqn import DQN
 from imitate.rl.replay import Samples
-from imitate.teachers import ask_of
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 
@@ -62,7 +62,7 @@ class QDagger(DQN):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(config, envs=envs, seed=seed, device=device)
-        self._ask = ask_of(expert)
+        self._ask = asking(expert, envs.single_action_space, who="the expert")
         self._oracle = getattr(expert, "oracle", None)
         self.expert_queries, self.taught = 0, False
         self.teacher_return = self.student_return = self.lowest = math.nan
@@ -107,7 +107,7 @@ class QDagger(DQN):
     def _taught_by(self, obs: Array, prepared: Tensor) -> dict[str, Tensor]:
         self.expert_queries += len(obs)
         if self._oracle is None:
-            actions = torch.from_numpy(np.asarray(self._ask(obs))).long() - self.first_action
+            actions = torch.from_numpy(self._ask(obs)).long() - self.first_action
             teacher = F.one_hot(actions, self.num_actions).float()
             temperature = self._temperature(self.q_net(prepared))
         else:

@@ -129,16 +129,30 @@ class RollIn:
         """
         room, iterations = self.plan(iteration, limit, self.env_steps, self.least_steps)
         self.begin(learner, iteration)
-        rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
+        try:
+            rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
+        except Exception:
+            if (cut := self.sampler.broken_off) is not None:
+                self._keep_known(cut, self.mixture.turns[: len(cut.actions)])
+            raise
         return self.label(rollout, self.mixture.turns), iterations == 1
 
     def label(self, rollout: Rollout, turns: Array) -> Labelled:
         """Add a rollout's steps to the store with the expert's actions. Where `turns` (T, N) is True, the expert acted
         and isn't asked."""
-        answers = self.teacher.label(rollout, turns)
+        try:
+            answers = self.teacher.label(rollout, turns)
+        except Exception:
+            self._keep_known(rollout, turns)
+            raise
         for segment in rollout.segments(answers):
             self.store.append(segment)
         return Labelled(rollout, answers, turns)
+
+    def _keep_known(self, rollout: Rollout, turns: Array) -> None:
+        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known."""
+        for segment in rollout.segments(*self.teacher.known(rollout, turns)):
+            self.store.append(segment)
 
     def metrics(self, policy: ActorPolicy, obs: Array, labels: Array) -> dict[str, float]:
         """The expert's share, the number of states so far, and the policy's agreement with labels (B, ...) that it has

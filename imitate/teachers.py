@@ -12,15 +12,15 @@ Roll-ins are led by each expert and by the best one in each state, in turn, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.datasets.asking import Ask, asking
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array, check_plain
@@ -29,17 +29,11 @@ from imitate.experts.fqe import FittedQ, FQEConfig
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout
 
-__all__ = ["Teacher", "Teachers", "ask_of", "teacher_of"]
+__all__ = ["Teacher", "Teachers", "teacher_of"]
 
-_Expert = Policy | Callable[[Array], Array]
+_Expert = Policy | Ask
 _UPDATES = 500  # gradient steps of the critic after a roll-in
 _RELABELLED = 100  # of them between two choices of the labels
-
-
-def ask_of(expert: _Expert) -> Callable[[Array], Array]:
-    """A policy as a function from observations (N, *obs_shape) to deterministic actions (N, *action_shape); a function
-    unchanged."""
-    return partial(expert.act, deterministic=True) if hasattr(expert, "act") else expert
 
 
 class Teacher:
@@ -57,7 +51,7 @@ class Teacher:
         self.critic, self.queries = critic, 0
         self.live: bool = getattr(expert, "live", False)
         self._answers: list[Array] = []  # of a live expert in this roll-in, (N, *action_shape) each
-        self._ask, self._store = ask_of(expert), store
+        self._ask, self._store = asking(expert, store.info.action_space, who="the expert"), store
 
     def begin(self, iteration: int) -> None:  # noqa: ARG002
         """Prepare the roll-in of an iteration."""
@@ -66,7 +60,7 @@ class Teacher:
     def act(self, obs: Array) -> Array:
         """The expert's actions (N, *action_shape)."""
         self.queries += len(obs)
-        actions = np.asarray(self._ask(obs))
+        actions = self._ask(obs)
         if self.live:
             self._answers.append(actions)
         return actions
@@ -79,6 +73,12 @@ class Teacher:
         if learners.any():
             labels[learners] = self.act(rollout.obs[learners])
         return labels
+
+    def known(self, rollout: Rollout, turns: Array) -> tuple[Array, Array]:
+        """The labels (T, N, *action_shape) of a roll-in that was broken off, and which are known already (T, N)."""
+        if self.live:
+            return np.stack(self._answers[: len(turns)]), np.ones_like(turns)
+        return rollout.actions, turns
 
     def fit(self, rng: np.random.Generator, updates: int = _UPDATES, held_out: int = 0) -> dict[str, float]:
         """Fit the critic, if any, to all steps except the last `held_out`; returns metrics."""
@@ -125,7 +125,8 @@ class Teachers:
         # More steps would follow one expert beyond the states in which it is the best.
         self.critic = FittedQ(*spaces, replace(config, n_step=1), seed=seed, device=device)
         self.asked, self.leader = np.zeros(len(experts), np.int64), 0
-        self._asks, self._store, self._device = [ask_of(expert) for expert in experts], store, device
+        self._asks = [asking(expert, spaces[1], who=f"expert {k + 1}") for k, expert in enumerate(experts)]
+        self._store, self._device = store, device
         self._answers: list[Tensor] = []  # (K, T + 1, ...) of each piece in the critic's memory
 
     @property
@@ -141,7 +142,7 @@ class Teachers:
     def act(self, obs: Array) -> Array:
         """The leader's actions (N, *action_shape); `label` counts these queries."""
         if self.leader < len(self._asks):
-            return np.asarray(self._asks[self.leader](obs))
+            return self._asks[self.leader](obs)
         best, _ = self._chosen(torch.from_numpy(obs).to(self._device), self._all(obs))
         return best.cpu().numpy()
 
@@ -158,6 +159,10 @@ class Teachers:
             here = torch.stack([torch.from_numpy(one.labels) for one in each]).to(self._device)
             self._remember(piece, here)
         return labels
+
+    def known(self, rollout: Rollout, turns: Array) -> tuple[Array, Array]:
+        """None: a label is known once every expert was asked."""
+        return rollout.actions, np.zeros_like(turns)
 
     def fit(self, rng: np.random.Generator, updates: int = _UPDATES, held_out: int = 0) -> dict[str, float]:
         """Fit the critic, and choose the labels anew now and then; metrics with each expert's queries and share."""

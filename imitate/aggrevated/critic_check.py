@@ -162,7 +162,8 @@ def check_oracle(
             play(expert, envs, islice(episode_seeds(draw_seed(Stream.CRITIC_CHECK, seed)), episodes))
         )
         action_space = envs.single_action_space
-    monte_carlo = MonteCarlo(expert, lambda: SyncVecEnv([make] * min(probes, 8)), gamma=oracle.gamma)
+    probing = partial(SyncVecEnv, [make] * min(probes, 8))
+    monte_carlo = MonteCarlo(expert, probing, action_space, gamma=oracle.gamma)
     agreement = (
         _agreement(oracle, monte_carlo, probes, draw_seed(Stream.CRITIC_CHECK, seed, 1))
         if probes

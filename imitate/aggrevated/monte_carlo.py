@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.datasets.asking import asking
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy, Transitions
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.rl.rollout import Chooser, whole_episodes
-from imitate.teachers import ask_of
 
 __all__ = ["MonteCarlo"]
 
@@ -43,12 +43,13 @@ class MonteCarlo:
         self,
         expert: Policy | Callable[[Array], Array],
         make_envs: Callable[[], VecEnv],
+        action_space: Space,
         *,
         gamma: float = 1.0,
     ) -> None:
         self.gamma, self._make_envs = gamma, make_envs
         self.env_steps = self.expert_queries = 0
-        self._ask = ask_of(expert)
+        self._ask = asking(expert, action_space, who="the expert")
         self._most: float = math.inf
 
     def collect(
@@ -150,7 +151,7 @@ class MonteCarlo:
     def ask(self, obs: Array) -> Array:
         """The expert's deterministic actions, counted."""
         self.expert_queries += len(obs)
-        return np.asarray(self._ask(obs))
+        return self._ask(obs)
 
     def _spend(self, envs: VecEnv) -> None:
         steps = int(envs.running.sum())

@@ -20,6 +20,7 @@ from imitate import experts
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, run, without
 from imitate.commands.parsing import Rare
 from imitate.commands.recorded import say_recorded
+from imitate.datasets.collect import OnFailure
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
@@ -29,7 +30,7 @@ from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from imitate.commands.shards import Recording
@@ -77,6 +78,7 @@ def command(
     address: Annotated[str | None, Rare] = None,
     workers: Annotated[int | None, Rare] = None,
     resume: bool = False,
+    on_failure: OnFailure = "stop",
     json: bool = False,
 ) -> int:
     """Record an expert's demonstrations.
@@ -101,6 +103,7 @@ def command(
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         workers: shards at a time; by default as many as there are processors, here or in the cluster
         resume: continue an interrupted file, or folder of shards
+        on_failure: if the environment fails in an episode, stop, or skip it and record its seed as failed
         json: print the description of the file as JSON
     """
     _check_amount(episodes, steps)
@@ -111,21 +114,31 @@ def command(
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
     source = experts.load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-    source.measure(remeasure=remeasure)
+    _measure(source, remeasure, on_failure)
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     if shards is None:
-        status = _record_file(source, info, out, num_envs, episodes=episodes, steps=steps, resume=resume)
+        asked = Recording(expert, vecnormalize, info, num_envs, episodes, steps, 1, on_failure)
+        status = _record_file(source, asked, out, resume=resume)
     else:
-        from imitate.commands.shards import Recording  # torch takes a second: arguments are read before
-
-        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards)
+        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards, on_failure)
         status = _record_shards(recording, out, where)
     if status == 0:
         say_recorded(out, source, as_json=json)
     return status
+
+
+def _measure(source: Expert, remeasure: bool, on_failure: OnFailure) -> None:
+    try:
+        source.measure(remeasure=remeasure)
+    except Fault as fault:
+        if fault.seed is None:
+            raise
+        if on_failure == "stop":
+            raise InputError(f"{fault}; --on-failure skip records without measuring the expert") from fault
+        logger.warning("%s is not measured: %s", source.source, fault)
 
 
 def _dart_noise(source: Expert, run: str, seed: int) -> str:
@@ -144,29 +157,32 @@ def _dart_noise(source: Expert, run: str, seed: int) -> str:
     return noise
 
 
-def _record_file(
-    source: Expert,
-    info: DemoInfo,
-    out: Path,
-    num_envs: int,
-    *,
-    episodes: int | None,
-    steps: int | None,
-    resume: bool,
-) -> int:
+def _record_file(source: Expert, asked: Recording, out: Path, *, resume: bool) -> int:
     """The exit status."""
-    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * num_envs)) as envs:
+    make = partial(make_env, source.env_id, source.env_kwargs)
+    with closing(SyncVecEnv([make] * asked.num_envs)) as envs:
         try:
-            progress = sys.stderr.isatty()
             record(
-                source, envs, out, info, episodes=episodes, steps=steps, resume=resume, progress=progress
+                source,
+                envs,
+                out,
+                asked.info,
+                episodes=asked.episodes,
+                steps=asked.steps,
+                resume=resume,
+                on_failure=asked.on_failure,
+                progress=sys.stderr.isatty(),
             ).close()
+        except Fault as fault:
+            mend = fault.seed is not None and asked.on_failure == "stop"
+            skip = ", and --on-failure skip leaves out episodes that fail" if mend else ""
+            raise InputError(f"{fault}; {_kept(out)}{skip}") from fault
         except InputError:
             raise
         except KeyboardInterrupt:
             _say_what_is_kept(out)
             raise
-        except Exception:  # raised by a foreign environment: the user needs its traceback
+        except Exception:  # a mistake of ours: its traceback is needed
             traceback.print_exc()
             _say_what_is_kept(out)
             return 1
@@ -230,8 +246,10 @@ def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> Demo
 
 
 def _say_what_is_kept(out: Path) -> None:
+    print(f"imitate: {_kept(out)}", file=sys.stderr)
+
+
+def _kept(out: Path) -> str:
     if out.exists():
-        said = f"the episodes that had ended are in {out}; the same command with --resume goes on"
-    else:
-        said = "no episode had ended: nothing was written"
-    print(f"imitate: {said}", file=sys.stderr)
+        return f"the episodes that had ended are in {out}; the same command with --resume goes on"
+    return "no episode had ended: nothing was written"

@@ -76,7 +76,7 @@ def for_people(facts: dict[str, Any]) -> dict[str, Any]:
             value = "{mean:.4g} +- {std:.3g}, {min:.4g} to {max:.4g}".format(**value)
         elif isinstance(value, float):
             value = f"{value:.4g}"
-        if name not in ("bytes", "terminated", "truncated", *shown) and value not in ("", None, {}):
+        if name not in ("bytes", "terminated", "truncated", *shown) and value not in ("", None, {}, []):
             shown[name] = value
     return shown
 

@@ -25,9 +25,13 @@ def say_recorded(out: Path, expert: Expert | None, *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
+    skipped = len(facts["failed_seeds"])
     lines = {
         "file": f"{out} ({facts['bytes'] / 1e6:.3g} MB)",
         "episodes": f"{facts['episodes']} ({facts['terminated']} terminated, {facts['truncated']} truncated)",
+        "skipped": f"{skipped} episodes, in which the environment failed; `imitate data info {out}` lists their seeds"
+        if skipped
+        else "",
         "steps": f"{facts['steps']:,}",
         "return": "{mean:.4g} on average, {min:.4g} to {max:.4g}".format(**facts["returns"]),
         "expert": "" if expert is None else _own_return(expert),

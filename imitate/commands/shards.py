@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from imitate.compare.backends import Backend, Failure, Report, Task
 from imitate.compare.backends.luggage import Luggage
-from imitate.datasets.collect import collect, is_complete
+from imitate.datasets.collect import OnFailure, collect, is_complete
 from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
 from imitate.envs.make import make_env
@@ -39,6 +39,7 @@ class Recording:
     episodes: int | None
     steps: int | None
     shards: int
+    on_failure: OnFailure = "stop"
 
     def __post_init__(self) -> None:
         most = self.shards if self.episodes is None else self.episodes
@@ -140,5 +141,6 @@ def record_shard(root: Path, recording: Recording, shard: int, *, progress: Repo
             steps=recording.steps,
             shard=(shard, recording.shards),
             resume=True,
+            on_failure=recording.on_failure,
             report=progress,
         ).close()

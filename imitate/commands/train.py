@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from imitate.algorithms import ALGORITHMS, find, is_own
+from imitate.algorithms import ALGORITHMS, find
 from imitate.commands.options import JsonObject, announced, option, run, typed, without
 from imitate.commands.parsing import Option, Rare, options_of_config, read
 from imitate.commands.progress import progress_of, told
@@ -245,7 +245,6 @@ def _execute(
             experiment = experiment.changed(env_kwargs=dict(expert.env_kwargs))
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
-    own = f"{experiment.algorithm} " if is_own(experiment.algorithm) else ""
     offline = find(experiment.algorithm).offline
     curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
@@ -255,10 +254,7 @@ def _execute(
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(
-            f"imitate: interrupted and saved; go on with `imitate train {own}--resume {out}{env}`",
-            file=sys.stderr,
-        )
+        print(f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}`", file=sys.stderr)
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if looks:

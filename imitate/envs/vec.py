@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from imitate.envs.answers import Answering
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.structured import structured
@@ -62,16 +63,19 @@ class SyncVecEnv:
 
     It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
     so it can be repeated on its own.
+
+    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         if not env_fns:
             raise InputError("num_envs must be at least 1, got 0")
-        self._envs = [structured(make()) for make in env_fns]
-        self.num_envs = len(self._envs)
-        self.single_observation_space = self._envs[0].observation_space
-        self.single_action_space = self._envs[0].action_space
+        made = [structured(make()) for make in env_fns]
+        self.num_envs = len(made)
+        self.single_observation_space = made[0].observation_space
+        self.single_action_space = made[0].action_space
         check_supported(self.single_observation_space, self.single_action_space)
+        self._envs = [Answering(env) for env in made]
         self.running = np.zeros(self.num_envs, bool)
         self.seeds = np.zeros(self.num_envs, np.int64)
         self._seeds: Iterator[int] = iter(())
@@ -93,7 +97,7 @@ class SyncVecEnv:
         truncated = np.zeros(self.num_envs, bool)
         for index, env in enumerate(self._envs):
             if self.running[index]:
-                final_obs[index], rewards[index], terminated[index], truncated[index], _ = env.step(
+                final_obs[index], rewards[index], terminated[index], truncated[index] = env.step(
                     actions[index]
                 )
         obs = final_obs.copy()
@@ -111,4 +115,4 @@ class SyncVecEnv:
         self.running[index] = seed is not None
         if seed is not None:
             self.seeds[index] = seed
-            obs[index] = self._envs[index].reset(seed=seed)[0]
+            obs[index] = self._envs[index].reset(seed)[0]

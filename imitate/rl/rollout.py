@@ -95,28 +95,33 @@ class Rollout:
             next_values[tuple(self.ends.T)] = value(self.end_obs)
         return next_values
 
-    def segments(self, labels: Array) -> Iterator[Trajectory]:
+    def segments(self, labels: Array, known: Array | None = None) -> Iterator[Trajectory]:
         """Each environment's steps as trajectories, cut at the ends of episodes and after its last row.
 
-        The cut after the last row counts as `truncated`. `labels` (T, N, *action_shape) become `expert_actions`.
+        A cut elsewhere than at an end counts as `truncated`. `labels` (T, N, *action_shape) become `expert_actions`.
+        With `known` (T, N) bool, only the rows whose labels are known are yielded, cut where an unknown one follows.
         """
         for n, steps in enumerate(self.steps.sum(0)):  # an environment idles only after its last episode
+            cuts = {int(t): self.end_obs[i] for i, (t, m) in enumerate(self.ends) if m == n}
+            if steps:
+                cuts.setdefault(int(steps) - 1, self.last_obs[n])
+            if steps and known is not None:
+                for t in np.flatnonzero(known[: steps - 1, n] != known[1:steps, n]).tolist():
+                    cuts.setdefault(t, self.obs[t + 1, n])
             begin = 0
-            ends = [(t, self.end_obs[i]) for i, (t, m) in enumerate(self.ends) if m == n]
-            if steps and (not ends or ends[-1][0] < steps - 1):
-                ends.append((steps - 1, self.last_obs[n]))
-            for t, final_obs in ends:
-                rows = slice(begin, t + 1)
+            for t in sorted(cuts):
+                rows, begin = slice(begin, t + 1), t + 1
+                if known is not None and not known[t, n]:
+                    continue
                 terminated = bool(self.terminated[t, n])
                 yield Trajectory(
-                    np.concatenate([self.obs[rows, n], final_obs[None]]),
+                    np.concatenate([self.obs[rows, n], cuts[t][None]]),
                     self.actions[rows, n],
                     self.rewards[rows, n],
                     terminated=terminated,
                     truncated=not terminated,
                     expert_actions=labels[rows, n],
                 )
-                begin = t + 1
 
 
 @runtime_checkable
@@ -129,12 +134,16 @@ class CountsGames(Protocol):
 
 
 class Sampler:
-    """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes."""
+    """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
+
+    broken_off   the rows of a rollout that an exception ended; None if there were none
+    """
 
     def __init__(self, envs: VecEnv) -> None:
         """Call `restart` to begin the first episodes."""
         self.envs = envs
         self.env_steps = 0
+        self.broken_off: Rollout | None = None
 
     def restart(self, seed: int) -> None:
         """Drop unfinished episodes and begin new ones from this seed."""
@@ -160,32 +169,42 @@ class Sampler:
         all_obs = np.empty((*shape, *obs.shape[1:]), obs.dtype)
         rewards = np.empty(shape, np.float32)
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
-        actions, end_obs = [], []
-        for t in range(num_steps):
-            all_obs[t] = obs
-            executed, recorded = choose(obs, begun)
-            step = self.envs.step(executed)
-            begun = step.terminated | step.truncated
-            actions.append(recorded)
-            rewards[t], terminated[t], truncated[t] = step.rewards, step.terminated, step.truncated
-            self._return += step.rewards
-            self._length += 1
-            if np.count_nonzero(begun):
-                end_obs.append(step.final_obs[begun])
-                self._count(begun)
-            obs, last_obs = step.obs, step.final_obs
+        actions: list[Array] = []
+        end_obs: list[Array] = []
+
+        def taken(steps: int) -> Rollout:
+            self.env_steps += steps * self.envs.num_envs
+            return Rollout(
+                all_obs[:steps],
+                np.stack(actions[:steps]),
+                rewards[:steps],
+                terminated[:steps],
+                truncated[:steps],
+                ends=np.argwhere(terminated[:steps] | truncated[:steps]),
+                end_obs=np.concatenate(end_obs) if end_obs else obs[:0],
+                last_obs=last_obs,
+            )
+
+        self.broken_off, t = None, 0
+        try:
+            for t in range(num_steps):
+                all_obs[t] = obs
+                executed, recorded = choose(obs, begun)
+                step = self.envs.step(executed)
+                begun = step.terminated | step.truncated
+                actions.append(recorded)
+                rewards[t], terminated[t], truncated[t] = step.rewards, step.terminated, step.truncated
+                self._return += step.rewards
+                self._length += 1
+                if np.count_nonzero(begun):
+                    end_obs.append(step.final_obs[begun])
+                    self._count(begun)
+                obs, last_obs = step.obs, step.final_obs
+        except Exception:
+            self.broken_off = taken(t) if t else None
+            raise
         self._obs, self._begun = obs, begun
-        self.env_steps += num_steps * self.envs.num_envs
-        return Rollout(
-            all_obs,
-            np.stack(actions),
-            rewards,
-            terminated,
-            truncated,
-            ends=np.argwhere(terminated | truncated),
-            end_obs=np.concatenate(end_obs) if end_obs else obs[:0],
-            last_obs=last_obs,
-        )
+        return taken(num_steps)
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the training episodes that ended since the last call; empty if none did.

@@ -34,6 +34,8 @@ class Account:
     """Steps that the last validation took."""
     validated: int = 0
     """Iterations at the time of the last validation."""
+    faults: int = 0
+    """Exceptions that ended the run so far. After each it goes on with other episodes."""
     closing: bool = False
     """The last reserved validation is done, and the rest of the budget is being spent."""
     next_validation: int = 0

@@ -69,9 +69,10 @@ def make_learner(
     """
     algorithm = find(experiment.algorithm)
     config = make_config(experiment.algorithm, experiment.hyperparameters)
-    handed = handed_to(experiment, config, stack, new=new)
+    faults = 0 if checkpoint is None else checkpoint.account.faults
+    handed = handed_to(experiment, config, stack, new=new, faults=faults)
     if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(opened_store(out, experiment, handed["envs"], checkpoint))
+        handed["store"] = stack.enter_context(opened_store(out, experiment, handed, checkpoint))
     device = resolve_device(experiment.device)
     return algorithm.learner(config, seed=experiment.seed, device=device, **handed), handed
 
@@ -111,6 +112,7 @@ def _prepare(
         checkpoint=checkpoint,
         progress=progress,
         snapshot=snapshot,
+        resume_with=experiment.resume_with(out),
     )
     experiment.write(out / "config.json")
     return run

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError, check_range, did_you_mean
+from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.training.person import check_person, is_person
 from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
@@ -169,6 +171,14 @@ class Experiment:
         if self.init is not None:
             new["init"] = move(self.init)
         return dataclasses.replace(self, **new)
+
+    def resume_with(self, out: Path) -> str:
+        """The command that resumes the run in `out`. It names again what only the user may have imported."""
+        named = [("--env", self.env_id)] if ":" in self.env_id else []
+        named += [("--expert", spec) for spec in self.experts if is_callable(spec)]
+        own = [self.algorithm] if is_own(self.algorithm) else []
+        words = ["imitate", "train", *own, "--resume", str(out), *(word for pair in named for word in pair)]
+        return shlex.join(words)
 
     def check_inputs(self) -> None:
         """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ from imitate.datasets.writer import DemoWriter
 from imitate.envs import make_vec
 from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import make_env
-from imitate.envs.spaces import Space, check_plain
+from imitate.envs.seeds import draw_seed
+from imitate.envs.spaces import Array, Space, check_plain
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from imitate.training.experiment import Experiment
 
 __all__ = ["check_demos", "check_expert", "check_widths", "handed_to", "held", "opened_store"]
+
+
+logger = logging.getLogger(__name__)
 
 
 def check_demos(demos: DemoReader, env_id: str) -> None:
@@ -58,8 +63,13 @@ def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs
                 raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
 
 
-def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: bool) -> dict[str, Any]:
-    """Create and check the algorithm's inputs (in a new run also the expert's critic); `stack` closes them."""
+def handed_to(
+    experiment: Experiment, config: Any, stack: ExitStack, *, new: bool, faults: int = 0
+) -> dict[str, Any]:
+    """Create and check the algorithm's inputs (in a new run also the expert's critic); `stack` closes them.
+
+    faults   how often the run was ended by an exception
+    """
     algorithm = find(experiment.algorithm)
     handed: dict[str, Any] = {}
     envs: VecEnv
@@ -83,7 +93,7 @@ def handed_to(experiment: Experiment, config: Any, stack: ExitStack, *, new: boo
                 episodic_life=experiment.episodic_life,
                 clip_rewards=experiment.clip_rewards,
             )
-        handed["envs"] = envs
+        handed["envs"] = _with_other_seeds(envs, faults) if faults else envs
         stack.callback(envs.close)
         if not algorithm.structured:
             check_plain(algorithm.title, envs.single_observation_space, envs.single_action_space)
@@ -119,24 +129,59 @@ def held(out: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_store(
-    out: Path, experiment: Experiment, envs: VecEnv, checkpoint: Checkpoint | None
+    out: Path, experiment: Experiment, handed: Mapping[str, Any], checkpoint: Checkpoint | None
 ) -> Iterator[DemoWriter]:
-    """The store of the expert's labels: as it was at the checkpoint, or new."""
-    path = out / "aggregated.h5"
-    if checkpoint is not None:
-        store = DemoWriter.resume(path, episodes=checkpoint.store_episodes)
+    """The store of the expert's labels: new, or as it was at the checkpoint.
+
+    Labels that a killed run stored after its checkpoint are asked for again, so that the run repeats byte for byte.
+    If the expert may not answer the same again (a person, a user's own code), they are kept.
+
+    Raises InputError if the folder holds the labels of another environment.
+    """
+    path, envs = out / "aggregated.h5", handed["envs"]
+    before = 0 if checkpoint is None else checkpoint.store_episodes
+    experts = handed["expert"] if isinstance(handed["expert"], list) else [handed["expert"]]
+    info = DemoInfo(
+        experiment.env_id,
+        envs.single_observation_space,
+        envs.single_action_space,
+        env_kwargs=experiment.env_kwargs,
+        expert=", ".join(experiment.experts),
+    )
+    if path.exists() and not all(expert.reproducible for expert in experts):
+        store = DemoWriter.resume(path)
+        if len(store) > before:
+            logger.info("%s holds labels of %d steps: they are kept and used", path, store.num_steps)
+    elif before:
+        store = DemoWriter.resume(path, episodes=before)
     else:
         path.unlink(missing_ok=True)  # left by a run that was killed before its first checkpoint
-        info = DemoInfo(
-            experiment.env_id,
-            envs.single_observation_space,
-            envs.single_action_space,
-            env_kwargs=experiment.env_kwargs,
-            expert=", ".join(experiment.experts),
-        )
         store = DemoWriter(path, info, expert_actions=True)
     with store:
+        _check_labels(path, store.info, info)
         yield store
+
+
+def _check_labels(path: Path, stored: DemoInfo, wanted: DemoInfo) -> None:
+    if bare_id(stored.env_id) != bare_id(wanted.env_id):
+        raise InputError(
+            f"{path} holds labels of {stored.env_id}, not of {wanted.env_id}: choose another --out"
+        )
+    for name in ("observation_space", "action_space"):
+        was, now = getattr(stored, name), getattr(wanted, name)
+        if was != now:
+            raise InputError(f"{path} holds labels with {name} {was}, not {now}: choose another --out")
+
+
+def _with_other_seeds(envs: VecEnv, faults: int) -> VecEnv:
+    """The same environments, whose episodes have other seeds: an episode that failed does not come again."""
+    reset = envs.reset
+
+    def other(seeds: Iterable[int]) -> Array:
+        return reset(draw_seed(faults, seed) >> 32 for seed in seeds)
+
+    envs.reset = other  # type: ignore[method-assign]
+    return envs
 
 
 def _initial_policy(run: str, env_id: str, env_kwargs: Mapping[str, Any]) -> ActorPolicy:

@@ -4,11 +4,14 @@ A checkpoint is a reset point. At a checkpoint an uninterrupted run also loads t
 learner begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
 the same states as an uninterrupted one, byte for byte, although environments can't be saved. (A replay of pixels is the
 exception: it is not saved, so a resumed run fills a new one.) Ctrl-C and SIGTERM add a checkpoint at the end of the
-iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted.
+iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted. An exception
+saves the state as it is in the middle of the iteration, so that nothing is lost when an environment or an expert fails.
+If learning diverges, that state is worth nothing, and the checkpoint before it stays.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import signal
@@ -38,6 +41,7 @@ logger = logging.getLogger(__name__)
 _FEW_EPISODES = 5
 """Episodes of each environment between checkpoints. A checkpoint drops unfinished episodes; if it came more often, long
 episodes would hardly ever finish, and learning and logs would be biased towards short ones."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 
@@ -62,6 +66,7 @@ class Run:
     num_envs          environments whose episodes a checkpoint cuts
     store             demonstrations that the learner adds to; a checkpoint records their number
     checkpoint        resume from this one
+    resume_with       the command that resumes the run, for messages
     """
 
     def __init__(
@@ -81,7 +86,9 @@ class Run:
         checkpoint: Checkpoint | None = None,
         progress: Progress | None = None,
         snapshot: Snapshot | None = None,
+        resume_with: str = "",
     ) -> None:
+        self.resume_with = resume_with or f"imitate train --resume {out}"
         self.learner, self.out, self.budget, self.demo_steps = learner, Path(out), budget, demo_steps
         self.validate = validate if eval_every else None
         self.eval_every, self.eval_episodes, self.most_validation = eval_every, eval_episodes, most_validation
@@ -110,8 +117,8 @@ class Run:
 
         Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
 
-        Raises InputError if learning diverges, saying what was kept. Exceptions of an environment are passed on, with a
-        note on what was saved.
+        Raises InputError if an environment or an expert fails, if the disk is full, or if learning diverges; the
+        message says what was kept. Other exceptions are passed on, with a note on that.
         """
         keep_freed_memory()
         with self._files(), interruptible() as caught:
@@ -120,9 +127,14 @@ class Run:
             except FloatingPointError as error:
                 raise InputError(f"learning diverged: {error}; {self._kept()}") from error
             except InputError as error:
-                raise InputError(f"{error}; {self._kept()}") from error
+                raise InputError(f"{error}; {self._saved()}") from error
+            except OSError as error:
+                if error.errno not in _FULL:
+                    error.add_note(f"imitate: {self._saved()}")
+                    raise
+                raise InputError(f"{self.out} can't be written: {error.strerror}; {self._saved()}") from error
             except Exception as error:
-                error.add_note(f"imitate: {self._kept()}")
+                error.add_note(f"imitate: {self._saved()}")
                 raise
         if not finished and caught() == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM)
@@ -247,6 +259,11 @@ class Run:
         return since >= 10 * self.checkpoint_every
 
     def _save_checkpoint(self) -> None:
+        """Save a checkpoint, and go on from it as a resumed run does."""
+        self._write_checkpoint()
+        self.learner.load_state_dict(load_state(self.out / CHECKPOINT)["learner"])
+
+    def _write_checkpoint(self) -> None:
         require_finite(self.learner.policy)
         if self.store is not None:
             self.store.sync()
@@ -257,7 +274,6 @@ class Run:
             "store_episodes": 0 if self.store is None else len(self.store),
         }
         save_state(self.out / CHECKPOINT, state)
-        self.learner.load_state_dict(load_state(self.out / CHECKPOINT)["learner"])
 
     def _require_enough(self) -> None:
         costs = {"the demonstrations": self.demo_steps, "one update of the learner": self.learner.least_steps}
@@ -278,10 +294,24 @@ class Run:
                 "begin anew with another --out"
             ) from error
 
+    def _saved(self) -> str:
+        """Save a checkpoint after an exception, in the middle of an iteration; returns what is kept.
+
+        No new episodes are begun: the environments may be broken.
+        """
+        self.account.faults += 1
+        try:
+            self._write_checkpoint()
+        except Exception:  # the first exception is the one to report
+            logger.debug("no checkpoint can be saved", exc_info=True)
+            return self._kept()
+        labels = "" if self.store is None else f" and the labels of {self.store.num_steps} steps"
+        return f"{self.spent} steps{labels} are kept: go on with `{self.resume_with}`"
+
     def _kept(self) -> str:
         if not (self.out / CHECKPOINT).exists():
-            return f"there was no checkpoint yet: `imitate train --resume {self.out}` begins anew"
-        return f"the last checkpoint is kept: go on from it with `imitate train --resume {self.out}`"
+            return f"there was no checkpoint yet: `{self.resume_with}` begins anew"
+        return f"the last checkpoint is kept: go on from it with `{self.resume_with}`"
 
     def _close(self) -> None:
         self._save_policy("last_policy")

@@ -91,7 +91,7 @@ def staying_first(_obs: Array, begun: Array) -> tuple[Array, Array]:
 
 
 def test_monte_carlo_is_the_exact_cost_to_go() -> None:
-    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 2))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 2), spaces.Discrete(2))
     steps = oracle.collect(staying_first, [0, 1, 2, 3, 4], np.random.default_rng(0))
     assert steps is not None
     assert len(steps) == 10
@@ -105,7 +105,7 @@ def test_monte_carlo_is_the_exact_cost_to_go() -> None:
 
 
 def test_monte_carlo_discounts_from_the_visited_state_on() -> None:
-    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]), gamma=0.5)
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]), spaces.Discrete(2), gamma=0.5)
     steps = oracle.collect(staying_first, list(range(12)), np.random.default_rng(0))
     remaining = 4 - steps.obs.squeeze(1) + (steps.actions == 0).float()
     assert_allclose(steps.rewards, -(1 - 0.5**remaining) / 0.5)
@@ -117,7 +117,7 @@ def test_monte_carlo_counts_every_step_and_query() -> None:
         actions = np.ones(len(obs), np.int64)
         return actions, actions
 
-    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 3))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor] * 3), spaces.Discrete(2))
     steps = oracle.collect(going_on, [0], np.random.default_rng(0))
     # The roll-in from place 0 takes 4 steps; then twice 4 again, and one more where the drawn action was to stay.
     time, stayed = int(steps.obs[0]), int(steps.actions[0] == 0)
@@ -128,14 +128,14 @@ def test_monte_carlo_counts_every_step_and_query() -> None:
 
 def test_monte_carlo_never_takes_a_step_more_than_allowed() -> None:
     """A visit from place 0 takes 12 or 13 steps: at most 11 allow none, and all of them may be spent."""
-    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([Corridor]), spaces.Discrete(2))
     assert oracle.collect(staying_first, [0], np.random.default_rng(0), most=11) is None
     assert oracle.env_steps <= 11
     assert oracle.collect(staying_first, [0], np.random.default_rng(0), most=20) is not None
 
 
 def test_monte_carlo_refuses_an_environment_that_is_not_repeatable() -> None:
-    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([lambda: Corridor(restless=True)]))
+    oracle = MonteCarlo(GoesOn(), lambda: SyncVecEnv([lambda: Corridor(restless=True)]), spaces.Discrete(2))
     with pytest.raises(InputError, match="the same again"):
         oracle.collect(staying_first, list(range(6)), np.random.default_rng(0))
 
@@ -206,7 +206,10 @@ def test_the_critic_follows_the_device_and_the_expert_goes_on_acting_where_it_is
 
 def test_monte_carlo_of_a_real_expert_repeats_its_episodes() -> None:
     oracle = MonteCarlo(
-        load_expert("CartPole-v1"), lambda: SyncVecEnv([lambda: make_env("CartPole-v1")] * 4), gamma=0.99
+        load_expert("CartPole-v1"),
+        lambda: SyncVecEnv([lambda: make_env("CartPole-v1")] * 4),
+        spaces.Discrete(2),
+        gamma=0.99,
     )
 
     def push_left(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001

@@ -137,13 +137,10 @@ def test_an_environment_that_breaks_keeps_what_was_recorded(
         patch.setattr("imitate.experts.expert.Expert.measure", lambda *_, **__: None)
         patch.setattr(Heavy, "steps", 0)
         patch.setattr(Heavy, "broken_after", 700)
-        assert main(command) == 1
+        assert main(command) == 2
     said = capsys.readouterr().err.splitlines()
-    assert "ZeroDivisionError: the simulator broke" in said
-    assert (
-        said[-1]
-        == f"imitate: the episodes that had ended are in {out}; the same command with --resume goes on"
-    )
+    assert "the environment HeavyPole-v0 raised ZeroDivisionError: the simulator broke (" in said[-1]
+    assert f"the episodes that had ended are in {out}; the same command with --resume goes on" in said[-1]
     with DemoReader(out) as demos:
         assert len(demos) == 8  # of 8 side by side, 50 steps each; the ninth to sixteenth were under way
     assert main([*command, "--resume"]) == 0

@@ -282,10 +282,10 @@ def test_an_environment_that_raises_says_how_to_resume() -> None:
     command += ["--eval-every", "0", "--checkpoint-every", "1000", "--out", "run"]
     script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    *_, error, last = done.stderr.splitlines()
-    assert error == "RuntimeError: worn out"
-    assert last == "imitate: the last checkpoint is kept: go on from it with `imitate train --resume run`"
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if "breaking.py" in line]
+    assert "the environment Breaking-v0 raised RuntimeError: worn out (breaking.py:8)" in line
+    assert line.endswith("go on with `imitate train --resume run --env breaking:Breaking-v0`")
 
 
 def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +124,36 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
         assert drain(backend, 1) == {"long": None}
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
     assert numbers == list(range(1, reached + 3))
+
+
+@pytest.mark.parametrize("by", ["ray", "the system"])
+def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture, by: str) -> None:
+    """Progress and files go on coming, and Ctrl-C is heard."""
+    fields: dict[str, Any] = {"root": tmp_path, "writes": (Path("out"),), "checkpoint": Path("out/count")}
+    reached = tmp_path / "out" / "count"
+    backend = Ray()
+
+    def lost_and_interrupted() -> None:
+        backend.submit(Task("long", count, (10_000, 0.05), **fields))
+        deadline = time.monotonic() + 120
+        while not reached.exists():
+            assert time.monotonic() < deadline
+            assert not list(backend.ended())
+        if by == "ray":
+            ray.kill(backend._mailbox)
+        else:
+            os.kill(ray.get(backend._mailbox.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+        shutil.rmtree(tmp_path / "out")  # as if it had been in the mailbox
+        while not reached.exists():
+            assert time.monotonic() < deadline
+            assert not list(backend.ended())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), backend:
+        lost_and_interrupted()
+    assert any("mailbox of the workers was lost" in message for message in caplog.messages)
+    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
+    assert numbers == list(range(1, int(reached.read_text()) + 1))
 
 
 @pytest.mark.slow

@@ -14,15 +14,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
-from counting import Cycling, counting_envs, info_of
+from counting import CountingEnv, Cycling, counting_envs, info_of
 from numpy.testing import assert_array_equal
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
 from imitate.datasets.play import RandomPolicy
+from imitate.datasets.validate import describe
 from imitate.envs.vec import SyncVecEnv
+from imitate.errors import Fault
 
 
 def seeds_in(path: Path) -> list[int]:
@@ -49,6 +52,62 @@ def test_steps_in_whole_episodes(tmp_path: Path, num_envs: int) -> None:
         assert sorted(reader.table["seed"]) == sorted(islice(episode_seeds(0), len(reader)))
         assert (reader.lengths == 1 + reader.table["seed"] % 20).all()
     assert validate(path) == []
+
+
+class Breaking(CountingEnv):
+    """Raises in the second step of every episode whose seed is a multiple of 5."""
+
+    def step(self, action: Any) -> Any:
+        if self.seed % 5 == 0 and self.steps == 1:
+            raise ZeroDivisionError("broken")
+        return super().step(action)
+
+
+def breaking(num_envs: int, period: int) -> SyncVecEnv:
+    return SyncVecEnv([lambda: Breaking(period)] * num_envs)
+
+
+def test_episodes_that_fail_are_skipped_and_recorded_as_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With period 4, episodes of one step end before the second one."""
+    path, envs = tmp_path / "demos.h5", breaking(3, 4)
+    collect(Cycling(), envs, path, info_of(envs, seed=0), episodes=40, on_failure="skip")
+    planned = list(islice(episode_seeds(0), 40))
+    bad = [seed for seed in planned if seed % 5 == 0 and seed % 4]
+    assert len(bad) > 3
+    with DemoReader(path) as reader:
+        assert sorted(reader.failed_seeds) == sorted(bad)
+        assert describe(path)["failed_seeds"] == reader.failed_seeds
+        assert sorted(reader.table["seed"].tolist()) == sorted(set(planned) - set(bad))
+    assert validate(path) == []
+    assert sum("it is skipped" in message for message in caplog.messages) == len(bad)
+    # It is complete: nothing is tried again. With more episodes it goes on, and remembers.
+    before = path.read_bytes()
+    collect(Cycling(), envs, path, info_of(envs, seed=0), episodes=40, resume=True)
+    assert path.read_bytes() == before
+    collect(Cycling(), envs, path, info_of(envs, seed=0), episodes=60, resume=True, on_failure="skip")
+    with DemoReader(path) as reader:
+        assert set(bad) < set(reader.failed_seeds)
+        assert len(reader) + len(reader.failed_seeds) == 60
+
+
+def test_an_episode_that_fails_stops_a_collection_and_may_be_skipped_later(tmp_path: Path) -> None:
+    path, envs = tmp_path / "demos.h5", breaking(1, 4)
+    amount: dict[str, Any] = {"episodes": 40}
+    for resume in (False, True):
+        with pytest.raises(Fault, match=r"Breaking raised ZeroDivisionError: broken .*seed") as stopped:
+            collect(Cycling(), envs, path, info_of(envs, seed=0), resume=resume, **amount)
+    collect(Cycling(), envs, path, info_of(envs, seed=0), resume=True, on_failure="skip", **amount)
+    with DemoReader(path) as reader:
+        assert reader.failed_seeds[0] == stopped.value.seed
+
+
+def test_an_environment_that_always_fails_is_given_up(tmp_path: Path) -> None:
+    envs = SyncVecEnv([lambda: gym.wrappers.TransformObservation(CountingEnv(), np.sum, None)] * 2)
+    with pytest.raises(Fault, match=r"21 episodes in a row failed; the last time .*observation"):
+        collect(Cycling(), envs, tmp_path / "d.h5", info_of(envs, seed=0), steps=40, on_failure="skip")
+    assert not list(tmp_path.iterdir())
 
 
 def test_noise_keeps_the_clean_actions(tmp_path: Path) -> None:

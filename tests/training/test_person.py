@@ -100,6 +100,32 @@ def test_escape_saves_after_the_roll_in(
     assert reader.frames == 300
 
 
+def test_what_a_person_answered_before_the_environment_failed_is_kept_and_used(
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails in step 130, in the second of three roll-ins of 100 steps: of the 130 answers, the last has no step."""
+    reader, out = Reader(), tmp_path / "run"
+    sit_down(reader, monkeypatch)
+    step = Pictured.step
+
+    def failing(self: Pictured, action: Any) -> Any:
+        if reader.frames == 130:
+            raise RuntimeError("unplugged")
+        return step(self, action)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pictured, "step", failing)
+        assert main([*command, "--out", str(out)]) == 2
+    with DemoReader(out / "aggregated.h5") as store:
+        before = [piece.obs.tolist() for piece in store]
+        assert store.num_steps == 129
+    assert main(["train", "--resume", str(out)]) == 0
+    assert reader.frames == 130 + 300 - 129
+    with DemoReader(out / "aggregated.h5") as store:
+        assert [piece.obs.tolist() for piece in store][: len(before)] == before
+        assert store.num_steps == 300
+
+
 def test_a_pause_gives_no_label() -> None:
     env = Pictured("rgb_array")
     env.reset(seed=0)

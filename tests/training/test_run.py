@@ -197,17 +197,20 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
     assert not (tmp_path / "policy").exists()
 
 
-def test_an_environment_that_raises_leaves_a_line_on_what_was_saved(tmp_path: Path) -> None:
+def test_whatever_is_raised_the_state_is_saved_and_a_note_says_so(tmp_path: Path) -> None:
     class Broken(Counter):
         def step(self, limit: int | None = None) -> dict[str, float]:
             if self.env_steps == 30:
-                raise ZeroDivisionError("in the environment")
+                raise ZeroDivisionError("a mistake of ours")
             return super().step(limit)
 
     with pytest.raises(ZeroDivisionError) as raised:
         Run(Broken(counter().policy), tmp_path, budget=100, checkpoint_every=20).finish()
     (note,) = raised.value.__notes__
-    assert f"go on from it with `imitate train --resume {tmp_path}`" in note
+    assert note == f"imitate: 30 steps are kept: go on with `imitate train --resume {tmp_path}`"
+    checkpoint = Checkpoint.read(tmp_path)
+    assert checkpoint is not None
+    assert (checkpoint.learner["env_steps"], checkpoint.account.faults) == (30, 1)
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:

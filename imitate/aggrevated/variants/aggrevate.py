@@ -61,7 +61,7 @@ class AggreVaTe:
         if make_envs is None:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)
             make_envs = partial(_vector, make, envs.num_envs)
-        self._monte_carlo = MonteCarlo(expert, make_envs, gamma=config.fqe.gamma)
+        self._monte_carlo = MonteCarlo(expert, make_envs, store.info.action_space, gamma=config.fqe.gamma)
         self._dearest = 0  # most steps that one visited state has cost
 
     @property

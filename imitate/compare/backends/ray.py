@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     raise InputError("--backend ray needs Ray: pip install 'imitate-rl[ray]'") from error
 
-from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox
+from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox, mailbox_name
 
 __all__ = ["Ray"]
 
@@ -101,16 +101,19 @@ class Ray:
             self._connect()
         try:
             self._check_resources()
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            self._mailbox = (
-                ray.remote(mailbox())
-                .options(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)
-                .remote()
-            )
+            self._open_mailbox()
         except BaseException:
             self._disconnect()
             raise
         return self
+
+    def _open_mailbox(self) -> None:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        options = {"num_cpus": 0, "max_concurrency": 100_000, "scheduling_strategy": here}
+        made = ray.remote(mailbox()).options(name=mailbox_name(self._session), get_if_exists=True, **options)
+        self._mailbox = made.remote()
+        if self._stopping:
+            self._mailbox.stop.remote()
 
     def submit(self, task: Task) -> None:
         self._waiting.append(_Attempt(task))
@@ -130,7 +133,7 @@ class Ray:
             except _LOST as error:
                 if self._again(attempt, error):
                     continue
-                failure = Failure(f"lost its worker {MOST_LOSSES} times; the last time: {_said(error)}")
+                failure = Failure(f"lost its worker {MOST_LOSSES} times; the last time: {_how_lost(error)}")
             except exceptions.TaskCancelledError:
                 failure = None
             except (exceptions.RayError, InputError) as error:
@@ -202,7 +205,7 @@ class Ray:
             function = (self._once if once else self._often).options(
                 num_cpus=self._cpus, num_gpus=gpus, max_retries=0
             )
-            self._running[function.remote(parcel, self._mailbox)] = attempt
+            self._running[function.remote(parcel)] = attempt
 
     def _store(self, path: Path) -> Any:
         """A file in the object store, once for all tasks."""
@@ -215,6 +218,10 @@ class Ray:
         """Fetch what workers have sent."""
         try:
             positions, sent = ray.get(self._mailbox.take.remote())
+        except exceptions.RayActorError as error:
+            logger.warning("the mailbox of the workers was lost (%s): another one is made", _said(error))
+            self._open_mailbox()  # workers look for it by its name, and send again what was in the old one
+            return
         except exceptions.RayError as error:
             raise InputError(
                 f"the Ray cluster is gone ({_said(error)}); the same command goes on from here, on another one"
@@ -235,7 +242,7 @@ class Ray:
         """Submit a task again that lost its worker, unless that happened too often."""
         if self._stopping or attempt.losses + 1 >= MOST_LOSSES:
             return self._stopping
-        logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _said(error))
+        logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _how_lost(error))
         self._waiting.append(
             replace(attempt, number=attempt.number + 1, losses=attempt.losses + 1, begun=False)
         )
@@ -283,6 +290,11 @@ def _amounts(**numbers: float) -> str:
         " and ".join(f"{n:g} {what}" + ("" if n == 1 else "s") for what, n in numbers.items() if n)
         or "no CPU"
     )
+
+
+def _how_lost(error: Exception) -> str:
+    """The first sentence of what Ray says, which goes on about its logs for half a page."""
+    return f"{type(error).__name__}: {one_line(error).partition('. ')[0]}"
 
 
 def _said(error: Exception) -> str:

@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import contextlib
 import logging
+import math
 import signal
 import tempfile
 import threading
@@ -24,11 +25,12 @@ from imitate.compare.backends import Failure, Task, now_and_then, perform
 from imitate.compare.backends.transport import Files, write, written
 from imitate.files import versions
 
-__all__ = ["Parcel", "carry_out", "mailbox"]
+__all__ = ["Parcel", "carry_out", "mailbox", "mailbox_name"]
 
 REPORT_SECONDS = 0.5
 FILES_SECONDS = 10  # for those who watch; a new checkpoint is sent at once
 FILES_BYTES_PER_SECOND = 1 << 20  # of a task on the way, on average: many send to one machine
+LISTEN_SECONDS = 60  # without a mailbox, before the block counts as ended
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Parcel:
     files: Mapping[str, Any]
     luggage: Mapping[str, Any]
     versions: Mapping[str, str]
+
+
+def mailbox_name(session: str) -> str:
+    """The name of a block's mailbox. If one is lost, the main process makes another of the same name."""
+    return f"imitate mailbox {session}"
 
 
 def mailbox() -> type[Any]:
@@ -82,7 +89,7 @@ def mailbox() -> type[Any]:
     return Mailbox
 
 
-def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
+def carry_out(parcel: Parcel) -> tuple[Failure | None, Files | None]:
     """One task, in a folder of its own: what went wrong, and the files that it leaves (None: it has not begun)."""
     if parcel.versions != (here := versions()):
         differ = sorted(name for name, version in parcel.versions.items() if here.get(name) != version)
@@ -91,7 +98,7 @@ def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
         return Failure(
             f"a node of the cluster has {there}, wanted {wanted}: install the same on every node"
         ), None
-    _settle(parcel.session, box)
+    _settle(parcel.session)
     task = parcel.task
     with tempfile.TemporaryDirectory(prefix="imitate-") as folder:
         root, luggage = Path(folder) / "root", Path(folder) / "luggage"
@@ -101,7 +108,7 @@ def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
                 write(place, name, content)
         if task.luggage is not None:
             task.luggage.unpack(luggage)
-        report = now_and_then(_Reporter(parcel.key, task, root, box), REPORT_SECONDS)
+        report = now_and_then(_Reporter(parcel, root), REPORT_SECONDS)
         report(0)
         if parcel.session in _stopped:
             return None, None
@@ -110,24 +117,40 @@ def carry_out(parcel: Parcel, box: Any) -> tuple[Failure | None, Files | None]:
 
 
 class _Reporter:
-    """Sends the position, and now and then the files that are new."""
+    """Sends the position, and now and then the files that are new; all files again if the mailbox was lost."""
 
-    def __init__(self, key: str, task: Task, root: Path, box: Any) -> None:
-        self._key, self._task, self._root, self._box = key, task, root, box
+    def __init__(self, parcel: Parcel, root: Path) -> None:
+        self._parcel, self._task, self._root = parcel, parcel.task, root
         self._known: dict[str, int] = {}
-        written(task, root, self._known)  # the main process has these
+        written(self._task, root, self._known)  # the main process has these
         self._checkpoint = self._age()
         self._sent = time.monotonic()
         self._due = 0.0
+        self._box = _found(parcel.session)
+        self._answer: Any = None  # to what was sent last
 
     def __call__(self, position: int) -> None:
+        if self._box is None or self._is_lost():
+            self._box, self._answer = _found(self._parcel.session), None
+            self._known, self._sent, self._due = {}, -math.inf, 0.0
+        if self._box is None:
+            return
         now, checkpoint = time.monotonic(), self._age()
         files: Files = {}
         if now >= self._due and (checkpoint != self._checkpoint or now >= self._sent + FILES_SECONDS):
             files = written(self._task, self._root, self._known)
             self._checkpoint, self._sent = checkpoint, now
             self._due = now + sum(len(content) for content in files.values()) / FILES_BYTES_PER_SECOND
-        self._box.put.remote(self._key, position, files)
+        self._answer = self._box.put.remote(self._parcel.key, position, files)
+
+    def _is_lost(self) -> bool:
+        if self._answer is None or not ray.wait([self._answer], timeout=0)[0]:
+            return False
+        try:
+            ray.get(self._answer)
+        except RayError:
+            return True
+        return False
 
     def _age(self) -> int:
         """When the checkpoint was written; 0 while there is none."""
@@ -139,7 +162,7 @@ _sessions: set[str] = set()
 _stopped: set[str] = set()
 
 
-def _settle(session: str, box: Any) -> None:
+def _settle(session: str) -> None:
     """Once in a worker process: one thread, no notices, and an ear for the end."""
     if session in _sessions:
         return
@@ -148,12 +171,29 @@ def _settle(session: str, box: Any) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.getLogger("imitate").setLevel(logging.ERROR)  # notices are the main process's: said once
-    threading.Thread(target=_listen, args=(session, box), daemon=True).start()
+    threading.Thread(target=_listen, args=(session,), daemon=True).start()
 
 
-def _listen(session: str, box: Any) -> None:
-    with contextlib.suppress(RayError):  # the block has ended by itself
-        ray.get(box.stopped.remote())
+def _listen(session: str) -> None:
+    heard = time.monotonic()
+    while time.monotonic() < heard + LISTEN_SECONDS:  # else the block has ended by itself
+        if (box := _found(session)) is None:
+            time.sleep(1)
+            continue
+        try:
+            ray.get(box.stopped.remote())
+        except RayError:
+            heard = time.monotonic()
+            time.sleep(0.1)
+            continue
         _stopped.add(session)
         # Ray blocks SIGINT in its workers. This calls its handler all the same.
         _thread.interrupt_main()
+        return
+
+
+def _found(session: str) -> Any:
+    """The mailbox of a block, or None while there is none."""
+    with contextlib.suppress(RayError, ValueError):
+        return ray.get_actor(mailbox_name(session))
+    return None

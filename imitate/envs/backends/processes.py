@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing import active_children
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
+from imitate.envs.answers import Answering
 from imitate.envs.fields import in_rows
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 __all__ = ["ProcessPool"]
+
+_FILES_EACH = 3  # a pipe, the process and its memory
+_FILES_BESIDE = 256  # of the rest of a run
 
 
 class ProcessPool:
@@ -25,14 +31,23 @@ class ProcessPool:
     With its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
     DISABLED here: environments whose episode ended get a second message with a seed before the step returns.
 
-    Raises InputError if a process has died.
+    Raises InputError if the system has no room for the processes, and if one has died; a `Fault` if an environment
+    fails in its process.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         self.num_envs = len(env_fns)
-        self._envs: AsyncVectorEnv[Any, Any] = AsyncVectorEnv(
-            [partial(_Resting, make) for make in env_fns], autoreset_mode=AutoresetMode.DISABLED
-        )
+        # Gymnasium warns of every error with its traceback, and raises it besides.
+        warnings.filterwarnings("ignore", ".*ERROR: ", module=AsyncVectorEnv.__module__.replace(".", r"\."))
+        before = set(active_children())
+        try:
+            self._envs: AsyncVectorEnv[Any, Any] = AsyncVectorEnv(
+                [partial(_Resting, make) for make in env_fns], autoreset_mode=AutoresetMode.DISABLED
+            )
+        except OSError as error:
+            for process in set(active_children()) - before:
+                process.kill()
+            raise _no_room(self.num_envs, error) from error
         self.single_observation_space = self._envs.single_observation_space
         self.single_action_space = self._envs.single_action_space
 
@@ -64,6 +79,8 @@ class ProcessPool:
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
+        except Fault as error:  # Gymnasium raises it anew, around the one from the process
+            raise error.args[0] from None
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             for process in self._envs.processes:
                 process.join(0.2)  # so that its exit code is known
@@ -79,23 +96,37 @@ class ProcessPool:
             ) from error
 
 
+def _no_room(num_envs: int, error: OSError) -> InputError:
+    wanted = f"{num_envs} processes of environments can't be started ({error.strerror})"
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return InputError(f"{wanted}: take fewer --num-envs, or --backend gymnasium")
+    return InputError(
+        f"{wanted}: each takes {_FILES_EACH} open files, and `ulimit -n` may be too low; raise it, such as to "
+        f"`ulimit -n {_FILES_EACH * num_envs + _FILES_BESIDE}`, take fewer --num-envs, or --backend gymnasium"
+    )
+
+
 class _Resting(gym.Wrapper[Any, Any, Any, Any]):
-    """Ignores steps after the end of an episode, since idle environments are stepped with the others."""
+    """Checks answers, and ignores steps after the end of an episode: idle environments are stepped with the others."""
 
     def __init__(self, make: Callable[[], Env]) -> None:
         super().__init__(make())
+        self._answering = Answering(self.env)
         self._final_obs: Any = None
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002
     ) -> tuple[Any, dict[str, Any]]:
         self._final_obs = None
-        return self.env.reset(seed=seed, options=options)
+        return self._answering.reset(seed)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._final_obs is not None:
             return self._final_obs, 0.0, False, False, {}
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        obs, reward, terminated, truncated = self._answering.step(action)
         if terminated or truncated:
             self._final_obs = obs
-        return obs, reward, terminated, truncated, info
+        return obs, reward, terminated, truncated, {}

@@ -1,0 +1,97 @@
+"""Checks the answers of environments, which may be anybody's code."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy import ndarray
+
+from imitate.envs.make import Env
+from imitate.envs.spaces import Array
+from imitate.errors import Fault, InputError, raised
+
+__all__ = ["Answering"]
+
+_STEP = "(observation, reward, terminated, truncated, info)"
+
+
+class Answering:
+    """An environment whose answers have the right form.
+
+    Each call raises a `Fault`, with the episode's seed, if the environment raises, or if it returns another tuple, a
+    reward that is no number, or an observation of another shape than its space. Values are not checked here.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self._shape, self._dtype = env.observation_space.shape or (), env.observation_space.dtype
+        self._seed: int | None = None
+
+    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+        self._seed = seed
+        try:
+            answer = self.env.reset(seed=seed)
+        except Exception as error:
+            self._raised(error, "reset must return (observation, info)")
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            self._fail(f"returned {_form(answer)} from reset, wanted (observation, info)")
+        self._check(answer[0])
+        return answer
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool]:
+        try:
+            answer = self.env.step(action)
+        except Exception as error:
+            self._raised(error, f"step must return {_STEP}")
+        try:
+            obs, reward, terminated, truncated, _ = answer
+            reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
+        except (TypeError, ValueError):
+            self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
+        # The usual case first, since this is done in every step.
+        if type(obs) is not ndarray or obs.dtype is not self._dtype or obs.shape != self._shape:
+            self._check(obs)
+        return obs, reward, terminated, truncated
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _check(self, obs: Any) -> None:
+        if self._shape == () and isinstance(obs, int | np.integer):
+            return
+        try:
+            array: Array | None = np.asarray(obs)
+        except (TypeError, ValueError):  # rows of different lengths
+            array = None
+        if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
+            self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
+
+    def _raised(self, error: Exception, wanted: str) -> NoReturn:
+        """`wanted` is said if a wrapper could not unpack what the environment had returned."""
+        if isinstance(error, InputError):
+            raise error
+        fault = raised(f"the environment {self._name}", error)
+        hint = f": {wanted}" if "unpack" in str(error) else ""
+        self._fault(f"{fault}{hint}", error)
+
+    def _fail(self, what: str) -> NoReturn:
+        self._fault(f"the environment {self._name} {what}", None)
+
+    def _fault(self, message: str, cause: Exception | None) -> NoReturn:
+        fault = Fault(f"{message}, in the episode with seed {self._seed}")
+        fault.seed = self._seed
+        raise fault from cause
+
+    @property
+    def _name(self) -> str:
+        return self.env.spec.id if self.env.spec is not None else type(self.env.unwrapped).__name__
+
+
+def _form(answer: Any) -> str:
+    """The types in an answer, without the values."""
+    if isinstance(answer, tuple):
+        return f"({', '.join(map(_form, answer))})"
+    if isinstance(answer, ndarray):
+        return f"an array {answer.shape} of {answer.dtype}"
+    return type(answer).__name__

@@ -1,0 +1,107 @@
+"""Experts whose answers are no actions: one line that names the expert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from imitate.datasets.asking import asking
+from imitate.errors import Fault, InputError
+from imitate.experts import load_expert
+
+OBS = np.zeros((3, 2), np.float32)
+TURN = spaces.Discrete(3, start=1)
+PUSH = spaces.Box(np.float32([-1, 0]), np.float32([1, 4]))
+
+
+def answer(given: Any, space: Any) -> Any:
+    return asking(lambda _: given, space, who="the expert")(OBS)
+
+
+@pytest.mark.parametrize(
+    ("given", "space", "message"),
+    [
+        ([1, 2, 4], TURN, r"answered with 4, which is not in Discrete\(3, start=1\): mend it"),
+        ([0, 1, 1], TURN, "answered with 0, which is not in"),
+        ([1.0, 1.5, 2.0], TURN, r"answered with 1.5, wanted whole numbers"),
+        ([1.0, np.nan, 2.0], TURN, "answered with nan, wanted whole numbers"),
+        ([[1], [2], [3]], TURN, r"3 observations with actions of shape \(3, 1\), wanted \(3,\)"),
+        ([1, 2], TURN, r"actions of shape \(2,\), wanted \(3,\)"),
+        (1, TURN, r"actions of shape \(\), wanted \(3,\)"),
+        (None, TURN, r"answered with a NoneType, wanted an array of numbers \(3,\)"),
+        (["1", "2", "3"], TURN, "answered with a list, wanted an array of numbers"),
+        ((np.ones(3, int), None), TURN, "answered with a tuple.*SB3's predict, return the first element"),
+        ([[1], [1, 2], [3]], TURN, "answered with a list, wanted an array of numbers"),
+        (torch.ones(3, requires_grad=True), TURN, "answered with a Tensor, wanted an array of numbers"),
+        (np.full((3, 2), np.nan), PUSH, r"answered with nan, nan, nan, which is not in Box.*: mend it"),
+        (np.full((3, 2), 1.5), PUSH, r"answered with 1.5, 1.5, 1.5, which is not in Box.*: clip them"),
+        (np.zeros(3), PUSH, r"actions of shape \(3,\), wanted \(3, 2\)"),
+        ([[0, 2], [1, 0], [0, 0]], spaces.MultiDiscrete([2, 2]), "answered with 2, which is not in"),
+    ],
+)
+def test_an_answer_that_is_no_action(given: Any, space: Any, message: str) -> None:
+    with pytest.raises(Fault, match=f"^the expert .*{message}"):
+        answer(given, space)
+
+
+def test_answers_of_another_type_become_actions() -> None:
+    for given in ([1, 2, 3], np.array([1, 2, 3], np.uint8), [1.0, 2.0, 3.0], torch.tensor([1, 2, 3])):
+        actions = answer(given, TURN)
+        assert (actions.tolist(), actions.dtype) == ([1, 2, 3], np.int64)
+    beyond = np.array([[1 + 1e-6, 4], [0, -1e-6], [0, 0]])  # by rounding
+    assert answer(beyond, PUSH).tolist() == [[1, 4], [0, 0], [0, 0]]
+    assert answer(beyond, PUSH).dtype == np.float32
+
+
+def test_who_raises_is_named_with_the_line() -> None:
+    def raising(obs: Any, deterministic: bool) -> Any:  # noqa: ARG001
+        raise OSError("no connection")
+
+    expert = SimpleNamespace(act=raising, source="mine:make_expert")
+    with pytest.raises(
+        Fault, match=r"^the expert mine:make_expert raised OSError: no connection \(test_asking.py:\d+\)$"
+    ):
+        asking(expert, TURN)(OBS)
+
+
+def make_raising() -> Any:
+    raise LookupError("no licence")
+
+
+def make_none() -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("make_raising", r"make_raising raised LookupError: no licence \(test_asking.py:\d+\)$"),
+        ("make_none", "make_none returned a NoneType: wanted an object with act"),
+        ("OBS", "has no callable 'OBS'"),
+    ],
+)
+def test_what_makes_an_expert(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_expert(f"{__name__}:{name}", env_id="CartPole-v1")
+
+
+def test_its_name_is_in_the_line_of_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imitate.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    Path("lazy.py").write_text("def make_expert():\n    return lambda obs: None\n")
+    command = ["collect", "lazy:make_expert", "--env", "CartPole-v1", "--episodes", "1", "--out", "d.h5"]
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (
+        line
+        == "imitate: the expert lazy:make_expert answered with a NoneType, wanted an array of numbers (8,)"
+    )

@@ -1,0 +1,116 @@
+"""Environments whose answers are none: one line that names the environment and the episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from imitate.envs.backends.pool import PoolVecEnv
+from imitate.envs.backends.processes import ProcessPool
+from imitate.envs.vec import SyncVecEnv, VecEnv
+from imitate.errors import Fault, InputError
+
+OBS = np.zeros(4, np.float32)
+
+
+class Odd(gym.Env[Any, Any]):
+    """Answers to reset and step as it is told; an exception is raised."""
+
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, begin: Any, then: Any) -> None:
+        self._begin, self._then = begin, then
+
+    def reset(self, **_: Any) -> Any:
+        return self._answer(self._begin)
+
+    def step(self, action: Any) -> Any:  # noqa: ARG002
+        return self._answer(self._then)
+
+    def _answer(self, answer: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def in_processes(make: list[Callable[[], Any]]) -> VecEnv:
+    return PoolVecEnv(ProcessPool(make))
+
+
+RESET = "wanted \\(observation, info\\)"
+STEP = "from step, wanted \\(observation, reward, terminated, truncated, info\\)"
+SPACE = "as observation, its space is Box"
+
+
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize(
+    ("begin", "then", "message"),
+    [
+        ((OBS, {}), KeyError("two\nlines"), r"raised KeyError: 'two\\nlines' \(test_answers.py:\d+\)"),
+        ((OBS, {}), FloatingPointError("overflow"), "raised FloatingPointError: overflow"),
+        (RuntimeError("no simulator"), None, "raised RuntimeError: no simulator"),
+        (OBS, None, RESET),
+        (OBS[:2], None, RESET),  # a tuple of two if it is unpacked
+        ((0.5, {}), None, f"returned float {SPACE}"),
+        ((OBS, {}), (OBS, 1.0, False, {}), STEP),
+        ((OBS, {}), None, f"returned NoneType {STEP}"),
+        ((OBS, {}), (OBS, None, False, False, {}), STEP),
+        ((OBS, {}), (OBS, 1.0, np.zeros(2), False, {}), STEP),
+        ((OBS, {}), (0.5, 1.0, False, False, {}), f"returned float {SPACE}"),
+        ((OBS, {}), (OBS[:1], 1.0, False, False, {}), SPACE),
+        ((OBS, {}), (OBS[:3], 1.0, False, False, {}), SPACE),
+        ((OBS, {}), ([0.0, [1.0], 2.0, 3.0], 1.0, False, False, {}), SPACE),
+        ((OBS, {}), ("left", 1.0, False, False, {}), SPACE),
+    ],
+)
+def test_the_environment_is_named(
+    vector: Callable[..., VecEnv], begin: Any, then: Any, message: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    envs = vector([partial(Odd, begin, then)])
+
+    def play() -> None:
+        envs.reset([7])
+        envs.step(np.zeros(1, int))
+
+    with (
+        closing(envs),
+        pytest.raises(Fault, match=rf"^the environment Odd .*{message}.*with seed 7$") as fault,
+    ):
+        play()
+    assert fault.value.seed == 7
+    assert not recwarn
+
+
+def test_what_numpy_makes_an_observation_of_is_one() -> None:
+    envs = SyncVecEnv(
+        [partial(Odd, ([0, 0, 0, 0], {}), (OBS.astype(np.float64), np.float32(1), 0, np.True_, {}))]
+    )
+    assert envs.reset([7, 8]).tolist() == [[0, 0, 0, 0]]
+    step = envs.step(np.zeros(1, int))
+    assert (step.rewards.tolist(), step.terminated.tolist(), step.truncated.tolist()) == (
+        [1],
+        [False],
+        [True],
+    )
+    assert step.obs.dtype == np.float32
+
+
+def test_too_few_open_files_are_one_line_with_the_remedy() -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (60, before[1]))
+    try:
+        with pytest.raises(
+            InputError, match=r"100 processes.*Too many open files.*`ulimit -n 556`, take fewer --num-envs"
+        ):
+            in_processes([partial(Odd, (OBS, {}), None)] * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,252 @@
+"""Environments and experts that fail in the middle of a run: nothing labelled is lost, and the run goes on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Identity
+
+from imitate.cli import main
+from imitate.datasets import DemoReader, InputError
+from imitate.datasets.writer import DemoWriter
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
+
+NAMES = f"{__name__}:make_expert"
+
+
+class Falling(Identity):
+    """Identity that raises once, in step `when` of all environments of a test together, or in each episode whose seed
+    `bad` divides."""
+
+    when, steps = 0, 0
+
+    def __init__(self, bad: int = 0, continuous: bool = False) -> None:
+        super().__init__(continuous)
+        self.bad = bad
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self._seed = seed or 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        Falling.steps += 1
+        if Falling.steps == Falling.when or (self.bad and self._seed % self.bad == 0 and self._steps == 3):
+            raise RuntimeError("it fell")
+        return super().step(action)
+
+
+class Oracle:
+    """Names the observation; its answer number `when` is an exception. `asked`: all observations so far."""
+
+    when: float = np.inf
+    asked: list[int] = []  # noqa: RUF012
+
+    def act(self, obs: Any, deterministic: bool = True) -> Any:  # noqa: ARG002
+        if len(Oracle.asked) + len(obs) > Oracle.when:
+            raise ConnectionError("the oracle does not answer")
+        Oracle.asked += obs.tolist()
+        return obs
+
+
+def make_expert() -> Oracle:
+    return Oracle()
+
+
+gym.register("Falling-v0", entry_point=Falling)
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name, value in ((Falling, "when", 0), (Falling, "steps", 0), (Oracle, "when", np.inf)):
+        monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(Oracle, "asked", [])
+
+
+def experiment(algorithm: str = "dagger", **changes: Any) -> Experiment:
+    short = {"updates_per_iteration": 3, "final_updates": 3}
+    settings: dict[str, Any] = {
+        "dagger": {"iterations": 4} | short,
+        "aggrevated": {"iterations": 4, "fqe_updates": 3} | short,
+        "aggrevated:aggrevate": {"iterations": 4, "fqe_updates": 3} | short,
+        "loki": {"aggrevated": {"iterations": 3, "fqe_updates": 3} | short},
+        "qdagger": {"learning_starts": 8, "offline_updates": 4},
+        "dqn": {"learning_starts": 8, "num_updates": 1},
+        "ppo": {"num_steps": 8},
+        "a2c": {},
+        "reinforce": {},
+    }[algorithm]
+    run = {"expert": NAMES} if algorithm not in ("dqn", "ppo", "a2c", "reinforce") else {}
+    return Experiment.create(
+        algorithm,
+        "Falling-v0",
+        hyperparameters=settings,
+        **run | {"budget": 400, "num_envs": 2, "backend": "gymnasium"} | changes,
+    )
+
+
+def labels(run: Path) -> list[list[Any]]:
+    """Observations of each piece in the store, whose labels are checked."""
+    with DemoReader(run / "aggregated.h5") as store:
+        assert all((piece.labels == piece.obs[:-1]).all() for piece in store)
+        return [piece.obs.tolist() for piece in store]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "when"),
+    [
+        *[("dagger", 3), ("qdagger", 3), ("loki", 40)],
+        *[(name, 120) for name in ("dagger", "aggrevated", "aggrevated:aggrevate", "loki", "qdagger")],
+        *[(name, 120) for name in ("dqn", "ppo", "a2c", "reinforce")],
+    ],
+)
+def test_an_environment_that_raises_leaves_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, when: int
+) -> None:
+    monkeypatch.setattr(Falling, "when", when)
+    wanted, out = experiment(algorithm, budget=200), tmp_path / "run"
+    with pytest.raises(
+        InputError, match=r"Falling-v0 raised RuntimeError: it fell \(test_faults.py:\d+\).*seed"
+    ):
+        execute(wanted, out)
+    checkpoint = Checkpoint.read(out)
+    assert checkpoint is not None
+    before = labels(out) if (out / "aggregated.h5").exists() else []
+    assert execute(wanted, out, resume=True)
+    if before:
+        assert labels(out)[: len(before)] == before
+
+
+def test_what_the_expert_answered_before_it_failed_is_kept_and_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the first iteration the expert acts, two environments at a time: 39 answers are those to 19 steps of both."""
+    monkeypatch.setattr(Oracle, "when", 39)
+    wanted, out = experiment(), tmp_path / "run"
+    with pytest.raises(
+        InputError, match=r"make_expert raised ConnectionError.*38 steps and the labels of 38"
+    ):
+        execute(wanted, out)
+    before = labels(out)
+    assert sorted(obs for piece in before for obs in piece[:-1]) == sorted(Oracle.asked)
+    monkeypatch.setattr(Oracle, "when", np.inf)
+    assert execute(wanted, out, resume=True)
+    assert labels(out)[: len(before)] == before
+    with DemoReader(out / "aggregated.h5") as store:
+        assert store.num_steps == 400
+
+
+def test_answers_within_a_mixed_roll_in_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The learner acts half of the time; only the steps in which the expert did have a label yet."""
+    monkeypatch.setattr(Falling, "when", 301)  # in the roll-in of steps 201 to 400
+    settings = {"iterations": 2, "alpha_schedule": "constant", "alpha_rate": 0.5, "alpha_per": "step"}
+    wanted, out = experiment(), tmp_path / "run"
+    wanted = wanted.changed(settings)
+    with pytest.raises(InputError):
+        execute(wanted, out)
+    with DemoReader(out / "aggregated.h5") as store:
+        kept = store.num_steps - 200
+        assert all((piece.actions == piece.labels).all() for piece in list(store)[-5:])
+    assert 30 < kept < 70
+    assert len(Oracle.asked) == 200 + kept
+    labels(out)
+
+
+def test_the_episode_that_failed_does_not_come_again(tmp_path: Path) -> None:
+    wanted, out = experiment(env_kwargs={"bad": 7}), tmp_path / "run"
+    faults = []
+    while not faults or len(faults) < 40:
+        try:
+            assert execute(wanted, out, resume=bool(faults))
+            break
+        except InputError as error:
+            faults.append(str(error))
+    assert len(set(faults)) == len(faults) > 1  # each in another episode, and each further on
+    assert (out / "finished.json").exists()
+
+
+class Killed(BaseException):
+    """Nothing is saved before it ends the run."""
+
+
+@pytest.mark.parametrize("checkpoints", [0, 150])
+def test_labels_of_a_killed_run_are_kept_if_its_expert_may_answer_otherwise(
+    tmp_path: Path, checkpoints: int
+) -> None:
+    wanted, out = experiment(checkpoint_every=checkpoints), tmp_path / "run"
+
+    def kill(spent: int, _metrics: dict[str, float]) -> None:
+        if spent >= 300:
+            raise Killed
+
+    with pytest.raises(Killed):
+        execute(wanted, out, progress=kill)
+    checkpoint = Checkpoint.read(out)
+    assert (checkpoint is None) == (not checkpoints)
+    before = labels(out)
+    assert checkpoint is None or checkpoint.store_episodes < len(before)
+    assert execute(wanted, out, resume=True)
+    assert labels(out)[: len(before)] == before
+
+
+def test_labels_of_another_environment_are_not_taken(tmp_path: Path) -> None:
+    wanted, out = experiment(), tmp_path / "run"
+    with pytest.raises(Killed):
+        execute(wanted, out, progress=lambda *_: (_ for _ in ()).throw(Killed))
+    before = (out / "aggregated.h5").read_bytes()
+    other = Experiment.create("dagger", "ContinuousIdentity-v0", expert=NAMES, budget=400, num_envs=2)
+    with pytest.raises(InputError, match="holds labels of Falling-v0, not of ContinuousIdentity-v0"):
+        execute(other, out, resume=True)
+    assert labels(out)
+    assert len((out / "aggregated.h5").read_bytes()) >= len(before) // 2
+
+
+def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: DemoWriter, end: int) -> None:  # noqa: ARG001
+        if self.num_steps > 250:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    wanted, out = experiment(), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(DemoWriter, "_reserve", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            execute(wanted, out)
+    before = labels(out)
+    assert before
+    assert execute(wanted, out, resume=True)
+    assert labels(out)[: len(before)] == before
+
+
+def test_two_runs_of_one_folder_in_one_process(tmp_path: Path) -> None:
+    """The second is refused while the first is at work, and touches nothing."""
+    wanted, out = experiment(), tmp_path / "run"
+
+    def second(spent: int, _metrics: dict[str, float]) -> None:
+        if spent == 400:
+            return
+        before = (out / "aggregated.h5").read_bytes()
+        with pytest.raises(InputError, match="training run is at work"):
+            execute(wanted, out, resume=True)
+        assert (out / "aggregated.h5").read_bytes() == before
+
+    assert execute(wanted, out, progress=second)
+
+
+def test_the_line_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Oracle, "when", 20)
+    monkeypatch.setattr("imitate.experts.expert.Expert.measure", lambda *_, **__: None)
+    command = ["train", "dagger", "--env", "Identity-v0", "--expert", NAMES, "--num-envs", "2"]
+    command += ["--budget", "40", "--updates-per-iteration", "3"]
+    out = tmp_path / "run"
+    assert main([*command, "--eval-every", "0", "--out", str(out)]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"imitate: the expert {NAMES} raised ConnectionError: the oracle does not answer")
+    assert said.endswith(f"are kept: go on with `imitate train --resume {out} --expert {NAMES}`")
