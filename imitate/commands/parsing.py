@@ -101,9 +101,8 @@ class Option:
             help_behavior_hint=lambda label: "" if label in _UNSAID else f"(default: {label})",
         )
         bare = get_args(self.hint)[0] if self.notes else self.hint
-        hint = Annotated[
-            (bare, shown, *self.notes)
-        ]  # what is said where it is declared comes last and counts
+        # What is said where it is declared comes last and counts.
+        hint: Any = Annotated[(bare, shown, *self.notes)]
         if self.default is tyro.MISSING:
             return self.name, hint, dataclasses.field()
         return self.name, hint, dataclasses.field(default_factory=lambda: self.default)
@@ -203,10 +202,8 @@ def _check_names(options: Sequence[Option], argv: list[str], name: str) -> None:
                 raise InputError(
                     f"unknown option {typed}{_meant(current, known)}; see `imitate {name} --help-all`"
                 )
-        option = known.get(current)
-        if option is None or get_origin(option.kind) is not tuple or "," not in value:
-            continue
-        if tyro.conf.UseAppendAction not in option.notes:
+        is_list = current in known and get_origin(known[current].kind) is tuple
+        if is_list and "," in value and tyro.conf.UseAppendAction not in known[current].notes:
             parts = " ".join(filter(None, re.split(r"[\s,]+", value.strip("()[]"))))
             raise InputError(f"{current} {value}: lists are written with spaces, so write {current} {parts}")
 

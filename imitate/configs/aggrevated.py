@@ -22,7 +22,7 @@ GATE = 2 / 3
 class AggreVaTeDConfig(DAggerConfig):
     """Hyperparameters of AggreVaTeD and AggreVaTe: DAgger's and those of the critic."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "iterations", "updates_per_iteration", "final_updates", "learning_rate", "hidden", "estimator",
         "beta", "delta", "gate", "trial", "oracle",
     )  # fmt: skip
