@@ -34,6 +34,7 @@ _METAVARS = {
     "env": "ENV", "expert": "EXPERT", "spec": "EXPERT", "intervene": "EXPERT", "subject": "RUN|EXPERT",
     "resume": "RUN", "init": "RUN", "demos": "FILE", "file": "FILE", "files": "FILE", "vecnormalize": "FILE",
     "folders": "FOLDER", "watch": "FOLDER", "algorithms": "ALGO", "add": "ALGO", "algo": "ALGO",
+    "source": "DATA", "out": "PATH",
 }  # fmt: skip
 """Of texts and paths, by the name of the option."""
 _KINDS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH", bool: "{True,False}"}
@@ -171,7 +172,10 @@ def options_of_config(config: Any) -> list[Option]:
 def _texts_of_fields(kind: type) -> dict[str, str]:
     texts = {}
     for base in reversed([each for each in kind.__mro__ if dataclasses.is_dataclass(each)]):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except OSError:  # made in a notebook
+            continue
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
@@ -222,9 +226,16 @@ def _flat(options: Sequence[Option], above: tuple[str, ...] = ()) -> list[tuple[
 
 def _meant(typed: str, known: dict[str, Option]) -> str:
     """The option with these initials, as in --lr, or that begins with what was typed, or else the closest one."""
-    initials = [name for name in known if "".join(word[0] for word in name[2:].split("-")) == typed[2:]]
-    near = initials or [name for name in known if name.startswith(typed)]
+    near = [name for name in known if _initials(name) == typed] or [
+        name for name in known if name.startswith(typed)
+    ]
     return f"; did you mean {near[0]!r}?" if near and typed[2:] else did_you_mean(typed, known)
+
+
+def _initials(name: str) -> str:
+    """`--ppo.lr` of `--ppo.learning-rate`."""
+    config, dot, last = name[2:].rpartition(".")
+    return f"--{config}{dot}" + "".join(word[0] for word in last.split("-"))
 
 
 _NUMBERS = ConstructorRegistry()
