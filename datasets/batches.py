@@ -108,7 +108,8 @@ class Steps:
         piece = max(1, min(_PIECE_BYTES, budget // 4) // batch_bytes) * batch_size
         for start in range(0, len(order), piece):
             gathered = (self.gather(field, order[start : start + piece]) for field in fields)
-            yield from zip(*(tensor.split(batch_size) for tensor in gathered), strict=True)
+            pieces = (tensor.split(batch_size) for tensor in gathered)  # type: ignore[no-untyped-call]
+            yield from zip(*pieces, strict=True)
 
     def transitions(self) -> Transitions:
         """All steps. One episode is not copied; of several, `next_obs` is, and `obs` too if frames are stacked."""

@@ -103,7 +103,7 @@ def evaluate(
     num_envs: int = 8,
     deterministic: bool = True,
     max_steps: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, for any num_envs.
 
@@ -134,7 +134,7 @@ def play(
     seed: int,
     deterministic: bool = True,
     max_steps: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Evaluation:
     """`evaluate` on existing environments. For trajectories use `imitate.datasets.play.episodes`."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))

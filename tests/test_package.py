@@ -34,6 +34,9 @@ def test_the_wheel_installs_nothing_outside_imitate(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"imitate"}
+    for folder, installed in (("imitate", ""), ("datasets", "imitate/"), ("experts", "imitate/")):
+        sources = {f"{installed}{path.relative_to(ROOT)}" for path in (ROOT / folder).rglob("*.py")}
+        assert sources <= set(names)
     for needed in (
         "imitate/py.typed",
         "imitate/compare/page/report.html",

@@ -34,6 +34,7 @@ _METAVARS = {
     "env": "ENV", "expert": "EXPERT", "spec": "EXPERT", "intervene": "EXPERT", "subject": "RUN|EXPERT",
     "resume": "RUN", "init": "RUN", "demos": "FILE", "file": "FILE", "files": "FILE", "vecnormalize": "FILE",
     "folders": "FOLDER", "watch": "FOLDER", "algorithms": "ALGO", "add": "ALGO", "algo": "ALGO",
+    "source": "DATA", "out": "PATH",
 }  # fmt: skip
 """Of texts and paths, by the name of the option."""
 _KINDS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH", bool: "{True,False}"}
@@ -101,9 +102,8 @@ class Option:
             help_behavior_hint=lambda label: "" if label in _UNSAID else f"(default: {label})",
         )
         bare = get_args(self.hint)[0] if self.notes else self.hint
-        hint = Annotated[
-            (bare, shown, *self.notes)
-        ]  # what is said where it is declared comes last and counts
+        # What is said where it is declared comes last and counts.
+        hint: Any = Annotated[(bare, shown, *self.notes)]
         if self.default is tyro.MISSING:
             return self.name, hint, dataclasses.field()
         return self.name, hint, dataclasses.field(default_factory=lambda: self.default)
@@ -172,7 +172,10 @@ def options_of_config(config: Any) -> list[Option]:
 def _texts_of_fields(kind: type) -> dict[str, str]:
     texts = {}
     for base in reversed([each for each in kind.__mro__ if dataclasses.is_dataclass(each)]):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except OSError:  # made in a notebook
+            continue
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
@@ -203,10 +206,8 @@ def _check_names(options: Sequence[Option], argv: list[str], name: str) -> None:
                 raise InputError(
                     f"unknown option {typed}{_meant(current, known)}; see `imitate {name} --help-all`"
                 )
-        option = known.get(current)
-        if option is None or get_origin(option.kind) is not tuple or "," not in value:
-            continue
-        if tyro.conf.UseAppendAction not in option.notes:
+        is_list = current in known and get_origin(known[current].kind) is tuple
+        if is_list and "," in value and tyro.conf.UseAppendAction not in known[current].notes:
             parts = " ".join(filter(None, re.split(r"[\s,]+", value.strip("()[]"))))
             raise InputError(f"{current} {value}: lists are written with spaces, so write {current} {parts}")
 
@@ -225,9 +226,16 @@ def _flat(options: Sequence[Option], above: tuple[str, ...] = ()) -> list[tuple[
 
 def _meant(typed: str, known: dict[str, Option]) -> str:
     """The option with these initials, as in --lr, or that begins with what was typed, or else the closest one."""
-    initials = [name for name in known if "".join(word[0] for word in name[2:].split("-")) == typed[2:]]
-    near = initials or [name for name in known if name.startswith(typed)]
+    near = [name for name in known if _initials(name) == typed] or [
+        name for name in known if name.startswith(typed)
+    ]
     return f"; did you mean {near[0]!r}?" if near and typed[2:] else did_you_mean(typed, known)
+
+
+def _initials(name: str) -> str:
+    """`--ppo.lr` of `--ppo.learning-rate`."""
+    config, dot, last = name[2:].rpartition(".")
+    return f"--{config}{dot}" + "".join(word[0] for word in last.split("-"))
 
 
 _NUMBERS = ConstructorRegistry()

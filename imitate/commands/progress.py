@@ -64,7 +64,7 @@ def progress_of(experiment: Experiment) -> Iterator[Progress]:
             shown = {name: f"{metrics[name]:.4g}" for name in named if name in metrics}
             last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
             bar.update((metrics.get("progress", bar.n) if offline else spent) - bar.n)
-            bar.set_postfix(({"iteration": iterations} if offline else {}) | shown, refresh=False)
+            bar.set_postfix(({"iteration": str(iterations)} if offline else {}) | shown, refresh=False)
             if not metrics:  # the end: what is left of the budget is too little for another update
                 bar.total = bar.n
             if bar.disable and position >= due and metrics:

@@ -146,8 +146,14 @@ _RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
 
 def _chosen(config: Any, inner: str, argv: list[str]) -> list[Option]:
     """The options of a config; where its field `inner` names one of several nested configs, without the others."""
-    chosen = option(argv, f"--{inner}") or getattr(config, inner, None)
-    return [each for each in options_of_config(config) if not (inner and each.parts) or each.name == chosen]
+    options = options_of_config(config)
+    if clash := {each.name for each in options} & {each.name for each in dataclasses.fields(TrainArguments)}:
+        kind = type(config).__name__
+        raise InputError(f"{kind} has {min(clash)!r}, which is an option of every run: give it another name")
+    if not inner:
+        return options
+    chosen = option(argv, f"--{inner}") or getattr(config, inner)
+    return [each for each in options if not each.parts or each.name == chosen]
 
 
 def _useful(options: list[Option], base: Experiment) -> list[Option]:

@@ -16,7 +16,7 @@ __all__ = ["A2CConfig"]
 class A2CConfig:
     """Hyperparameters of A2C."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "num_steps", "learning_rate", "gamma", "gae_lambda", "ent_coef", "vf_coef", "normalize_obs",
         "hidden",
     )  # fmt: skip

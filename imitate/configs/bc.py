@@ -16,7 +16,7 @@ __all__ = ["BCConfig"]
 class BCConfig:
     """Hyperparameters of behavioural cloning."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "max_updates", "max_epochs", "demo_pairs", "batch_size", "learning_rate", "weight_decay",
         "normalize_obs", "hidden", "activation",
     )  # fmt: skip

@@ -19,7 +19,7 @@ Schedule = Literal["linear", "exponential", "inverse", "constant"]
 class DAggerConfig:
     """Hyperparameters of DAgger."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "iterations", "updates_per_iteration", "final_updates", "alpha_schedule", "alpha_rate",
         "alpha_floor", "batch_size", "learning_rate", "hidden", "activation",
     )  # fmt: skip

@@ -15,7 +15,7 @@ __all__ = ["DQNConfig"]
 class DQNConfig:
     """Hyperparameters of DQN."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "num_steps", "num_updates", "batch_size", "replay_size", "learning_starts", "learning_rate",
         "gamma", "n_step", "double", "epsilon_final", "exploration_fraction", "hidden",
     )  # fmt: skip

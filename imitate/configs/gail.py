@@ -34,7 +34,7 @@ class GAILConfig:
     one: its loss is above log 2.
     """
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "demo_pairs", "bc_updates", "learner", "reward", "absorbing", "updates_per_round", "batch_size",
         "learning_rate", "input_noise", "hidden",
     )  # fmt: skip

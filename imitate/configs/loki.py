@@ -23,7 +23,7 @@ def _fine_tuning() -> PPOConfig:
 class LOKIConfig:
     """Hyperparameters of LOKI."""
 
-    MAIN: ClassVar = ("imitation_steps", "guidance", "guidance_fraction")
+    MAIN: ClassVar[tuple[str, ...]] = ("imitation_steps", "guidance", "guidance_fraction")
 
     total_steps: int = 200_000
     """Environment steps of imitation and reinforcement together; by default the run's budget."""

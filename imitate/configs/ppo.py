@@ -16,7 +16,7 @@ __all__ = ["PPOConfig"]
 class PPOConfig:
     """Hyperparameters of PPO."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "num_steps", "num_epochs", "batch_size", "learning_rate", "gamma", "gae_lambda", "clip_coef",
         "ent_coef", "target_kl", "rpo_alpha", "normalize_obs", "hidden",
     )  # fmt: skip

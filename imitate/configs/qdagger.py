@@ -16,7 +16,7 @@ __all__ = ["QDaggerConfig"]
 class QDaggerConfig(DQNConfig):
     """Hyperparameters of QDagger: DQN's and those of the teacher."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "teacher_steps", "offline_updates", "distill_coef", "temperature", "batch_size", "replay_size",
         "learning_rate", "hidden",
     )  # fmt: skip

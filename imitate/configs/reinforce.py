@@ -16,7 +16,7 @@ __all__ = ["REINFORCEConfig"]
 class REINFORCEConfig:
     """Hyperparameters of REINFORCE."""
 
-    MAIN: ClassVar = (
+    MAIN: ClassVar[tuple[str, ...]] = (
         "num_episodes", "learning_rate", "gamma", "baseline", "standardize_returns", "ent_coef",
         "normalize_obs", "hidden",
     )  # fmt: skip

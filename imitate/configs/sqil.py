@@ -17,7 +17,7 @@ __all__ = ["SQILConfig"]
 class SQILConfig:
     """Hyperparameters of SQIL."""
 
-    MAIN: ClassVar = ("absorbing",)
+    MAIN: ClassVar[tuple[str, ...]] = ("absorbing",)
 
     total_steps: int = 100_000
     """Environment steps after which training and its schedules end; by default the run's budget."""

@@ -10,10 +10,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.shared import Head
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.nn.networks import ValueNet, numpy_forward, orthogonal_, seeded
-from imitate.nn.policy import ActorPolicy, Head
+from imitate.nn.policy import ActorPolicy
 
 __all__ = ["Actor", "NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic"]
 

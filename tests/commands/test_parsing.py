@@ -131,6 +131,11 @@ def test_help_is_short_and_says_what_is_wanted(capsys: pytest.CaptureFixture[str
     assert "--address TEXT of a cluster" in help_of(capsys, "--help-all")
 
 
+def test_initials_count_in_the_settings_of_a_learner_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "gail", "--env", "CartPole-v1", "--ppo.lr", "1", "--out", "o"]) == 2
+    assert "did you mean '--ppo.learning-rate'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_help_of_an_algorithm_has_its_main_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Twenty options at most."""

@@ -349,6 +349,14 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
     assert main(["train", own, "--resume", "run"]) == 0
 
 
+def test_settings_of_ones_own_do_not_take_the_name_of_a_runs_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("clashing.py").write_text(OWN.replace("strength: float = 0.5", "seed: int = 3"))
+    said = refused(capsys, "train", "clashing:Mine", "--env", "CartPole-v1", "--out", "o")
+    assert "MineConfig has 'seed', which is an option of every run: give it another name" in said
+
+
 @pytest.mark.parametrize("limit", [10, 10_000])
 def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
     limit: int, capsys: pytest.CaptureFixture[str]

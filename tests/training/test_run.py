@@ -234,3 +234,17 @@ def test_time_is_of_the_clock_and_of_the_processor(tmp_path: Path) -> None:
     times = json.loads((tmp_path / "timing.json").read_text())
     assert set(times) == {"wall_seconds", "cpu_seconds"}
     assert 0 < times["cpu_seconds"] < 60
+
+
+def test_the_time_of_snapshots_is_not_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only snapshots move."""
+    clock = [0.0]
+    monkeypatch.setattr("imitate.training.run.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("imitate.training.run.cpu_seconds", lambda: 2 * clock[0])
+
+    def snapshot(_spent: int, _policy: ActorPolicy) -> None:
+        clock[0] += 100
+
+    Run(counter(), tmp_path, budget=35, snapshot=snapshot).finish()
+    assert clock == [500]
+    assert json.loads((tmp_path / "timing.json").read_text()) == {"wall_seconds": 0, "cpu_seconds": 0}
