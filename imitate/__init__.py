@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from imitate.dagger import DAgger, DAggerConfig
     from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
     from imitate.datasets.evaluation import Evaluation, evaluate
+    from imitate.envs.trust import trust
     from imitate.experts import Expert, load_expert
     from imitate.gail import GAIL, GAILConfig
     from imitate.nn.policy import ActorPolicy
@@ -56,6 +57,7 @@ __all__ = [
     "load_policy",
     "record_video",
     "save_policy",
+    "trust",
 ]
 
 _HOMES = {
@@ -76,6 +78,7 @@ _HOMES = {
     ),
     "imitate.datasets.evaluation": ("Evaluation", "evaluate"),
     "imitate.training.experiment": ("Experiment", "execute"),
+    "imitate.envs.trust": ("trust",),
     "imitate.experts": ("Expert", "load_expert"),
     "imitate.gail": ("GAIL", "GAILConfig"),
     "imitate.nn.policy": ("ActorPolicy",),

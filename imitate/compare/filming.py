@@ -10,7 +10,6 @@ import imageio_ffmpeg
 
 from imitate.compare.plan import Comparison
 from imitate.compare.training import stored_policy
-from imitate.compare.work import trust_names
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
 from imitate.experts import load_expert
@@ -34,7 +33,6 @@ def film(
     That return may differ from the one in the test: alone an observation can be rounded otherwise than among
     eight, and in some environments the last bit decides.
     """
-    trust_names(comparison)
     out, run = root / out, run and root / run
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = (
