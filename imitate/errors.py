@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable
 
-__all__ = ["InputError", "check_range", "did_you_mean", "one_line"]
+__all__ = ["LARGEST", "InputError", "check_range", "did_you_mean", "one_line"]
+
+
+LARGEST = 1 << 53
+"""The largest whole number in settings; a seed of 10**30 would fail in libraries, much later."""
 
 
 class InputError(ValueError):
@@ -21,7 +24,7 @@ def check_range(owner: object, low: float, high: float, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if not low <= value <= high:
-            wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+            wanted = f"at least {low}" if high >= LARGEST and not value > high else f"in [{low}, {high}]"
             raise InputError(f"{name} must be {wanted}, got {value}")
 
 

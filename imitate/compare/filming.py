@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import imageio_ffmpeg
 
 from imitate.compare.plan import Comparison
+from imitate.compare.results import Film
 from imitate.compare.training import stored_policy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
@@ -53,7 +55,7 @@ def film(
         crf=30,
     )
     _poster(out)
-    write_json(out.with_suffix(".json"), {"episode_return": returns[0], "run": run.name if run else ""})
+    write_json(out.with_suffix(".json"), asdict(Film(returns[0], run.name if run else "")))
 
 
 def _poster(video: Path) -> None:

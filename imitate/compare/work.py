@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from imitate.compare.learners import find
 from imitate.compare.machine import provenance
 from imitate.compare.plan import POINTS, Comparison, Job
 from imitate.compare.recording import affordable_episodes, is_recorded, record, recorded
-from imitate.compare.results import Point, Result
+from imitate.compare.results import Point, Result, Row
 from imitate.compare.snapshots import Mark, Snapshots
 from imitate.compare.training import stored_policy, training
 from imitate.datasets.evaluation import Evaluation, evaluate
@@ -180,8 +179,6 @@ def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
     every step is one, nothing."""
     if not online:
         return {}
-    with (folder / "metrics.jsonl").open() as file:
-        rows = [json.loads(line) for line in file]
-    return {int(row["budget_steps"]): int(row["expert_queries"]) + demo_steps for row in rows} | {
-        demo_steps: demo_steps
-    }
+    with (folder / "metrics.jsonl").open("rb") as file:
+        rows = list(map(Row.parse, file))
+    return {row.budget_steps: row.expert_queries + demo_steps for row in rows} | {demo_steps: demo_steps}

@@ -12,7 +12,7 @@ from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.make import Env, make_env, resolve_env_id
 from imitate.envs.trust import trust, trusted
-from imitate.envs.vec import SyncVecEnv, VecEnv
+from imitate.envs.vec import MOST_ENVS, SyncVecEnv, VecEnv
 from imitate.errors import InputError, did_you_mean
 
 __all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
@@ -45,8 +45,8 @@ def make_vec(
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
-    if num_envs < 1:
-        raise InputError(f"num_envs must be at least 1, got {num_envs}")
+    if not 1 <= num_envs <= MOST_ENVS:
+        raise InputError(f"num_envs must be in [1, {MOST_ENVS}], got {num_envs}")
     if backend == "ale":
         games = PoolVecEnv(ale.AlePool(env_id, num_envs, env_kwargs))
         if episodic_life or clip_rewards:

@@ -20,7 +20,8 @@ from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError, check_range, did_you_mean
+from imitate.envs.vec import MOST_ENVS
+from imitate.errors import LARGEST, InputError, check_range
 from imitate.experts import known_experts
 from imitate.files import read_json, versions, write_json
 from imitate.nn.policy import ActorPolicy
@@ -81,10 +82,11 @@ class Experiment:
         for name in ("expert", "demos", "init"):
             if isinstance(path := getattr(self, name), Path):
                 object.__setattr__(self, name, str(path))
-        check_range(self, 1, math.inf, "budget", "num_envs", "eval_episodes")
-        check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
+        check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side
+        check_range(self, 1, LARGEST, "budget")
+        check_range(self, 0, LARGEST, "seed", "eval_every", "checkpoint_every")
         if self.demo_episodes is not None:
-            check_range(self, 1, math.inf, "demo_episodes")
+            check_range(self, 1, LARGEST, "demo_episodes")
 
     @property
     def experts(self) -> tuple[str, ...]:
@@ -124,12 +126,7 @@ class Experiment:
         Raises InputError as `create` does.
         """
         new = dataclasses.replace(self, **run)
-        given, fields = dict(hyperparameters or {}), _fields(self.algorithm)
-        for name in given:
-            if name not in fields:
-                raise InputError(
-                    f"{self.algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}"
-                )
+        given = dict(hyperparameters or {})
         if self.hyperparameters.get("total_steps") == self.budget:
             given.setdefault("total_steps", new.budget)
         config = make_config(self.algorithm, over(self.hyperparameters, given))

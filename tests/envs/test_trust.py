@@ -79,7 +79,9 @@ def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     (tmp_path / "ran").unlink()
     done = imitate(tmp_path, "evaluate", "run", "--episodes", "1")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("say --env mine:mine-v0 (in Python: imitate.trust('mine:mine-v0'))")
+    assert done.stderr.splitlines()[-1].endswith(
+        "say --env mine:mine-v0 (in Python: imitate.trust('mine:mine-v0'))"
+    )
     assert not (tmp_path / "ran").exists()
     done = imitate(tmp_path, "evaluate", "run", "--episodes", "1", f"--env={env_id}")
     assert done.returncode == 0, done.stderr
