@@ -12,6 +12,9 @@ LARGEST = 1 << 53
 """The largest whole number in settings; a seed of 10**30 would fail in libraries, much later."""
 
 
+LONGEST_LINE = 1_600
+
+
 class InputError(ValueError):
     """The caller's input can't be used. The message is one line: what was given, what was wanted and what to do.
 
@@ -35,6 +38,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an exception, without line breaks."""
-    return " ".join(str(error).split())
+def one_line(error: BaseException | str) -> str:
+    """A message or an exception's, without line breaks; the middle of a very long one is left out."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:1_000]} ... {line[-500:]}"

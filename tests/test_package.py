@@ -52,7 +52,7 @@ def test_help_imports_no_torch() -> None:
 
 
 FLOORS = (
-    ("errors",),
+    ("errors", "terminal"),
     ("files",),
     ("envs",),
     ("datasets",),

@@ -7,6 +7,7 @@ import functools
 import io
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,7 @@ import tyro
 
 from imitate.errors import InputError, did_you_mean
 from imitate.experts import Expert, load_expert
+from imitate.terminal import raw
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
@@ -65,7 +67,10 @@ def parse(target: Callable[..., Any], argv: list[str], name: str) -> Any:
     """Call `target` with the options of the command line. Raises InputError, in one line, for mistakes in them."""
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors):
+        with (
+            contextlib.redirect_stdout(raw(sys.stdout)),
+            contextlib.redirect_stderr(errors),
+        ):  # help has colours
             return tyro.cli(target, args=argv, prog=f"imitate {name}")
     except SystemExit as error:
         if error.code != 2:

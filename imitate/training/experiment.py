@@ -310,6 +310,8 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def _device(name: str) -> str:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu or cuda, got {name!r}")
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
