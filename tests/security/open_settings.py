@@ -24,7 +24,7 @@ from typing import Any
 
 from memory import peak_memory
 from planted import CALLED
-from settings_mutants import mutants
+from settings_mutants import HANDMADE, mutants
 
 from imitate.cli import main
 from imitate.compare import carry_out  # noqa: F401
@@ -88,7 +88,7 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
     setattr(sys.modules["imitate.compare.carry_out"], "Processes", NotRun)  # noqa: B010
     signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     place = folder / "here"
-    for number, (name, make) in enumerate(itertools.islice(mutants(seed), stop)):
+    for number, (name, make) in enumerate(itertools.islice(itertools.chain(HANDMADE, mutants(seed)), stop)):
         shutil.rmtree(place, ignore_errors=True)
         if number < start:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import re
 import signal
@@ -82,6 +83,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "gail": {"bc_updates": 2, "ppo": {"num_steps": 16, "num_epochs": 1, "batch_size": 16}},
 }
 """Small runs of CartPole, by algorithm."""
+
+
+Make = Callable[[Path], list[str]]
+"""Changes a copy of the bases in a folder, and says the command that opens it."""
 
 
 def make_bases(folder: Path) -> None:
@@ -207,14 +212,87 @@ def odd_checkpoint(path: Path, rng: Rng) -> None:
         save_file(tensors, path, metadata={"state": json.dumps(state)})
 
 
-def mutants(seed: int) -> Iterator[tuple[str, Callable[[Path], list[str]]]]:
-    """Endless, and the same for the same seed: (name, make), where make(folder) changes a copy of the bases and says
-    the command that opens it."""
+def planted_toml(text: str) -> Make:
+    def make(folder: Path) -> list[str]:
+        (folder / "planted.toml").write_text(text)
+        return ["compare", str(folder / "planted.toml"), "--out", str(folder / "out"), "--workers", "1"]
+
+    return make
+
+
+def planted_json(file: str, command: list[str], *keys: str, value: Any) -> Make:
+    """Another value in one place of a file."""
+
+    def make(folder: Path) -> list[str]:
+        data = place = json.loads((folder / file).read_text())
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+        (folder / file).write_text(json.dumps(data))
+        return [str(folder / word) if "/" in word else word for word in command]
+
+    return make
+
+
+def planted_state(algorithm: str, *keys: str, value: Any) -> Make:
+    from imitate.nn.state import load_state, save_state
+
+    def make(folder: Path) -> list[str]:
+        path = folder / algorithm / "checkpoint.safetensors"
+        state = place = load_state(path)
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+        save_state(path, state)
+        return ["train", "--resume", str(folder / algorithm)]
+
+    return make
+
+
+def _handmade() -> Iterator[tuple[str, Make]]:
+    for literal in ("5", "[5]", "[]"):
+        yield f"experts = {literal}", planted_toml(SUITE.replace('["CartPole-v1", "random"]', literal))
+    table = 'env_id = "CartPole-v1"\nalgorithms = ["ppo"]\n'
+    for line in (
+        "x = " + "[" * 100_000,
+        "hyperparameters = 5",
+        "env_kwargs = { start = 1979-05-27 }",
+        'expert = "os:abort"',
+        "seeds = 1000000000000",
+    ):
+        yield line[:20], planted_toml(table + line)
+    result = "report/runs/bc-seed0-0123456789/result.json"
+    report = ["report", "--format", "csv", "report/"]
+    yield "settings of a result", planted_json(result, report, "hyperparameters", value="x")
+    yield "settings", planted_json("report/comparison.json", report, "hyperparameters", value="x")
+    yield "a film's return", planted_json("report/videos/bc.json", report, "episode_return", value=[])
+    yield "a result elsewhere", planted_json("report/runs.json", report, "bc-seed0", value="../../etc")
+    config = ["train", "--config", "ppo/config.json", "--out", "out/"]
+    for name, value in (("seed", 10**30), ("expert", "os:abort"), ("device", "")):
+        yield name, planted_json("ppo/config.json", config, name, value=value)
+    for name, value in (("num_steps", True), ("hidden", math.nan), ("activation", math.inf)):
+        yield name, planted_json("ppo/config.json", config, "hyperparameters", name, value=value)
+    yield (
+        "a run's expert",
+        planted_json("dagger/config.json", ["train", "--resume", "dagger/"], "expert", value="os:abort"),
+    )
+    yield "optimizer/square", planted_state("ppo", "learner", "optimizer", "square", value=10**30)
+    yield "env_steps", planted_state("ppo", "learner", "env_steps", value=None)
+    yield "episode_steps", planted_state("ppo", "account", "episode_steps", value=1e308)
+    yield "validation_steps", planted_state("ppo", "account", "validation_steps", value=10**30)
+
+
+HANDMADE = tuple(_handmade())
+"""Files that once ended in a traceback, or had a function called: all have to be refused."""
+
+
+def mutants(seed: int) -> Iterator[tuple[str, Make]]:
+    """Endless, and the same for the same seed."""
     rng = np.random.default_rng(seed)
     algorithms = list(RUNS)
     report_format = ("csv", "md", "latex")
 
-    def toml(text: str) -> Callable[[Path], list[str]]:
+    def toml(text: str) -> Make:
         changed = odd_toml(text, rng)
 
         def make(folder: Path) -> list[str]:
@@ -223,7 +301,7 @@ def mutants(seed: int) -> Iterator[tuple[str, Callable[[Path], list[str]]]]:
 
         return make
 
-    def stored(base: str, command: list[str]) -> Callable[[Path], list[str]]:
+    def stored(base: str, command: list[str]) -> Make:
         choice, own = rng.random(), np.random.default_rng(rng.integers(2**63))
 
         def make(folder: Path) -> list[str]:
@@ -235,7 +313,7 @@ def mutants(seed: int) -> Iterator[tuple[str, Callable[[Path], list[str]]]]:
 
         return make
 
-    def config(algorithm: str, way: str) -> Callable[[Path], list[str]]:
+    def config(algorithm: str, way: str) -> Make:
         own = np.random.default_rng(rng.integers(2**63))
 
         def make(folder: Path) -> list[str]:
@@ -247,7 +325,7 @@ def mutants(seed: int) -> Iterator[tuple[str, Callable[[Path], list[str]]]]:
 
         return make
 
-    def checkpoint(algorithm: str) -> Callable[[Path], list[str]]:
+    def checkpoint(algorithm: str) -> Make:
         own = np.random.default_rng(rng.integers(2**63))
 
         def make(folder: Path) -> list[str]:
@@ -259,7 +337,7 @@ def mutants(seed: int) -> Iterator[tuple[str, Callable[[Path], list[str]]]]:
     def pick(names: Any) -> Any:
         return names[rng.integers(len(names))]
 
-    kinds: dict[str, Callable[[], Callable[[Path], list[str]]]] = {
+    kinds: dict[str, Callable[[], Make]] = {
         "toml": lambda: toml(TOML),
         "suite toml": lambda: toml(SUITE),
         "report": lambda: stored("report", ["report", "--format", pick(report_format)]),
