@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import h5py
 import pytest
 from recordings import INFO, trajectory
+from tqdm import tqdm
 
 from imitate.cli import main
 from imitate.datasets import DemoWriter
-from imitate.terminal import printable
+from imitate.terminal import plain_output, printable
 
 TITLE = "\x1b]0;owned\x07"  # sets the window's title
 
@@ -36,8 +38,8 @@ def test_names_in_a_file_and_of_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert "\x1b" not in out + said
 
 
-def test_a_log_and_a_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "demos.csv").write_text(f"episode,obs_{TITLE},action,reward\n0,1,0,1\n0,2,1,1\n")
+def test_a_column_in_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "demos.csv").write_text(f"episode,{TITLE},action,reward\n0,1,0,1\n0,2,1,1\n")
     assert (
         main(
             ["data", "convert", str(tmp_path / "demos.csv"), str(tmp_path / "out.h5"), "--env", "CartPole-v1"]
@@ -45,5 +47,15 @@ def test_a_log_and_a_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         == 2
     )
     said = capsys.readouterr().err
+    assert r"\x1b]0;owned\x07" in said
     assert "\x1b" not in said
-    assert "imitate: " in said
+
+
+def test_progress_bars_still_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    with plain_output():
+        for _ in tqdm(range(2), file=sys.stderr, desc="inner"):
+            sys.stderr.write("\x1b[2F\x1b[J")
+    said = capsys.readouterr().err
+    assert "\rinner" in said
+    assert "\x1b[2F\x1b[J" in said
+    assert "\\x" not in said
