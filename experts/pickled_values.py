@@ -27,7 +27,7 @@ def to_array(value: Any) -> Array:
     """
     if isinstance(value, bool | int | float):
         return np.asarray(value)
-    if isinstance(value, Record) and isinstance(value.function, Global) and isinstance(value.args, tuple):
+    if isinstance(value, Record) and isinstance(value.function, Global):
         module, name = value.function.module, value.function.name
         if module.split(".")[0] == "numpy":
             if name == "scalar" and len(value.args) == 2:
@@ -52,7 +52,7 @@ def to_float(value: Any) -> float:
 
 def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
     if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
-        text = raw.args[0] if isinstance(raw.args, tuple) and raw.args else None
+        text = raw.args[0] if raw.args else None
         raw = text.encode("latin1", "replace") if isinstance(text, str) else None
     kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
     state = dtype.state if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else ()

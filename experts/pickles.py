@@ -37,7 +37,7 @@ class Record:
     """An object that was not built: the function, its arguments, and the state that it would get."""
 
     function: Any
-    args: Any
+    args: tuple[Any, ...]
     state: Any = None
     items: dict[Any, Any] = field(default_factory=dict)  # of dict subclasses such as OrderedDict
 
@@ -152,10 +152,10 @@ class _Machine:
                 raise InputError("the pickle names a global by something else than text")
             stack[-2:] = [Global(module, attribute)]
         elif name in ("REDUCE", "NEWOBJ"):
-            stack[-2:] = [Record(*stack[-2:])]
+            stack[-2:] = [_record(*stack[-2:])]
         elif name == "NEWOBJ_EX":
             cls, args, kwargs = stack[-3:]
-            stack[-3:] = [Record(cls, args, kwargs)]
+            stack[-3:] = [_record(cls, args, kwargs)]
         elif name == "BINPERSID":
             stack[-1] = Persistent(stack[-1])
         else:
@@ -189,6 +189,12 @@ class _Machine:
         values = stack[start + 1 :]
         del stack[start:]
         return values
+
+
+def _record(function: Any, args: Any, state: Any = None) -> Record:
+    if not isinstance(args, tuple):
+        raise InputError(f"the pickle calls something with a {type(args).__name__} for its arguments")
+    return Record(function, args, state)
 
 
 def _pairs(values: list[Any]) -> dict[Any, Any]:

@@ -71,7 +71,7 @@ def read_archive(path: Path) -> Archive:
         raise InputError(f"{path} is not an SB3 archive: its data is no dictionary")
     try:
         return Archive(data, read_tensors(weights))
-    except (ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"policy.pth in {path} is refused: {_brief(error)}") from error
 
 

@@ -156,7 +156,7 @@ def _storage_types(content: Any) -> dict[str, torch.dtype]:
 def _reference(value: Any) -> tuple[str, torch.dtype]:
     """The key and the dtype of a tensor's storage."""
     rebuilt = isinstance(value, Record) and value.function == Global("torch._utils", "_rebuild_tensor_v2")
-    if not rebuilt or not isinstance(value.args, tuple) or len(value.args) < 4:
+    if not rebuilt or len(value.args) < 4:
         raise InputError(
             "it holds objects that only code could load, or tensors that are not plain and dense"
         )

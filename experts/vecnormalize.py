@@ -112,7 +112,15 @@ def read_vecnormalize(data: bytes, keys: Sequence[str] = ()) -> Normalisation:
         raise InputError(
             "not a VecNormalize pickle: wanted the vecnormalize.pkl that SB3 saved beside the agent"
         )
-    state = record.state
+    try:
+        return _normalisation(record.state, keys)
+    except InputError:
+        raise
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"the VecNormalize pickle is damaged: {one_line(error)}") from error
+
+
+def _normalisation(state: Mapping[str, Any], keys: Sequence[str]) -> Normalisation:
     mean, var = _moments(state, keys) if state.get("norm_obs", True) else (None, None)
     return Normalisation(
         mean=mean,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imitate.dagger import DAgger, DAggerConfig
     from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
     from imitate.datasets.evaluation import Evaluation, evaluate
+    from imitate.envs.trust import trust
     from imitate.experts import Expert, load_expert
     from imitate.gail import GAIL, GAILConfig
     from imitate.nn.policy import ActorPolicy
@@ -58,6 +59,7 @@ __all__ = [
     "load_policy",
     "record_video",
     "save_policy",
+    "trust",
 ]
 
 __getattr__, __dir__ = lazy.attach(
@@ -81,6 +83,7 @@ __getattr__, __dir__ = lazy.attach(
         "imitate.datasets.evaluation": ("Evaluation", "evaluate"),
         "imitate.training.execute": ("execute",),
         "imitate.training.experiment": ("Experiment",),
+        "imitate.envs.trust": ("trust",),
         "imitate.experts": ("Expert", "load_expert"),
         "imitate.gail": ("GAIL", "GAILConfig"),
         "imitate.nn.policy": ("ActorPolicy",),

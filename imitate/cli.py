@@ -15,6 +15,7 @@ from types import FrameType
 
 from imitate.algorithms import ALGORITHMS, is_own
 from imitate.errors import InputError, did_you_mean, one_line
+from imitate.terminal import plain_output
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_streams()
-    with _sigterm():
+    with plain_output(), _sigterm():
         try:
             try:
                 return _run(arguments)
@@ -68,7 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             if error.filename is None:
                 _forget_output()
             what = f"can't use {error.filename}: " if error.filename is not None else ""
-            print(f"imitate: {what}{os.strerror(error.errno)}", file=sys.stderr)
+            print(f"imitate: {one_line(what + os.strerror(error.errno))}", file=sys.stderr)
+            return 2
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's MemoryError
+                raise
+            print(f"imitate: the memory is full ({one_line(error)}); ask for less", file=sys.stderr)
             return 2
         except _Terminated:
             print("imitate: terminated", file=sys.stderr)

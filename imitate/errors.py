@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import math
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Fault", "InputError", "check_range", "did_you_mean", "one_line", "raised"]
+__all__ = ["LARGEST", "Fault", "InputError", "check_range", "did_you_mean", "one_line", "raised"]
+
+
+LARGEST = 1 << 53
+"""The largest whole number in settings; a seed of 10**30 would fail in libraries, much later."""
+
+
+LONGEST_LINE = 1_600
 
 
 class InputError(ValueError):
@@ -41,7 +47,7 @@ def check_range(owner: object, low: float, high: float, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if not low <= value <= high:
-            wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+            wanted = f"at least {low}" if high >= LARGEST and not value > high else f"in [{low}, {high}]"
             raise InputError(f"{name} must be {wanted}, got {value}")
 
 
@@ -52,6 +58,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an exception, without line breaks."""
-    return " ".join(str(error).split())
+def one_line(error: BaseException | str) -> str:
+    """A message or an exception's, without line breaks; the middle of a very long one is left out."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:1_000]} ... {line[-500:]}"

@@ -11,18 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import filelock
 import msgspec
 
-from imitate.errors import InputError, one_line
+from imitate.errors import LARGEST, InputError, one_line
 
 __all__ = [
+    "Count",
+    "Number",
     "atomic",
     "atomic_folder",
     "lock",
     "machine",
+    "plain_json",
     "read_bytes",
     "read_json",
     "sweep",
@@ -31,6 +34,11 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+"""A whole number in a file: steps, bytes, a seed."""
+Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+"""A measured number in a file: finite, and its square too."""
 
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
@@ -144,10 +152,23 @@ def read_json(path: Path, type: type[T], *, limit: int = _LARGEST_JSON) -> T:
     """
     data = read_bytes(path, limit)
     try:
-        # The standard library's json, since it reads the Infinity that configs may hold.
-        return msgspec.convert(json.loads(data), type)
+        return msgspec.convert(plain_json(data), type)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{path} can't be read: {one_line(error)}; restore it or make it again") from error
+
+
+def plain_json(text: str | bytes) -> Any:
+    """JSON by the standard library, since it reads the Infinity that configs may hold.
+
+    Raises ValueError for a whole number of more than 64 bits, on which arithmetic would fail much later.
+    """
+    return json.loads(text, parse_int=_of_64_bits)
+
+
+def _of_64_bits(digits: str) -> int:
+    if len(digits) > 20 or abs(number := int(digits)) >= 1 << 64:
+        raise ValueError(f"a number of {len(digits)} digits; wanted at most 64 bits")
+    return number
 
 
 def versions() -> dict[str, str]:

@@ -283,7 +283,7 @@ def test_settings_that_can_not_be_used_are_named() -> None:
         GAILConfig(ppo={"gamma": 1.0})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has no hyperparameter 'rewards'; did you mean 'reward'"):
         Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"rewards": "logit"})
-    with pytest.raises(InputError, match="gama"):
+    with pytest.raises(InputError, match="has no hyperparameter 'gama'; did you mean 'gamma'"):
         Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"ppo": {"gama": 0.9}})
 
 

@@ -91,7 +91,7 @@ def test_dir_lists_what_can_be_imported() -> None:
 
 
 FLOORS = (
-    ("errors", "lazy"),
+    ("errors", "lazy", "terminal"),
     ("files",),
     ("configs",),
     ("envs",),

@@ -12,6 +12,7 @@ import inspect
 import io
 import itertools
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from imitate.errors import InputError, did_you_mean
+from imitate.terminal import raw
 
 __all__ = ["Option", "Rare", "options_of", "options_of_config", "read"]
 
@@ -120,7 +122,8 @@ def read(options: Sequence[Option], argv: list[str], name: str, summary: str) ->
         _check_names(options, argv, name)
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors):
+        # The help has colours.
+        with contextlib.redirect_stdout(raw(sys.stdout)), contextlib.redirect_stderr(errors):
             return tyro.cli(
                 _as_dataclass("Options", options),
                 args=argv,

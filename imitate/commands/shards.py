@@ -19,7 +19,6 @@ from imitate.datasets.savepoint import go_on
 from imitate.datasets.schema import DemoInfo
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
-from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -121,8 +120,6 @@ def _fill(
 def record_shard(root: Path, recording: Recording, shard: int, *, progress: Report) -> None:
     """In a worker: one file, or the rest of it."""
     info = recording.info
-    trust(recording.expert)  # the process that planned this was told so
-    trust(info.env_id)
     source = load_expert(
         recording.expert,
         env_id=info.env_id,

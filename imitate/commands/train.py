@@ -65,9 +65,10 @@ class TrainArguments:
     eval_episodes: Annotated[int, Rare]
     """episodes in a validation"""
     checkpoint_every: Annotated[int, Rare]
-    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a resumed
-    run repeats byte for byte; it waits until a few episodes of each environment have ended. A replay of pixels is not
-    saved: a resumed run fills a new one"""
+    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
+    that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
+    Ctrl-C and SIGTERM add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of pixels is
+    not saved: a resumed run fills a new one"""
     device: Literal["auto", "cpu", "cuda"]
     """device of the networks"""
     remeasure: Annotated[bool, Rare] = False
@@ -198,7 +199,8 @@ def _resume(argv: list[str]) -> int:
         expert: str | None = None,
         looks: bool = True,
     ) -> int:
-        """Resume an interrupted run, with the settings in its config.json.
+        """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
+        uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
 
         Args:
             resume: the run folder

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from imitate.compare import work
 from imitate.compare.backends import Backend, Failure, Task
@@ -24,7 +23,7 @@ from imitate.compare.machine import processors
 from imitate.compare.outcome import Entry
 from imitate.compare.plan import Comparison, Job, file_name, jobs
 from imitate.compare.references import measured_references
-from imitate.compare.results import References, Result
+from imitate.compare.results import Film, References, Result
 from imitate.compare.suite import Suite, is_suite
 from imitate.compare.watch import REFRESH_SECONDS, Screen, states, summary
 from imitate.errors import InputError
@@ -193,7 +192,7 @@ def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
     of = run.name if run else ""
-    if (part.out / note).exists() and read_json(part.out / note, dict[str, Any]).get("run") == of:
+    if (part.out / note).exists() and read_json(part.out / note, Film).run == of:
         return
     there = run and run.relative_to(part.out)
     task = Task(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import imageio_ffmpeg
 
 from imitate.compare.plan import Comparison
+from imitate.compare.results import Film
 from imitate.compare.training import stored_policy
-from imitate.compare.work import trust_names
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
 from imitate.experts import load_expert
@@ -34,7 +35,6 @@ def film(
     That return may differ from the one in the test: alone an observation can be rounded otherwise than among
     eight, and in some environments the last bit decides.
     """
-    trust_names(comparison)
     out, run = root / out, run and root / run
     out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
     policy: Policy = (
@@ -55,7 +55,7 @@ def film(
         crf=30,
     )
     _poster(out)
-    write_json(out.with_suffix(".json"), {"episode_return": returns[0], "run": run.name if run else ""})
+    write_json(out.with_suffix(".json"), asdict(Film(returns[0], run.name if run else "")))
 
 
 def _poster(video: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from imitate.compare.learners import title
 from imitate.compare.plan import Comparison
-from imitate.compare.results import Cost, Reference, References, Result
+from imitate.compare.results import Cost, Film, Problem, Reference, References, Result, Runs
 from imitate.compare.statistics import area, interval, reached, worst
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -154,17 +154,15 @@ def read_outcome(*folders: Path) -> Outcome:
     failures: list[str] = []
     videos: dict[str, tuple[Path, float]] = {}
     for folder in folders:
-        for name, place in read_json(folder / "runs.json", dict[str, str]).items():
+        for name, place in read_json(folder / "runs.json", Runs).items():
             algorithm, _, seed = name.rpartition("-seed")
             key = (algorithm, int(seed))
             wanted[key] = name
             if key not in results and (result := Result.load(folder / place)) is not None:
                 results[key] = result
-        failures += [
-            read_json(path, dict[str, str])["error"] for path in sorted((folder / "errors").glob("*.json"))
-        ]
+        failures += [read_json(path, Problem).error for path in sorted((folder / "errors").glob("*.json"))]
         for note in sorted((folder / "videos").glob("*.json")):
-            shown = float(read_json(note, dict[str, Any])["episode_return"])
+            shown = read_json(note, Film).episode_return
             videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
     missing = [
         name

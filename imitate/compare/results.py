@@ -6,14 +6,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from imitate.compare.statistics import interval
-from imitate.files import read_json, write_json
+from imitate.files import Count, Number, plain_json, read_json, write_json
 
-__all__ = ["COSTS", "Cost", "ExpertFacts", "Point", "Reference", "References", "Result"]
+__all__ = [
+    "COSTS",
+    "Cost",
+    "ExpertFacts",
+    "Film",
+    "Point",
+    "Problem",
+    "Reference",
+    "References",
+    "Result",
+    "Row",
+    "Runs",
+]
 
 Cost = Literal["steps", "queries", "cpu_seconds"]
 COSTS: Mapping[Cost, str] = {
@@ -23,14 +37,18 @@ COSTS: Mapping[Cost, str] = {
 }
 
 
+Returns = Annotated[list[Number], Meta(min_length=1)]
+"""Of episodes."""
+
+
 @dataclass(frozen=True)
 class Point:
     """A point of a learning curve: what was spent so far, and the returns of the curves' episodes."""
 
-    steps: int
-    queries: int
-    cpu_seconds: float
-    returns: list[float]
+    steps: Count
+    queries: Count
+    cpu_seconds: Number
+    returns: Returns
 
 
 @dataclass(frozen=True)
@@ -49,15 +67,15 @@ class Result:
 
     env_id: str
     algorithm: str
-    seed: int
-    budget: int
-    curve: list[Point]
-    returns: list[float]
-    lengths: list[int]
-    expert_queries: int
-    env_steps: int
-    demo_steps: int
-    cpu_seconds: float
+    seed: Count
+    budget: Count
+    curve: Annotated[list[Point], Meta(min_length=2, max_length=1_000)]
+    returns: Returns
+    lengths: list[Count]
+    expert_queries: Count
+    env_steps: Count
+    demo_steps: Count
+    cpu_seconds: Number
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     stepped: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -82,9 +100,9 @@ class Result:
 class Reference:
     """A policy that does not learn, measured on the test episodes and on those of the curves."""
 
-    returns: list[float]
-    lengths: list[int]
-    curve: list[float]
+    returns: Returns
+    lengths: Annotated[list[Count], Meta(min_length=1)]
+    curve: Returns
 
     @property
     def mean(self) -> float:
@@ -102,7 +120,7 @@ class ExpertFacts:
     spec: str
     description: str
     sha256: str
-    published_return: float | None
+    published_return: Number | None
     measured: Reference
 
 
@@ -116,10 +134,47 @@ class References:
     """
 
     key: str
-    episode_steps: float
+    episode_steps: Number
     filmed: bool
     random: Reference
     expert: ExpertFacts | None
+
+
+@dataclass(frozen=True)
+class Film:
+    """Beside a video: the return of the episode that it shows, and the run; "" for the expert's."""
+
+    episode_return: Number
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is read of a line of metrics.jsonl."""
+
+    budget_steps: Count = 0
+    expert_queries: Count = 0
+    train_return: float | None = None
+
+    @classmethod
+    def parse(cls, line: bytes) -> Row:
+        """Raises ValueError for another kind of line."""
+        return msgspec.convert(plain_json(line), cls)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong with a job, in one line."""
+
+    error: str
+    traceback: str = ""
+
+
+Runs = dict[
+    Annotated[str, Meta(pattern=r"^.+-seed[0-9]{1,6}$")],
+    Annotated[str, Meta(pattern=r"^(?!/)(?!.*\.\.)[\w.@/-]+$")],
+]
+"""runs.json: the folder of each learner's runs, by name and seed. None of them leads out of the comparison's folder."""
 
 
 def _finite(value: Any) -> Any:

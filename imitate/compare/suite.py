@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta
 
 from imitate.compare.plan import Comparison
 from imitate.compare.toml import as_toml
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean, one_line
-from imitate.files import read_bytes, read_json, write_json
+from imitate.files import plain_json, read_bytes, read_json, write_json
 
 __all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
 
@@ -43,9 +47,10 @@ class Suite:
                 raise InputError(
                     f"{key} of a suite stands in its environments, not above them: move it there"
                 )
+        environments = list(_environments(data))
         given = common.pop("hyperparameters", {})
         parts: dict[str, Comparison] = {}
-        for own, label in _environments(data["environments"]):
+        for own, label in environments:
             settings = given | own.pop("hyperparameters", {})
             base = Comparison.from_json(common | own)
             known = {*base.algorithms, *base.controls}
@@ -73,13 +78,13 @@ class Suite:
         """What `save` wrote. Raises InputError where there is none, or it is damaged."""
         if not is_suite(folder):
             raise InputError(f"{folder} holds no suite to report; fill it with `imitate compare`")
-        stored = read_json(folder / "suite.json", dict[str, Any])
+        stored = read_json(folder / "suite.json", _Stored)
         parts = {}
-        for label, comparison in dict(stored.get("parts", {})).items():
+        for label, comparison in stored.parts.items():
             if _slug(label) != label or not label:
                 raise InputError(f"{folder / 'suite.json'} names a folder {label!r}: restore the file")
             parts[label] = Comparison.from_json(comparison)
-        return cls(str(stored.get("name", "")), parts)
+        return cls(stored.name, parts)
 
     def save(self, folder: Path) -> None:
         parts = {label: comparison.to_json() for label, comparison in self.parts.items()}
@@ -111,27 +116,52 @@ def is_suite(folder: Path) -> bool:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A comparison or a suite as its file says. Raises InputError where that is no TOML."""
+    """A comparison or a suite as its file says, as plain data. Raises InputError if it isn't TOML, or holds a date."""
+    text = read_bytes(path, 1 << 20)
     try:
-        return tomllib.loads(read_bytes(path, 1 << 20).decode())
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
+    except (ValueError, TypeError, RecursionError) as error:  # TypeError: JSON has no dates
         raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
+    return data
 
 
-def _environments(listed: Any) -> Iterator[tuple[dict[str, Any], str]]:
+@dataclass(frozen=True)
+class _Environment:
+    """The fields of a table [[environments]] that a suite reads; those of a comparison are `Comparison`'s."""
+
+    env_id: str
+    experts: Annotated[list[str], Meta(min_length=1)] | None = None
+    hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _File:
+    environments: Annotated[list[_Environment], Meta(min_length=1)]
+    hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """suite.json"""
+
+    name: str = ""
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     """What each comparison of a suite says for itself, and its name: `ALE-Pong-v5`, or `ALE-Pong-v5-from-random`."""
-    if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in listed):
-        raise InputError("environments of a suite must be tables: begin each with [[environments]]")
-    for each in listed:
-        own = dict(each)
-        if "env_id" not in own:
-            raise InputError(f"an environment of the suite has no env_id: add a line to {own!r}")
-        label, experts = _slug(bare_id(str(own["env_id"]))), own.pop("experts", None)
-        if experts is None:
+    try:
+        checked = msgspec.convert(dict(data), _File)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"a suite that can't be used: {one_line(error)}; begin each environment with [[environments]] and env_id"
+        ) from error
+    for each, table in zip(checked.environments, data["environments"], strict=True):
+        own = {name: value for name, value in table.items() if name != "experts"}
+        label = _slug(bare_id(each.env_id))
+        if each.experts is None:
             yield own, label
-        for expert in experts or ():
+        for expert in each.experts or ():
             yield {**own, "expert": expert}, f"{label}-from-{_slug(expert)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from imitate.compare.plan import Comparison
-from imitate.compare.results import References, Result
+from imitate.compare.results import References, Result, Row, Runs
 from imitate.compare.suite import Suite, is_suite
 from imitate.compare.words import duration, number, percent
 from imitate.errors import InputError
@@ -156,7 +155,7 @@ class Screen:
 def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> Iterator[State]:
     comparison = Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
     references = read_json(folder / "references.json", References)
-    for name, place in read_json(folder / "runs.json", dict[str, str]).items():
+    for name, place in read_json(folder / "runs.json", Runs).items():
         run = folder / place
         state, steps, mean = _state(run, folder / "errors" / f"{name.replace(':', '-')}.json")
         algorithm = f"{prefix}{name.rpartition('-seed')[0]}"
@@ -175,9 +174,8 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
     if error.is_file():
         return "failed", 0, None
     row = _last_row(run / "metrics.jsonl")
-    if row:
-        mean = row.get("train_return")
-        return "running", int(row.get("budget_steps", 0)), None if mean is None else float(mean)
+    if row is not None:
+        return "running", row.budget_steps, row.train_return
     return "running" if run.is_dir() else "waiting", 0, None
 
 
@@ -189,18 +187,17 @@ def _ended(run: Path, _modified: int) -> tuple[int, float]:
     return result.env_steps + result.demo_steps, result.mean
 
 
-def _last_row(path: Path) -> dict[str, Any]:
-    """The last whole row of a file that another process may be writing to; empty if there is none yet."""
+def _last_row(path: Path) -> Row | None:
+    """The last whole row of a file that another process may be writing to; None if there is none yet."""
     if not path.is_file():
-        return {}
+        return None
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - _TAIL, 0))
         whole = file.read().rpartition(b"\n")[0]
     try:
-        row = json.loads(whole.rpartition(b"\n")[2] or b"{}")
-    except ValueError:
-        return {}
-    return row if isinstance(row, dict) else {}
+        return Row.parse(whole.rpartition(b"\n")[2])
+    except (ValueError, RecursionError):
+        return None
 
 
 def _share(references: References, mean: float) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -13,22 +12,21 @@ from typing import Any
 import numpy as np
 
 from imitate.compare.backends import Report
-from imitate.compare.learners import find, trust_learner
+from imitate.compare.learners import find
 from imitate.compare.machine import provenance
 from imitate.compare.plan import POINTS, Comparison, Job
 from imitate.compare.recording import affordable_episodes, is_recorded, record, recorded
-from imitate.compare.results import Point, Result
+from imitate.compare.results import Point, Result, Row
 from imitate.compare.snapshots import Mark, Snapshots
 from imitate.compare.training import stored_policy, training
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
-from imitate.envs.trust import trust
 from imitate.files import read_json, versions, write_json
 from imitate.training.process import cpu_seconds
 
-__all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure", "trust_names"]
+__all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure"]
 
 NUM_ENVS = 8  # of tests, whose results do not depend on it
 TRAINED_ANEW = (1, 2, 4, 8)
@@ -45,16 +43,8 @@ def is_done(comparison: Comparison, job: Job) -> bool:
 
 def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> None:
     """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
-    trust_names(comparison)
-    trust_learner(job.algorithm)
     job = job.moved(lambda path: root / path)
     (record if job.records else train_and_measure)(comparison, job, progress)
-
-
-def trust_names(comparison: Comparison) -> None:
-    """The process that planned this was told so."""
-    trust(comparison.env_id)
-    trust(comparison.expert or "")
 
 
 def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
@@ -189,8 +179,6 @@ def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
     every step is one, nothing."""
     if not online:
         return {}
-    with (folder / "metrics.jsonl").open() as file:
-        rows = [json.loads(line) for line in file]
-    return {int(row["budget_steps"]): int(row["expert_queries"]) + demo_steps for row in rows} | {
-        demo_steps: demo_steps
-    }
+    with (folder / "metrics.jsonl").open("rb") as file:
+        rows = list(map(Row.parse, file))
+    return {row.budget_steps: row.expert_queries + demo_steps for row in rows} | {demo_steps: demo_steps}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import imitate.envs.registration  # noqa: F401  so that gym.make knows our environments after `import imitate.envs`
+from imitate.envs.registration import register
 
 if TYPE_CHECKING:
     from imitate.envs.vectorize import BACKENDS, make_vec, resolve_backend
 
 __all__ = ["BACKENDS", "make_vec", "resolve_backend"]
+
+register()  # so that gym.make knows our environments after `import imitate.envs`
 
 
 def __getattr__(name: str) -> Any:

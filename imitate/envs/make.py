@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from imitate.envs.atari import is_atari, preprocessed, settings
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
-from imitate.envs.trust import current_folder, import_typed
+from imitate.envs.trust import bare_id, current_folder, import_env
 from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = ["MAX_EPISODE_STEPS", "Env", "is_mujoco", "make_env", "resolve_env_id", "stacked_frames"]
@@ -53,9 +53,8 @@ def make_env(
     if is_mujoco(env_id):
         _log_mujocos_warnings()
     try:
-        # The class of `module:Env-v0` may be in another module beside it.
-        with current_folder() if ":" in env_id else nullcontext():
-            env: Env = gym.make(env_id, disable_env_checker=True, **kwargs)
+        with current_folder(env_id):
+            env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **kwargs)
         if atari:
             env = preprocessed(env)
         elif hasattr(env.unwrapped, "_generate_terrain"):
@@ -121,8 +120,8 @@ def stacked_frames(env: Env) -> int:
 def resolve_env_id(env_id: str) -> str:
     """The registered id for `env_id`; a version that was removed is replaced by the newest one, with a notice.
 
-    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the module is neither
-    imported already nor typed by the user (see `imitate.envs.trust`).
+    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the user did not
+    type the module and the environment isn't registered yet (see `imitate.envs.trust`).
     """
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
@@ -130,7 +129,7 @@ def resolve_env_id(env_id: str) -> str:
         gym.register_envs(ale_py)
     if ":" in env_id:
         module, _, name = env_id.rpartition(":")
-        import_typed(env_id)
+        import_env(env_id)
         return f"{module}:{resolve_env_id(name)}"
     if env_id not in gym.registry:
         _load_plugins()

@@ -1,25 +1,35 @@
-"""Registers our environments with gymnasium on import."""
+"""Our environments, and the function that registers them with gymnasium."""
 
 from __future__ import annotations
 
-import gymnasium as gym
+from typing import Any
 
-__all__: list[str] = []
+# Not `import gymnasium`: older ones call `register` through our entry point while they are still being imported.
+from gymnasium.envs import registration
 
-gym.register("imitate/PixelCartPole-v0", entry_point="imitate.envs.tasks.pixel_cartpole:make_pixel_cartpole")
-gym.register(
-    "imitate/BulletCartPole-v0",
-    entry_point="imitate.envs.tasks.bullet_cartpole:BulletCartPole",
-    max_episode_steps=500,
-)
-gym.register(
-    "imitate/BalancingPlate-v0",
-    entry_point="imitate.envs.tasks.balancing_plate:BalancingPlate",
-    max_episode_steps=2_000,
-)
-gym.register(
-    "imitate/BalancingPlateUndamped-v0",
-    entry_point="imitate.envs.tasks.balancing_plate:BalancingPlate",
-    kwargs={"plate": "undamped"},
-    max_episode_steps=2_000,
-)
+__all__ = ["register"]
+
+_TASKS = "imitate.envs.tasks"
+_ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "imitate/PixelCartPole-v0": {"entry_point": f"{_TASKS}.pixel_cartpole:make_pixel_cartpole"},
+    "imitate/BulletCartPole-v0": {
+        "entry_point": f"{_TASKS}.bullet_cartpole:BulletCartPole",
+        "max_episode_steps": 500,
+    },
+    "imitate/BalancingPlate-v0": {
+        "entry_point": f"{_TASKS}.balancing_plate:BalancingPlate",
+        "max_episode_steps": 2_000,
+    },
+    "imitate/BalancingPlateUndamped-v0": {
+        "entry_point": f"{_TASKS}.balancing_plate:BalancingPlate",
+        "max_episode_steps": 2_000,
+        "kwargs": {"plate": "undamped"},
+    },
+}
+
+
+def register() -> None:
+    """Register what isn't registered yet."""
+    for env_id, spec in _ENVIRONMENTS.items():
+        if env_id not in registration.registry:
+            registration.register(env_id, **spec)

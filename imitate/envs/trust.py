@@ -1,57 +1,103 @@
-"""Which modules `module:name` may import: those that the user typed, but none that a file names."""
+"""Which code `module:name` may run: what the user typed, but nothing that a file names."""
 
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
 from imitate.errors import InputError, one_line
 
-__all__ = ["bare_id", "current_folder", "import_typed", "trust"]
+__all__ = ["bare_id", "current_folder", "import_env", "import_typed", "trust", "trusted"]
 
 _trusted: set[str] = set()
 
 
-def trust(name: str) -> None:
-    """Allow the module of `module:name`, which the user typed, to be imported in this process.
+def trust(*names: str) -> None:
+    """Allow `module:name` in this process: the module may be imported, and its expert or learner of that name called.
 
-    The command line calls it with the values of `--env` and with experts' names. Names without a module are ignored,
-    and so are the prefixes `zoo:` and `hub:`.
+    The command line calls it with the names that the user typed. In Python call it yourself. Worker processes get what
+    the process that started them trusts. Names without a module are ignored.
     """
-    module, colon, _ = name.rpartition(":")
-    if colon and module not in ("zoo", "hub"):
-        _trusted.add(module)
+    _trusted.update(name for name in names if ":" in name)
 
 
-def import_typed(name: str, option: str = "") -> ModuleType:
-    """Import the module of `module:name`, which may be in the current folder. `option` is the one that names it.
+def trusted() -> frozenset[str]:
+    """All names that this process trusts, for a process that it starts."""
+    return frozenset(_trusted)
 
-    Raises InputError if the import fails, and for a module that is neither imported already nor trusted.
+
+def import_typed(name: str, option: str = "--expert") -> ModuleType:
+    """Import the module of an expert or a learner, `module:name`, to call it. `option` is the one that names it.
+
+    Raises InputError if the import fails, and if the name isn't trusted. That its module is imported already doesn't
+    help: a file could otherwise have any function called, such as `os:abort`.
     """
-    module = name.rpartition(":")[0]
-    if module in sys.modules:
-        return sys.modules[module]
-    if module not in _trusted:
-        option = option or ("--env" if re.search(r"-v\d+$", name) else "--expert")
-        raise InputError(
-            f"{name!r} would import {module!r}, and a file may not choose what is imported: "
-            f"if you trust it, say {option} {name} (in Python: import {module})"
-        )
-    try:
-        with current_folder():
-            return importlib.import_module(module)
-    except Exception as error:  # a module may raise anything; the traceback is kept as the cause
-        raise InputError(f"module {module!r} of {name!r} can't be imported: {one_line(error)}") from error
+    if name not in _trusted:
+        raise _refusal(name, option)
+    return _imported(name)
+
+
+def import_env(env_id: str) -> None:
+    """Import the module of `module:Env-v0`, so that it registers the environment.
+
+    Raises InputError if the import fails, and if no name of this module is trusted, unless the module is imported and
+    the environment registered already: then there is nothing to run.
+    """
+    if _trusts_module(env_id):
+        _imported(env_id)
+        return
+    from gymnasium import registry  # takes a fifth of a second, which help does not have
+
+    if env_id.rpartition(":")[0] not in sys.modules or bare_id(env_id) not in registry:
+        raise _refusal(env_id, "--env")
 
 
 @contextmanager
-def current_folder() -> Iterator[None]:
-    """Keep the current folder at the end of the import path while a module that the user typed is imported."""
+def current_folder(env_id: str) -> Iterator[None]:
+    """Keep the current folder at the end of the import path if the module of `module:Env-v0` is trusted.
+
+    The environment's class may be in another module beside it.
+    """
+    with _current_folder() if _trusts_module(env_id) else nullcontext():
+        yield
+
+
+def bare_id(env_id: str) -> str:
+    """The id without its module: `module:Env-v0` and `Env-v0` are the same environment."""
+    return env_id.rpartition(":")[2]
+
+
+def _module(name: str) -> str:
+    return name.rpartition(":")[0]
+
+
+def _trusts_module(env_id: str) -> bool:
+    return _module(env_id) in map(_module, _trusted)
+
+
+def _refusal(name: str, option: str) -> InputError:
+    return InputError(
+        f"{name!r} would run code of {_module(name)!r}, and a file may not choose what is imported or called: "
+        f"if you trust it, say {option} {name} (in Python: imitate.trust({name!r}))"
+    )
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        with _current_folder():
+            return importlib.import_module(_module(name))
+    except Exception as error:  # a module may raise anything; the traceback is kept as the cause
+        raise InputError(
+            f"module {_module(name)!r} of {name!r} can't be imported: {one_line(error)}"
+        ) from error
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
     folder = str(Path.cwd())
     sys.path.append(folder)
     try:
@@ -59,8 +105,3 @@ def current_folder() -> Iterator[None]:
     finally:
         if folder in sys.path:
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
-
-
-def bare_id(env_id: str) -> str:
-    """The id without its module: `module:Env-v0` and `Env-v0` are the same environment."""
-    return env_id.rpartition(":")[2]

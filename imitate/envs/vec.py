@@ -13,7 +13,11 @@ from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.structured import structured
 from imitate.errors import InputError
 
+MOST_ENVS = 10_000
+"""Environments side by side; more would take minutes to make, and a settings file may ask for any number."""
+
 __all__ = [
+    "MOST_ENVS",
     "Step",
     "SyncVecEnv",
     "VecEnv",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -11,8 +11,8 @@ from imitate.envs.backends import ale, envpool
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.make import Env, make_env, resolve_env_id
-from imitate.envs.trust import trust
-from imitate.envs.vec import SyncVecEnv, VecEnv
+from imitate.envs.trust import trust, trusted
+from imitate.envs.vec import MOST_ENVS, SyncVecEnv, VecEnv
 from imitate.errors import InputError, did_you_mean
 
 __all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
@@ -45,8 +45,8 @@ def make_vec(
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
-    if num_envs < 1:
-        raise InputError(f"num_envs must be at least 1, got {num_envs}")
+    if not 1 <= num_envs <= MOST_ENVS:
+        raise InputError(f"num_envs must be in [1, {MOST_ENVS}], got {num_envs}")
     if backend == "ale":
         games = PoolVecEnv(ale.AlePool(env_id, num_envs, env_kwargs))
         if episodic_life or clip_rewards:
@@ -59,13 +59,13 @@ def make_vec(
     if backend == "envpool":
         return PoolVecEnv(envpool.EnvPool(env_id, num_envs))
     if backend == "async":
-        return PoolVecEnv(ProcessPool([partial(_make_elsewhere, env_id, env_kwargs)] * num_envs))
+        return PoolVecEnv(ProcessPool([partial(_make_elsewhere, trusted(), env_id, env_kwargs)] * num_envs))
     return SyncVecEnv([partial(make_env, env_id, env_kwargs)] * num_envs)
 
 
-def _make_elsewhere(env_id: str, env_kwargs: Mapping[str, Any] | None) -> Env:
-    """`make_env` in another process, which does not know which modules this one trusts."""
-    trust(env_id)
+def _make_elsewhere(names: Iterable[str], env_id: str, env_kwargs: Mapping[str, Any] | None) -> Env:
+    """`make_env` in another process, which trusts the names that this one trusts."""
+    trust(*names)
     return make_env(env_id, env_kwargs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
-from imitate.errors import InputError, one_line
-from imitate.files import atomic
+from imitate.errors import LARGEST, InputError, one_line
+from imitate.files import atomic, plain_json
 
-__all__ = ["load_parts", "load_state", "parts_state", "save_state"]
+__all__ = ["check_like", "load_parts", "load_state", "parts_state", "save_state"]
 
 _TENSOR = "tensor:"
 
@@ -38,7 +39,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
     """Read what `save_state` wrote. Raises InputError if the file is not such a state."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            skeleton = json.loads(file.metadata()["state"])
+            skeleton = plain_json(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state = _put_back(skeleton, tensors)
         if not isinstance(state, dict):
@@ -51,6 +52,35 @@ def load_state(path: str | Path) -> dict[str, Any]:
             f"{path} is not a state that imitate wrote ({one_line(error)}); choose another run"
         ) from error
     return state
+
+
+def check_like(own: Any, state: Any, place: str = "") -> None:
+    """Check a state from a file by the learner's `own` fresh one, which is its schema: tensors have its shapes and
+    types unless its own is empty so far, numbers stay numbers. What only one of the two has is not looked at.
+
+    Raises ValueError that names the place of the first difference.
+    """
+    if isinstance(own, Mapping) and isinstance(state, Mapping):
+        for name in own.keys() & state.keys():
+            check_like(own[name], state[name], f"{place}/{name}")
+    elif isinstance(own, list | tuple) and isinstance(state, list | tuple) and len(own) == len(state):
+        for index, (mine, given) in enumerate(zip(own, state, strict=True)):
+            check_like(mine, given, f"{place}/{index}")
+    elif isinstance(own, Tensor) and isinstance(state, Tensor) and not own.numel():
+        pass  # it grows
+    elif _kind(own) != _kind(state) and not (own is None and isinstance(state, int | float)):
+        raise ValueError(f"{place} is {_kind(state)}, wanted {_kind(own)}")
+    elif isinstance(state, int) and not 0 <= state <= LARGEST:
+        raise ValueError(f"{place} is {state}, wanted a count")
+
+
+def _kind(value: Any) -> str:
+    """Words for a value's type; whole numbers and others are alike in JSON, where a float may have no fraction."""
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} of {value.dtype}"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    return "a number" if type(value) in (int, float) else type(value).__name__
 
 
 def parts_state(owner: object, *names: str) -> dict[str, Any]:

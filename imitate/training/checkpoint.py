@@ -14,6 +14,7 @@ import msgspec
 import torch
 
 from imitate.errors import InputError, one_line
+from imitate.files import Count, Number
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state
 
@@ -28,25 +29,25 @@ CHECKPOINT = "checkpoint.safetensors"
 class Account:
     """The progress of a run, saved in its checkpoint. Steps are environment steps."""
 
-    iterations: int = 0
-    validation_steps: int = 0
-    last_validation: int = 0
+    iterations: Count = 0
+    validation_steps: Count = 0
+    last_validation: Count = 0
     """Steps that the last validation took."""
-    validated: int = 0
+    validated: Count = 0
     """Iterations at the time of the last validation."""
     faults: int = 0
     """Exceptions that ended the run so far. After each it goes on with other episodes."""
     closing: bool = False
     """The last reserved validation is done, and the rest of the budget is being spent."""
-    next_validation: int = 0
-    last_checkpoint: int = 0
-    episode_steps: float = 0.0
+    next_validation: Count = 0
+    last_checkpoint: Count = 0
+    episode_steps: Number = 0.0
     """Mean length of the latest finished training episodes."""
     best_mean: float | None = None
-    metrics_bytes: int = 0
-    evaluations_bytes: int = 0
-    wall_seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    metrics_bytes: Count = 0
+    evaluations_bytes: Count = 0
+    wall_seconds: Number = 0.0
+    cpu_seconds: Number = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Checkpoint:
 
     account: Account
     learner: Mapping[str, Any]
-    store_episodes: int
+    store_episodes: Count
 
     @classmethod
     def read(cls, folder: Path) -> Checkpoint | None:

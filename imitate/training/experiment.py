@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +16,8 @@ from imitate import experts
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.envs import BACKENDS, resolve_backend
 from imitate.envs.make import resolve_env_id
-from imitate.errors import InputError, check_range, did_you_mean
+from imitate.envs.vec import MOST_ENVS
+from imitate.errors import LARGEST, InputError, check_range
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.training.person import check_person, is_person
@@ -75,10 +75,11 @@ class Experiment:
         for name in ("expert", "demos", "init"):
             if isinstance(path := getattr(self, name), Path):
                 object.__setattr__(self, name, str(path))
-        check_range(self, 1, math.inf, "budget", "num_envs", "eval_episodes")
-        check_range(self, 0, math.inf, "seed", "eval_every", "checkpoint_every")
+        check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side
+        check_range(self, 1, LARGEST, "budget")
+        check_range(self, 0, LARGEST, "seed", "eval_every", "checkpoint_every")
         if self.demo_episodes is not None:
-            check_range(self, 1, math.inf, "demo_episodes")
+            check_range(self, 1, LARGEST, "demo_episodes")
 
     @property
     def experts(self) -> tuple[str, ...]:
@@ -118,12 +119,7 @@ class Experiment:
         Raises InputError as `create` does.
         """
         new = dataclasses.replace(self, **run)
-        given, fields = dict(hyperparameters or {}), _fields(self.algorithm)
-        for name in given:
-            if name not in fields:
-                raise InputError(
-                    f"{self.algorithm} has no hyperparameter {name!r}{did_you_mean(name, fields)}"
-                )
+        given = dict(hyperparameters or {})
         if self.hyperparameters.get("total_steps") == self.budget:
             given.setdefault("total_steps", new.budget)
         config = make_config(self.algorithm, over(self.hyperparameters, given))
@@ -225,7 +221,9 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def resolve_device(name: str) -> str:
-    """`cpu` or `cuda`, where `auto` may stand. Raises InputError for cuda without a GPU."""
+    """`cpu` or `cuda`, where `auto` may stand. Raises InputError for another name, and for cuda without a GPU."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu or cuda, got {name!r}")
     if name == "cpu":
         return name
     import torch

@@ -29,7 +29,7 @@ from imitate.datasets.writer import DemoWriter
 from imitate.errors import InputError, one_line
 from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import load_state, save_state
+from imitate.nn.state import check_like, load_state, save_state
 from imitate.nn.stored_policy import save_policy
 from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
@@ -287,6 +287,7 @@ class Run:
     def _go_on(self, checkpoint: Checkpoint) -> None:
         self.account = checkpoint.account
         try:
+            check_like(self.learner.state_dict(), checkpoint.learner)
             self.learner.load_state_dict(dict(checkpoint.learner))
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise InputError(

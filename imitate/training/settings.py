@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+import msgspec
+
 from imitate.algorithms import find, is_own
-from imitate.configs.shared import as_tuples
 from imitate.envs.atari import game_ids
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = ["RUN_FIELDS", "make_config", "over", "tuned", "variant_settings"]
 
@@ -62,11 +64,31 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
-    """The algorithm's config with these hyperparameters. Raises InputError for any that it does not accept."""
+    """The algorithm's config with these hyperparameters; nested ones (`ppo` in GAIL) override its own defaults.
+
+    Raises InputError for unknown names, values of another type, and values that the config does not accept.
+    """
+    config = find(algorithm).config
     try:
-        return find(algorithm).config(**as_tuples(values))
-    except TypeError as error:
-        raise InputError(f"hyperparameters of {algorithm} that can't be used: {error}") from error
+        return msgspec.convert(_over_defaults(algorithm, config, values), config)
+    except (msgspec.ValidationError, TypeError) as error:  # TypeError: a user's own config lacks a value
+        raise InputError(f"hyperparameters of {algorithm} that can't be used: {one_line(error)}") from error
+
+
+def _over_defaults(owner: str, config: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values`, with the defaults of nested configs below theirs. Raises InputError for unknown names."""
+    factories = {field.name: field.default_factory for field in dataclasses.fields(config)}
+    complete = dict(values)
+    for name, value in values.items():
+        if name not in factories:
+            raise InputError(f"{owner} has no hyperparameter {name!r}{did_you_mean(name, factories)}")
+        factory = factories[name]
+        if isinstance(value, Mapping) and factory is not dataclasses.MISSING:
+            default = factory()
+            if dataclasses.is_dataclass(default) and not isinstance(default, type):
+                own = _over_defaults(f"{owner}.{name}", type(default), value)
+                complete[name] = over(dataclasses.asdict(default), own)
+    return complete
 
 
 def _presets(algorithm: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from imitate.compare.plan import Job, jobs
 from imitate.compare.report import write_report
 from imitate.compare.results import Result
 from imitate.compare.training import stored_policy, training
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 
 
@@ -219,6 +220,7 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     before = job_of(wanted, out).folder
     (tmp_path / f"{module}.py").write_text(MODULE + "\n# changed\n")
     assert job_of(wanted, out).folder != before
+    trust(f"{module}:NoConfig")
     with pytest.raises(
         InputError, match=f"{module}:NoConfig: {module} must have a class NoConfig and its settings"
     ):

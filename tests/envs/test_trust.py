@@ -11,7 +11,7 @@ import pytest
 
 from imitate.commands.train import train
 from imitate.envs.make import make_env, resolve_env_id
-from imitate.envs.trust import bare_id, import_typed, trust
+from imitate.envs.trust import bare_id, import_env, import_typed, trust
 from imitate.errors import InputError
 
 REGISTER = """
@@ -79,7 +79,9 @@ def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     (tmp_path / "ran").unlink()
     done = imitate(tmp_path, "evaluate", "run", "--episodes", "1")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("say --env mine:mine-v0 (in Python: import mine)")
+    assert done.stderr.splitlines()[-1].endswith(
+        "say --env mine:mine-v0 (in Python: imitate.trust('mine:mine-v0'))"
+    )
     assert not (tmp_path / "ran").exists()
     done = imitate(tmp_path, "evaluate", "run", "--episodes", "1", f"--env={env_id}")
     assert done.returncode == 0, done.stderr
@@ -104,7 +106,7 @@ def test_the_module_is_no_part_of_what_an_environment_is() -> None:
 
 def test_what_a_file_may_not_import_is_said_with_the_option_that_allows_it() -> None:
     with pytest.raises(InputError, match="say --env absent:Env-v0 "):
-        import_typed("absent:Env-v0")
+        import_env("absent:Env-v0")
     with pytest.raises(InputError, match="say --expert absent:make_expert "):
         import_typed("absent:make_expert")
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -197,6 +198,39 @@ def test_statistics_read_from_every_pickle_protocol(protocol: int, pristine: Pat
     assert read.mean is not None
     assert read.mean.tolist() == [1.0, -2.0, 3.5]
     assert (read.epsilon, read.clip_obs, read.gamma) == (1e-8, 10.0, 0.99)
+
+
+ODD = (
+    b"K\x05",
+    b"N",
+    b")",
+    b"]",
+    b"}",
+    b"\x88",
+    b"cnumpy\ndtype\n",
+    b"X\x01\x00\x00\x00x",
+    pickle.dumps(10**400, 2)[2:-1],
+)
+"""Opcodes that push a value of another type: a number, nothing, something empty, a name, text, a huge number."""
+
+
+def test_statistics_of_other_types_are_one_line(pristine: Path) -> None:
+    """Every opcode that pushes something, replaced by each of these."""
+    whole = pickle.dumps(_statistics(pristine), 2)
+    read_vecnormalize(whole)
+    places = [place for _, _, place in pickletools.genops(whole)]
+    pushes = ("TUPLE", "INT", "NONE", "UNICODE", "GLOBAL", "EMPTY", "BINGET", "FLOAT", "NEWTRUE", "NEWFALSE")
+    said = []
+    for (opcode, _, place), stop in zip(pickletools.genops(whole), places[1:], strict=False):
+        # TUPLE1 to 3 take what they make a tuple of from the stack.
+        taken = {"TUPLE1": b"0", "TUPLE2": b"00", "TUPLE3": b"000", "TUPLE": b"1"}.get(opcode.name, b"")
+        for odd in ODD if any(word in opcode.name for word in pushes) else ():
+            try:
+                read_vecnormalize(whole[:place] + taken + odd + whole[stop:])
+            except InputError as error:
+                said.append(str(error))
+    assert len(said) > 300
+    assert not any("\n" in line for line in said)
 
 
 def test_arrays_are_decoded_from_their_bytes_and_nothing_else() -> None:

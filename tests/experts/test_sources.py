@@ -210,7 +210,7 @@ def test_a_callable_is_an_expert_if_its_module_is_trusted(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="may not choose what is imported"):
         load_expert("own_experts:leaning", env_id=CARTPOLE)
-    trust("own_experts:leaning")
+    trust(*(f"own_experts:{name}" for name in ("leaning", "Always", "number", "gone", "nothing")))
     leaning = load_expert("own_experts:leaning", env_id=CARTPOLE)
     obs = np.array([[0, 0, -1, 0], [0, 0, 1, 0]], np.float32)
     assert leaning.act(obs).tolist() == [0, 1]

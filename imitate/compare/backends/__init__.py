@@ -8,12 +8,13 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from imitate.compare.backends.luggage import Luggage
+from imitate.envs.trust import trust, trusted
 from imitate.errors import InputError, one_line
 
 __all__ = ["Backend", "Failure", "Report", "Task", "now_and_then", "perform"]
@@ -30,6 +31,7 @@ class Task:
     reads       files that it needs, made by earlier tasks
     writes      files, and folders with all that is in them, that it makes; after an interruption it goes on from them
     luggage     what else it needs on another machine
+    trusted     names whose code the worker may run: those that this process trusts
     checkpoint  one of the written files: when it changes, what has been written by then is worth bringing back
     learns      gets the share of a GPU that a run has been given
     """
@@ -43,6 +45,7 @@ class Task:
     luggage: Luggage | None = None
     checkpoint: Path | None = None
     learns: bool = False
+    trusted: frozenset[str] = field(default_factory=trusted)
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,12 @@ class Backend(Protocol):
     ) -> None: ...
 
 
-def perform(
-    function: Callable[..., Any], root: Path, args: tuple[Any, ...], progress: Report
-) -> Failure | None:
+def perform(task: Task, root: Path, progress: Report) -> Failure | None:
     """In a worker's main thread: one task, which SIGINT interrupts. To be interrupted is no failure."""
+    trust(*task.trusted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        function(root, *args, progress=progress)
+        task.function(root, *task.args, progress=progress)
     except KeyboardInterrupt:
         pass
     except InputError as error:

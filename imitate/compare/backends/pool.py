@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from imitate.compare.backends import Backend, Failure, Task
+from imitate.compare.results import Problem
 from imitate.files import read_json, write_json
 
 __all__ = ["Pool"]
@@ -48,11 +50,11 @@ class Pool:
     def failed(self, name: str) -> str | None:
         """What went wrong with a task, in one line."""
         path = self._file(name)
-        return read_json(path, dict[str, str])["error"] if path.is_file() else None
+        return read_json(path, Problem).error if path.is_file() else None
 
     def fail(self, name: str, failure: Failure) -> None:
         error = f"{name.rpartition('/')[2]}: {failure.error}"
-        write_json(self._file(name), {"error": error, "traceback": failure.traceback})
+        write_json(self._file(name), asdict(Problem(error, failure.traceback)))
 
     def _file(self, name: str) -> Path:
         folder, _, job = name.rpartition("/")

@@ -10,9 +10,8 @@ import queue
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,7 +34,7 @@ class Processes:
         self._running: dict[Future[Failure | None], str] = {}
 
     def submit(self, task: Task) -> None:
-        future = self._executor.submit(_perform, task.name, task.function, task.root, task.args)
+        future = self._executor.submit(_perform, task)
         self._running[future] = task.name
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
@@ -110,11 +109,11 @@ def _watch(stop: Any) -> None:
     os._exit(1)
 
 
-def _perform(name: str, function: Callable[..., Any], root: Path, args: tuple[Any, ...]) -> Failure | None:
+def _perform(task: Task) -> Failure | None:
     """In a worker: one task."""
     if _stop.is_set():
         return None
     # Not at every iteration: the bar is for people.
-    report = now_and_then(lambda position: _messages.put((name, position)), POLL_SECONDS)
+    report = now_and_then(lambda position: _messages.put((task.name, position)), POLL_SECONDS)
     report(0)
-    return perform(function, root, args, report)
+    return perform(task, task.root, report)

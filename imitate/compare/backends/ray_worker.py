@@ -112,7 +112,7 @@ def carry_out(parcel: Parcel) -> tuple[Failure | None, Files | None]:
         report(0)
         if parcel.session in _stopped:
             return None, None
-        failure = perform(task.function, root, task.args, report)
+        failure = perform(task, root, report)
         return failure, written(task, root)
 
 

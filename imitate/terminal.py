@@ -1,0 +1,51 @@
+"""Output as text: names in foreign files may hold control sequences, which a terminal would carry out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+__all__ = ["plain_output", "printable", "raw"]
+
+# C0 and C1 controls except tab and line feed, and marks that change the direction of text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CURSOR = re.compile(r"(\r|\n|\x1b\[\d*[AFJ])+")
+"""Progress bars and tables move the cursor in writes of their own, or begin a line again."""
+
+
+def printable(text: str) -> str:
+    """`text` with control characters as escapes, such as `\\x1b`; a carriage return at its start or before a line feed
+    stays."""
+    return re.sub(rf"(?!^\r|\r\n){_CONTROL.pattern}", lambda found: repr(found[0])[1:-1], text)
+
+
+class _Plain:
+    """A stream of printable text, otherwise like the stream below it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(text if _CURSOR.fullmatch(text) else printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The stream below, for colours of our own."""
+    return stream.stream if isinstance(stream, _Plain) else stream
+
+
+@contextmanager
+def plain_output() -> Iterator[None]:
+    """Whatever is printed inside the block is printable."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, _Plain(raw(stream))) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

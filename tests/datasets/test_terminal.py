@@ -1,0 +1,61 @@
+"""What files name is printed as text, never as a terminal's control sequence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+from recordings import INFO, trajectory
+from tqdm import tqdm
+
+from imitate.cli import main
+from imitate.datasets import DemoWriter
+from imitate.terminal import plain_output, printable
+
+TITLE = "\x1b]0;owned\x07"  # sets the window's title
+
+
+def test_controls_become_escapes() -> None:
+    assert printable(f"a{TITLE}b\x9b2J\u202e") == r"a\x1b]0;owned\x07b\x9b2J\u202e"
+    assert printable("a\tb\nc,d\r\né") == "a\tb\nc,d\r\né"
+    assert printable("over\rwritten") == r"over\rwritten"
+
+
+def test_names_in_a_file_and_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"{TITLE}.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory())
+    with h5py.File(path, "r+") as file:
+        file.attrs["expert"] = f"an {TITLE} expert"
+    assert main(["data", "info", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert r"an \x1b]0;owned\x07 expert" in out
+    assert main(["data", "info", str(tmp_path / f"absent{TITLE}.h5")]) == 2
+    said = capsys.readouterr().err
+    assert r"absent\x1b]0;owned\x07.h5" in said
+    assert "\x1b" not in out + said
+
+
+def test_a_column_in_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "demos.csv").write_text(f"episode,{TITLE},action,reward\n0,1,0,1\n0,2,1,1\n")
+    assert (
+        main(
+            ["data", "convert", str(tmp_path / "demos.csv"), str(tmp_path / "out.h5"), "--env", "CartPole-v1"]
+        )
+        == 2
+    )
+    said = capsys.readouterr().err
+    assert r"\x1b]0;owned\x07" in said
+    assert "\x1b" not in said
+
+
+def test_progress_bars_still_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    with plain_output():
+        for _ in tqdm(range(2), file=sys.stderr, desc="inner"):
+            sys.stderr.write("\x1b[2F\x1b[J")
+    said = capsys.readouterr().err
+    assert "\rinner" in said
+    assert "\x1b[2F\x1b[J" in said
+    assert "\\x" not in said

@@ -1,0 +1,80 @@
+"""Hostile settings, results and checkpoints: opened or refused in one line, within 1 GB and 20 s, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from settings_mutants import HANDMADE, make_bases
+
+GIGABYTE = 1 << 30
+CORPUS, CAMPAIGN, BATCH = 60, 2_500, 250
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("attack")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        (folder / "bases").mkdir()
+        make_bases(folder / "bases")
+    return folder
+
+
+def opened(folder: Path, seed: int, start: int, stop: int) -> list[dict[str, Any]]:
+    """What came of the files with these numbers, in a child process, which is started again where one ended it."""
+    found: dict[int, dict[str, Any]] = {}
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parent)])
+    environment = os.environ | {
+        "PYTHONPATH": path,
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "OMP_NUM_THREADS": "1",
+    }
+    while start < stop:
+        command = [
+            sys.executable,
+            str(here / "open_settings.py"),
+            str(folder),
+            *map(str, (seed, start, stop)),
+        ]
+        child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert child.stdout, child.stderr
+        found |= {entry["number"]: entry for entry in map(json.loads, child.stdout.splitlines())}
+        start = max(found) + 1
+    return list(found.values())
+
+
+def check(results: list[dict[str, Any]]) -> Counter[str]:
+    kinds = ("refused", "opened")
+    bad = [each for each in results if each["outcome"].partition(":")[0] not in kinds or each["seconds"] > 20]
+    assert not bad, json.dumps(bad, indent=1)[:20_000]
+    assert max(each["peak"] for each in results) < GIGABYTE
+    return Counter(each["outcome"].partition(":")[0] for each in results)
+
+
+def test_a_corpus_of_hostile_settings(folder: Path) -> None:
+    results = opened(folder, 0, 0, len(HANDMADE) + CORPUS)
+    check(results)
+    accepted = [
+        each["name"] for each in results[: len(HANDMADE)] if not each["outcome"].startswith("refused")
+    ]
+    assert accepted == []
+    assert {"refused", "opened"} == set(check(results[len(HANDMADE) :]))
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(7200)
+def test_the_campaign(folder: Path) -> None:
+    counts: Counter[str] = Counter()
+    for batch in range(CAMPAIGN // BATCH):
+        results = opened(folder, 1 + batch, len(HANDMADE), len(HANDMADE) + BATCH)
+        assert len(results) == BATCH
+        counts += check(results)
+    print(dict(counts))
