@@ -119,12 +119,13 @@ def command(
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
+    from imitate.commands.shards import Recording  # torch takes a second: arguments are read before
+
+    asked = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards or 1, on_failure)
     if shards is None:
-        asked = Recording(expert, vecnormalize, info, num_envs, episodes, steps, 1, on_failure)
         status = _record_file(source, asked, out, resume=resume)
     else:
-        recording = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards, on_failure)
-        status = _record_shards(recording, out, where)
+        status = _record_shards(asked, out, where)
     if status == 0:
         say_recorded(out, source, as_json=json)
     return status
