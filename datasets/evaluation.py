@@ -20,7 +20,7 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv, VecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 __all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 
@@ -145,5 +145,8 @@ def play(
         finished[current] = (step.terminated | step.truncated)[running]
         steps += len(running)
         obs = step.obs
+    if not np.isfinite(returns).all():
+        bad = seeds[int(np.flatnonzero(~np.isfinite(returns))[0])]
+        raise Fault(f"rewards of the environment are NaN or infinite in the episode with seed {bad}: mend it")
     dropped = int(lengths[~finished].sum())
     return Evaluation(returns[finished], lengths[finished], bool(finished.all()), dropped)
