@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from imitate.errors import Fault, InputError, raised
 __all__ = ["Ask", "asking"]
 
 Ask = Callable[[Array], Array]
-"""From observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype, within it."""
+"""From observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
 
-_ROUNDING = 1e-5  # of a Box's range: so far beyond a bound counts as on it
+_FEW = 1024  # actions of a Discrete space
 
 
 def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
@@ -26,13 +27,13 @@ def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, wh
     who   is at fault; a policy that has a `source`, as experts do, is named by that
 
     The function raises a `Fault` if the policy raises, or answers with something else than N actions of the space:
-    another shape, NaN, fractions of Discrete actions, values out of range.
+    another shape, NaN, a fraction of a discrete action, or one that the space does not have.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who
     act: Callable[..., Any] | None = getattr(policy, "act", None)
     shape, dtype = space.shape or (), space.dtype
-    low, high = _bounds(space)
+    is_sound = _soundness(space)
 
     def ask(obs: Array) -> Array:
         try:
@@ -41,26 +42,39 @@ def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, wh
             raise
         except Exception as error:
             raise raised(who, error) from error
-        actions: Array
-        if type(given) is np.ndarray and given.dtype == dtype and given.shape == (len(obs), *shape):
-            actions = given
-        else:
+        actions: Array = given
+        if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):
             actions = _cast(given, len(obs), space, who)
-        if not ((actions >= low) & (actions <= high)).all():  # NaN is neither
-            actions = _rounded(actions, space, who)
+        if not is_sound(actions):
+            beyond = actions[_unsound(space, actions)]
+            raise Fault(f"{who} answered with {_some(beyond)}, which is not in {space}: mend it")
         return actions
 
     return ask
 
 
-def _bounds(space: Space) -> tuple[Any, Any]:
-    """The least and the largest action, in the space's dtype."""
+def _soundness(space: Space) -> Callable[[Array], bool]:
+    """A test that no action is `_unsound`. It is made in every step, and must take a microsecond."""
+    if isinstance(space, spaces.Discrete) and space.n <= _FEW:
+        known = frozenset(range(int(space.start), int(space.start + space.n)))
+        return lambda actions: known.issuperset(actions.tolist())
+    if isinstance(
+        space, spaces.Box
+    ):  # the squares add up to NaN or infinity if an action is; or if it is very large
+        return lambda actions: isfinite(np.vdot(actions, actions)) or not _unsound(space, actions).any()
+    return lambda actions: not _unsound(space, actions).any()
+
+
+def _unsound(space: Space, actions: Array) -> Array:
+    """(N, *action_shape) bool: NaN and infinity, and discrete actions that the space does not have.
+
+    The bounds of a Box are for who records actions: many environments clip by themselves.
+    """
     discrete = values_of(space)
-    if discrete is not None:
-        first, count = discrete
-        return first, first + count - 1
-    assert isinstance(space, spaces.Box)
-    return space.low, space.high
+    if discrete is None:
+        return ~np.isfinite(actions)
+    first, count = discrete
+    return np.asarray((actions < first) | (actions >= first + count))
 
 
 def _cast(given: Any, count: int, space: Space, who: str) -> Array:
@@ -88,17 +102,6 @@ def _cast(given: Any, count: int, space: Space, who: str) -> Array:
     if array.dtype.kind == "f" and np.dtype(space.dtype).kind != "f" and (actions != array).any():
         raise Fault(f"{who} answered with {_some(array[actions != array])}, wanted whole numbers of {space}")
     return actions
-
-
-def _rounded(actions: Array, space: Space, who: str) -> Array:
-    """Actions that leave a Box by rounding, on its bounds. Raises a `Fault` for others."""
-    low, high = _bounds(space)
-    slack = _ROUNDING * (high - low) if isinstance(space, spaces.Box) else 0
-    outside = ~((actions >= low - slack) & (actions <= high + slack))
-    if outside.any():
-        remedy = "clip them" if isinstance(space, spaces.Box) and not np.isnan(actions).any() else "mend it"
-        raise Fault(f"{who} answered with {_some(actions[outside])}, which is not in {space}: {remedy}")
-    return np.clip(actions, low, high)
 
 
 def _some(values: Array) -> str:

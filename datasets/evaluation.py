@@ -19,7 +19,7 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv, VecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 __all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 
@@ -157,5 +157,8 @@ def play(
         obs = step.obs
         if progress is not None:
             progress(int(finished.sum()))
+    if not np.isfinite(returns).all():
+        bad = seeds[int(np.flatnonzero(~np.isfinite(returns))[0])]
+        raise Fault(f"rewards of the environment are NaN or infinite in the episode with seed {bad}: mend it")
     dropped = int(lengths[~finished].sum())
     return Evaluation(returns[finished], lengths[finished], bool(finished.all()), dropped)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy import ndarray
 
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
@@ -21,11 +20,13 @@ class Answering:
 
     Each call raises a `Fault`, with the episode's seed, if the environment raises, or if it returns another tuple, a
     reward that is no number, or an observation of another shape than its space. Values are not checked here.
+
+    env   the environment itself, for those who call its `step` and then `check` or `blame`
     """
 
     def __init__(self, env: Env) -> None:
         self.env = env
-        self._shape, self._dtype = env.observation_space.shape or (), env.observation_space.dtype
+        self._shape = env.observation_space.shape or ()
         self._seed: int | None = None
 
     def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
@@ -36,28 +37,25 @@ class Answering:
             self._raised(error, "reset must return (observation, info)")
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._fail(f"returned {_form(answer)} from reset, wanted (observation, info)")
-        self._check(answer[0])
+        self.check(answer[0])
         return answer
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool]:
+        answer: Any = None
         try:
             answer = self.env.step(action)
-        except Exception as error:
-            self._raised(error, f"step must return {_STEP}")
-        try:
             obs, reward, terminated, truncated, _ = answer
             reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
-        except (TypeError, ValueError):
-            self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
-        # The usual case first, since this is done in every step.
-        if type(obs) is not ndarray or obs.dtype is not self._dtype or obs.shape != self._shape:
-            self._check(obs)
+        except Exception as error:
+            self.blame(error, answer)
+        self.check(obs)
         return obs, reward, terminated, truncated
 
     def close(self) -> None:
         self.env.close()
 
-    def _check(self, obs: Any) -> None:
+    def check(self, obs: Any) -> None:
+        """Raise a `Fault` unless the observation has the shape of its space."""
         if self._shape == () and isinstance(obs, int | np.integer):
             return
         try:
@@ -66,6 +64,15 @@ class Answering:
             array = None
         if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
             self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
+
+    def blame(self, error: Exception, answer: Any) -> NoReturn:
+        """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is not None:
+            self._raised(error, f"step must return {_STEP}")
+        if isinstance(answer, tuple) and len(answer) == 5:
+            self.check(answer[0])
+        self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
 
     def _raised(self, error: Exception, wanted: str) -> NoReturn:
         """`wanted` is said if a wrapper could not unpack what the environment had returned."""
@@ -92,6 +99,6 @@ def _form(answer: Any) -> str:
     """The types in an answer, without the values."""
     if isinstance(answer, tuple):
         return f"({', '.join(map(_form, answer))})"
-    if isinstance(answer, ndarray):
+    if isinstance(answer, np.ndarray):
         return f"an array {answer.shape} of {answer.dtype}"
     return type(answer).__name__

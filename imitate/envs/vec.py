@@ -79,12 +79,14 @@ class SyncVecEnv:
         self.single_observation_space = made[0].observation_space
         self.single_action_space = made[0].action_space
         check_supported(self.single_observation_space, self.single_action_space)
-        self._envs = [Answering(env) for env in made]
+        self._envs, self._steps = [Answering(env) for env in made], [env.step for env in made]
         self.running = np.zeros(self.num_envs, bool)
         self.seeds = np.zeros(self.num_envs, np.int64)
         self._seeds: Iterator[int] = iter(())
         shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
+        axes = len(shape or ())
+        self._length, self._is_grid = shape[0] if shape and axes == 1 else None, axes > 1
 
     def reset(self, seeds: Iterable[int]) -> Array:
         self._seeds = iter(seeds)
@@ -99,14 +101,26 @@ class SyncVecEnv:
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
-        for index, env in enumerate(self._envs):
-            if self.running[index]:
-                final_obs[index], rewards[index], terminated[index], truncated[index] = env.step(
-                    actions[index]
-                )
-        obs = final_obs.copy()
-        for index in np.flatnonzero(terminated | truncated).tolist():
-            self._begin_episode(index, obs)
+        # An assignment would broadcast a number, or an array with fewer axes. In this loop every check counts: where
+        # there is one axis, its length says enough, and where there is none, nothing can be broadcast.
+        length, is_grid, answer = self._length, self._is_grid, None
+        for index, running in enumerate(self.running.tolist()):
+            if not running:
+                continue
+            try:
+                answer = self._steps[index](actions[index])
+                obs, reward, terminated[index], truncated[index], _ = answer
+                rewards[index] = float(reward)  # NumPy would take None for NaN
+                if is_grid or (length is not None and len(obs) != length):
+                    self._envs[index].check(obs)
+                final_obs[index] = obs
+            except Exception as error:
+                self._envs[index].blame(error, answer)
+        obs, ended = final_obs, terminated | truncated
+        if np.count_nonzero(ended):
+            obs = final_obs.copy()
+            for index in np.flatnonzero(ended).tolist():
+                self._begin_episode(index, obs)
         self._obs = obs
         return Step(obs, rewards, terminated, truncated, final_obs)
 

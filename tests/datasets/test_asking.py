@@ -40,7 +40,8 @@ def answer(given: Any, space: Any) -> Any:
         ([[1], [1, 2], [3]], TURN, "answered with a list, wanted an array of numbers"),
         (torch.ones(3, requires_grad=True), TURN, "answered with a Tensor, wanted an array of numbers"),
         (np.full((3, 2), np.nan), PUSH, r"answered with nan, nan, nan, which is not in Box.*: mend it"),
-        (np.full((3, 2), 1.5), PUSH, r"answered with 1.5, 1.5, 1.5, which is not in Box.*: clip them"),
+        (np.full((3, 2), np.inf), PUSH, r"answered with inf, inf, inf, which is not in Box.*: mend it"),
+        ([5000, 0, 0], spaces.Discrete(5000), "answered with 5000, which is not in"),
         (np.zeros(3), PUSH, r"actions of shape \(3,\), wanted \(3, 2\)"),
         ([[0, 2], [1, 0], [0, 0]], spaces.MultiDiscrete([2, 2]), "answered with 2, which is not in"),
     ],
@@ -54,9 +55,8 @@ def test_answers_of_another_type_become_actions() -> None:
     for given in ([1, 2, 3], np.array([1, 2, 3], np.uint8), [1.0, 2.0, 3.0], torch.tensor([1, 2, 3])):
         actions = answer(given, TURN)
         assert (actions.tolist(), actions.dtype) == ([1, 2, 3], np.int64)
-    beyond = np.array([[1 + 1e-6, 4], [0, -1e-6], [0, 0]])  # by rounding
-    assert answer(beyond, PUSH).tolist() == [[1, 4], [0, 0], [0, 0]]
-    assert answer(beyond, PUSH).dtype == np.float32
+    pushes = [[0.5, 4], [0, -1], [0, 1e30]]  # whose squares are infinite in float32
+    assert answer(pushes, PUSH).tolist() == np.float32(pushes).tolist()
 
 
 def test_who_raises_is_named_with_the_line() -> None:
