@@ -88,7 +88,6 @@ class Actor:
     """Acts with a policy, in NumPy if its network is a small one on the CPU.
 
     For small networks the overhead of a torch call is as large as the arithmetic of a layer.
-    Create it after the optimiser, which moves the parameters to their final memory.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:

@@ -27,6 +27,7 @@ from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
+from imitate.nn.average import blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.actor import Actor, encode
@@ -215,10 +216,8 @@ class DQN:
         self.replay = replay_class(
             config.replay_size, envs.num_envs, space, actions, gamma=config.gamma, n_step=config.n_step
         )
-        # Only now: the optimiser has moved the parameters to their final memory.
-        self._parameters, self._target_parameters = (
-            [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
-        )
+        self._parameters = list(self.q_net.parameters())
+        self._target_parameters = list(self.target_net.parameters())
         self.actor = Actor(policy)
         self.iteration = self.updates = 0
         self.sampler = Sampler(envs)
@@ -270,8 +269,7 @@ class DQN:
         self.optimizer.step(loss)
         self.updates += 1
         if self.updates % self.config.target_every == 0:
-            with torch.no_grad():
-                torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
+            blend(self._target_parameters, self._parameters, self.config.tau)
         return {name: part.detach() for name, part in parts.items()}
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
