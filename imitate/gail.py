@@ -29,7 +29,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -216,22 +216,6 @@ def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
     return float(np.clip(absorbed / (steps + absorbed), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
-class OnPolicy(Protocol):
-    """The common interface of PPO, A2C and REINFORCE."""
-
-    policy: ActorPolicy
-
-    @property
-    def env_steps(self) -> int: ...
-    @property
-    def least_steps(self) -> int: ...
-    def collect(self, limit: int | None = None) -> Rollout: ...
-    def update(self, rollout: Rollout, progress: float) -> Mapping[str, float | Tensor]: ...
-    def pop_episodes(self) -> dict[str, float]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
 class GAIL:
     """GAIL on vector environments, from a demonstrations file that is streamed if it is larger than memory."""
 
@@ -264,7 +248,7 @@ class GAIL:
             handed["policy"] = new_policy(
                 self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
             )
-        self.learner: OnPolicy = _LEARNERS[config.learner](config.learner_config, **handed)
+        self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](config.learner_config, **handed)
         with seeded(draw_seed(seed, 1)):
             discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
         self.discriminator = discriminator.to(self.device)

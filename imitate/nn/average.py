@@ -1,7 +1,7 @@
 """The moving average of a network's weights, which is smoother than any of the weights it averages.
 
-An update of two layers of 64 units takes 5 microseconds of processor time; with `torch.optim.swa_utils.AveragedModel` it
-takes 47, a quarter of a gradient step of BC on 32 samples.
+An update of two layers of 64 units takes 5 microseconds of processor time. `torch.optim.swa_utils.AveragedModel` takes
+47, a quarter of a gradient step of BC on 32 samples.
 """
 
 from __future__ import annotations

@@ -9,42 +9,33 @@ the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old l
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError, check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
-from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy, Head
-from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import Actor, encode, evaluate_actor_critic, make_actor_critic
+from imitate.nn.policy import ActorPolicy
 from imitate.rl.budget import progress_of
-from imitate.rl.returns import gae
-from imitate.rl.rollout import Rollout, Sampler
+from imitate.rl.on_policy import Guide, OnPolicy, OnPolicyConfig, evaluate_actor_critic, least_steps
+from imitate.rl.returns import standardized
+from imitate.rl.rollout import Rollout
 
-__all__ = ["PPO", "Guide", "PPOConfig", "ppo_loss"]
-
-STATEFUL = ("policy", "value_net", "optimizer", "scaler")
+__all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(OnPolicyConfig):
     """Hyperparameters of PPO."""
 
-    total_steps: int = 100_000
-    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_steps: int = 128
     """Steps of each environment in an iteration."""
     num_epochs: int = 10
@@ -53,10 +44,6 @@ class PPOConfig:
     """Samples in a minibatch."""
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
-    lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
-    gamma: float = 0.99
-    """Discount."""
     gae_lambda: float = 0.95
     """Bias-variance trade-off of the advantages (arXiv:1506.02438)."""
     clip_coef: float = 0.2
@@ -67,12 +54,8 @@ class PPOConfig:
     """Also clip changes of the value function to clip_coef."""
     standardize_advantages: bool = True
     """Standardise advantages in each minibatch."""
-    ent_coef: float = 0.0
-    """Weight of the entropy bonus."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
-    max_grad_norm: float = 0.5
-    """Gradients are clipped to this norm."""
     target_kl: float | None = None
     """End an iteration's updates once the approximate KL of a minibatch exceeds 1.5 times this, as SB3 does."""
     rpo_alpha: float = 0.0
@@ -83,34 +66,28 @@ class PPOConfig:
     """Standardise observations by running statistics."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers; policy and value function each have their own."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
-    head: Head | None = None
-    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
-    log_std_init: float = 0.0
-    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
     value_warmup: int = 0
     """Iterations at the start that train only the value function; for a policy that is already trained."""
 
     def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
-        check_range(self, *LOG_STD_RANGE, "log_std_init")
-        check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
-        check_range(self, 1e-6, math.inf, "max_grad_norm")
+        super().__post_init__()
+        check_range(self, 1, math.inf, "num_steps", "num_epochs", "batch_size")
         optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
-        check_range(self, 0, math.inf, "rpo_alpha", *optional)
+        check_range(self, 0, math.inf, "clip_coef", "vf_coef", "value_warmup", "rpo_alpha", *optional)
+        check_range(self, 0, 1, "gae_lambda")
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
             )
-        check_range(self, 0, 1, "gamma", "gae_lambda")
 
-    def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha when this share of the run remains."""
+    def clip_coef_at(self, progress: float) -> float:
+        """clip_coef at this progress of the run, in [0, 1]."""
+        return self.clip_coef * (1.0 - progress if self.clip_schedule == "linear" else 1.0)
+
+    def rpo_alpha_at(self, progress: float) -> float:
+        """rpo_alpha at this progress of the run, in [0, 1]."""
         final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
-        return final + (self.rpo_alpha - final) * remaining
+        return final + (self.rpo_alpha - final) * (1.0 - progress)
 
 
 def ppo_loss(
@@ -132,8 +109,7 @@ def ppo_loss(
         ratio = (distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]).exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
-        std, mean = torch.std_mean(advantages)
-        advantages = (advantages - mean) / (std + 1e-8)
+        advantages = standardized(advantages)
     # min(ratio A, clip(ratio) A), written so that the clipped side, which has no gradient, is not in the graph.
     surrogate = torch.minimum(ratio * advantages, advantages + clip_coef * advantages.abs())
 
@@ -149,29 +125,20 @@ def ppo_loss(
     return loss, parts
 
 
-class Guide(Protocol):
-    """Another's values that the advantages of an update lean on (LOKI's `Guidance`).
-
-    trace   factor of gae_lambda
-    """
-
-    @property
-    def trace(self) -> float: ...
-
-    def next_values(self, rollout: Rollout, own: Array, reward_scale: float) -> Array:
-        """Values (T, N) of the true successors, in place of PPO's `own` (T, N); rewards are divided by the scale."""
-        ...
-
-
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """KL divergence of the old policy from the new, k3 of http://joschu.net/blog/kl-approx.html."""
     return (log_ratio.exp() - 1 - log_ratio).mean()
 
 
-class PPO:
+def perturbation(raw_actions: Tensor, alpha: float, generator: torch.Generator) -> Tensor:
+    """RPO's noise for the mean (B, D), from U(-alpha, alpha)."""
+    return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=generator)
+
+
+class PPO(OnPolicy):
     """PPO on vector environments; give `policy` to fine-tune it."""
 
-    expert_queries = 0
+    config: PPOConfig
 
     def __init__(
         self,
@@ -182,40 +149,18 @@ class PPO:
         device: torch.device | str = "cpu",
         policy: ActorPolicy | None = None,
     ) -> None:
-        self.config, self.seed, self.device = config, seed, torch.device(device)
-        # The standard deviation of one sample is NaN.
-        self.least_steps = max(envs.num_envs, 2) if config.standardize_advantages else envs.num_envs
-        if config.num_steps * envs.num_envs < self.least_steps:
-            raise InputError(
-                "num_steps must be at least 2 to standardise advantages with one environment, got 1"
-            )
-        policy, value_net = make_actor_critic(
-            config, envs, seed=seed, device=self.device, policy=policy, share_pixels=True
+        super().__init__(config, envs=envs, seed=seed, device=device, policy=policy, share_pixels=True)
+        self.least_steps = least_steps(
+            config.num_steps, envs.num_envs, standardize=config.standardize_advantages
         )
-        if policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
+        if self.policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
             raise InputError(
                 f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
             )
-        self.policy, self.value_net = policy, value_net
-        self.optimizer = Adam(
-            [*self.policy.parameters(), *self.value_net.parameters()],
-            config.learning_rate,
-            eps=1e-5,
-            max_grad_norm=config.max_grad_norm,
-        )
-        self.actor = Actor(self.policy)
-        self.scaler = ReturnScaler(envs.num_envs, config.gamma) if config.normalize_rewards else None
-        self.iteration = 0
-        self.sampler = Sampler(envs)
-        self._reseed()
-
-    @property
-    def env_steps(self) -> int:
-        return self.sampler.env_steps
-
-    @property
-    def done(self) -> bool:
-        return self.env_steps >= self.config.total_steps
+        if config.normalize_rewards:
+            self.scaler = ReturnScaler(envs.num_envs, config.gamma)
+        learned = [*self.policy.parameters(), *self.value_net.parameters()]
+        self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps: rollout, advantages, update."""
@@ -224,11 +169,7 @@ class PPO:
 
     def collect(self, limit: int | None = None) -> Rollout:
         """A rollout of the current policy, at most `limit` steps."""
-        return self.sampler.collect(self._choose, self.config.num_steps, limit)
-
-    def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the episodes that ended since the last call, in the environment's own rewards."""
-        return self.sampler.pop_episodes()
+        return self.sampler.collect(self.choose, self.config.num_steps, limit)
 
     def update(self, rollout: Rollout, progress: float, guide: Guide | None = None) -> dict[str, float]:
         """Learn from a rollout, whose rewards the caller may have replaced (GAIL does).
@@ -237,30 +178,28 @@ class PPO:
         guide       values for the advantages to lean on; None: the value function alone
         """
         config = self.config
-        remaining = 1.0 - progress
-        learning_rate = config.learning_rate * (remaining if config.lr_schedule == "linear" else 1.0)
-        clip_coef = config.clip_coef * (remaining if config.clip_schedule == "linear" else 1.0)
-        rpo_alpha = config.rpo_alpha_at(remaining)
-        if self.iteration == config.value_warmup:
+        clip_coef, rpo_alpha = config.clip_coef_at(progress), config.rpo_alpha_at(progress)
+        self.optimizer.learning_rate = config.learning_rate_at(progress)
+        if self.updates == config.value_warmup:
             self.optimizer.restart()  # the policy's moments begin here
-        self.optimizer.learning_rate = learning_rate
-        data = self._prepare(rollout, guide)
+        data = self._samples(rollout, guide)
         history: list[dict[str, Tensor]] = []  # one entry per minibatch
-        for batch in itertools.chain.from_iterable(self._minibatches(data) for _ in range(config.num_epochs)):
+        for batch in self._minibatches(data):
             if rpo_alpha:
-                batch = batch | {"perturbation": self._perturbation(batch["raw_actions"], rpo_alpha)}
+                noise = perturbation(batch["raw_actions"], rpo_alpha, self.generator)
+                batch = batch | {"perturbation": noise}
             loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
             history.append({name: part.detach() for name, part in parts.items()})
             log_ratio = history[-1]["log_ratio"]
             if config.target_kl is not None and approximate_kl(log_ratio) > 1.5 * config.target_kl:
                 break
-            if self.iteration < config.value_warmup:
+            if self.updates < config.value_warmup:
                 loss = config.vf_coef * parts["value_error"].mean()
             self.optimizer.step(loss)
             self.policy.project_()
-        self.iteration += 1
+        self.updates += 1
         # Only now: statistics change between iterations, so that the policy that acted is the one updated.
-        self.policy.encoder.observe(torch.from_numpy(rollout.flat_obs).to(self.device))
+        self.policy.encoder.observe(self.flat(rollout.obs))
         surrogate, value_error, ratio, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
@@ -273,88 +212,34 @@ class PPO:
             "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
+        learning_rate = self.optimizer.learning_rate
         return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
 
     @torch.no_grad()
-    def _prepare(self, rollout: Rollout, guide: Guide | None = None) -> dict[str, Tensor]:
-        """Flatten (T, N) to (B,), with values, log-probabilities, advantages and returns computed in one batch."""
-        steps, num_envs = rollout.rewards.shape
-        obs = self._encode(rollout.flat_obs)
-        raw_actions = torch.from_numpy(rollout.actions).to(self.device).flatten(0, 1)
-        log_probs, flat_values = self._evaluate(obs, raw_actions)
-        values = flat_values.cpu().numpy().reshape(steps, num_envs)
-        next_values, trace = rollout.next_values(values, self._value), self.config.gae_lambda
-        rewards = rollout.rewards if self.scaler is None else self.scaler(rollout.rewards, rollout.done)
-        if guide is not None:
-            scale = 1.0 if self.scaler is None else self.scaler.scale
-            next_values, trace = guide.next_values(rollout, next_values, scale), trace * guide.trace
-        advantages = gae(
-            rewards,
-            values,
-            next_values,
-            rollout.terminated,
-            rollout.truncated,
-            self.config.gamma,
-            trace,
-        )
-        flat = {"advantages": advantages, "returns": advantages + values, "values": values}
-        return {
-            "obs": obs,
-            "raw_actions": raw_actions,
-            "log_probs": log_probs,
-            **{name: torch.from_numpy(array).to(self.device).flatten() for name, array in flat.items()},
-        }
-
-    def _evaluate(self, obs: Tensor, raw_actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and values (B,); pixels go in chunks, as their activations are 100 times as large."""
-        piece = 256 if self.policy.encoder.is_image else len(obs)
-        columns: tuple[list[Tensor], list[Tensor]] = ([], [])
-        for some_obs, some_actions in zip(
-            torch.split(obs, piece), torch.split(raw_actions, piece), strict=True
-        ):
-            distribution, values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
-            columns[0].append(distribution.log_prob(some_actions))
-            columns[1].append(values)
-        return torch.cat(columns[0]), torch.cat(columns[1])
+    def _samples(self, rollout: Rollout, guide: Guide | None) -> dict[str, Tensor]:
+        """The T * N samples of a rollout, in columns."""
+        obs = self.policy.encoder.prepare(self.flat(rollout.obs))
+        raw_actions = self.flat(rollout.actions)
+        # Pixels go in chunks, as their activations are 100 times as large.
+        chunk = 256 if self.policy.encoder.is_image else len(obs)
+        log_probs, values = [], []
+        for some_obs, some_actions in zip(obs.split(chunk), raw_actions.split(chunk), strict=True):
+            distribution, some_values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
+            log_probs.append(distribution.log_prob(some_actions))
+            values.append(some_values)
+        data = {"obs": obs, "raw_actions": raw_actions, "log_probs": torch.cat(log_probs)}
+        data["values"] = torch.cat(values)
+        data["advantages"] = self.advantages(rollout, data["values"], self.config.gae_lambda, guide)
+        data["returns"] = data["advantages"] + data["values"]
+        return data
 
     def _minibatches(self, data: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-        """One epoch: every sample once, in a new random order."""
+        """A few epochs: in each, every sample once, in a new random order."""
         size = len(data["obs"])
-        if size <= self.config.batch_size:
-            yield data
-            return
-        order = torch.randperm(size, generator=self.generator, device=self.device)
-        for index in torch.split(order, self.config.batch_size):
-            if len(index) < 2 and self.config.standardize_advantages:
-                continue  # the standard deviation of one sample is NaN
-            yield {name: tensor[index] for name, tensor in data.items()}
-
-    def _perturbation(self, raw_actions: Tensor, alpha: float) -> Tensor:
-        return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=self.generator)
-
-    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
-        return self.actor.sample(obs, self.rng)
-
-    def _encode(self, obs: Array) -> Tensor:
-        return encode(self.policy, obs)
-
-    def _value(self, obs: Array) -> Array:
-        values: Array = self.value_net(self._encode(obs)).cpu().numpy()
-        return values
-
-    def _reseed(self) -> None:
-        seed = draw_seed(self.seed, self.iteration)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.rng = np.random.default_rng(seed)
-        self.sampler.restart(seed)
-        if self.scaler is not None:
-            self.scaler.restart()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"iteration": self.iteration, "env_steps": self.env_steps} | parts_state(self, *STATEFUL)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point."""
-        load_parts(self, state, *STATEFUL)
-        self.iteration, self.sampler.env_steps = state["iteration"], state["env_steps"]
-        self._reseed()
+        for _ in range(self.config.num_epochs):
+            if size <= self.config.batch_size:
+                yield data
+                continue
+            for index in self.shuffled(size, self.config.batch_size):
+                if len(index) > 1 or not self.config.standardize_advantages:  # one sample has no deviation
+                    yield {name: tensor[index] for name, tensor in data.items()}

@@ -14,7 +14,8 @@ from imitate.nn.adam import Adam
 from imitate.nn.networks import ValueNet, numpy_forward
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.a2c import A2C, A2CConfig
-from imitate.rl.actor import Actor, evaluate_actor_critic, make_actor_critic
+from imitate.rl.actor import Actor
+from imitate.rl.on_policy import evaluate_actor_critic, make_actor_critic
 from imitate.rl.ppo import PPO, PPOConfig
 
 PIXELS = "imitate/PixelCartPole-v0"

@@ -14,8 +14,8 @@ from imitate.gail import Discriminator, GAILConfig, bce, gradient_penalty, rewar
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.a2c import A2CConfig, a2c_loss
-from imitate.rl.actor import evaluate_actor_critic
 from imitate.rl.dqn import QNet, dqn_loss, dqn_targets
+from imitate.rl.on_policy import evaluate_actor_critic
 from imitate.rl.ppo import PPOConfig, ppo_loss
 from imitate.rl.reinforce import reinforce_loss
 
