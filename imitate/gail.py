@@ -50,7 +50,7 @@ from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import as_tuples, load_parts, parts_state
 from imitate.rl.a2c import A2C, A2CConfig
-from imitate.rl.budget import progress_of, rounds
+from imitate.rl.budget import rounds
 from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.reinforce import REINFORCE, REINFORCEConfig
 from imitate.rl.rollout import Rollout
@@ -286,7 +286,7 @@ class GAIL:
         if self.iteration == 0 and self.bc_config is not None:
             self._clone(self.bc_config)
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
-        history = [self._round(left) for left in rounds(self, count, limit)]
+        history = [self._round(left, progress) for left, progress in rounds(self, count, limit)]
         self.iteration += 1
         metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
         return metrics | self.learner.pop_episodes()
@@ -298,8 +298,7 @@ class GAIL:
             bc.step()
         self.policy.load_state_dict(bc.policy.state_dict())
 
-    def _round(self, limit: int | None) -> dict[str, float | Tensor]:
-        progress = progress_of(self, limit)
+    def _round(self, limit: int | None, progress: float) -> dict[str, float | Tensor]:
         rollout = self.learner.collect(limit)
         rows = rollout.steps
         obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)

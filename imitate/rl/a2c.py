@@ -18,7 +18,7 @@ from imitate.errors import check_range
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
-from imitate.rl.budget import progress_of, rounds
+from imitate.rl.budget import rounds
 from imitate.rl.on_policy import OnPolicy, OnPolicyConfig, evaluate_actor_critic, least_steps
 from imitate.rl.returns import standardized
 from imitate.rl.rollout import Rollout
@@ -90,8 +90,7 @@ class A2C(OnPolicy):
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps; metrics are means over its rounds."""
         history = []
-        for left in rounds(self, self.config.rounds_per_iteration, limit):
-            progress = progress_of(self, left)
+        for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
             history.append(self.update(self.collect(left), progress))
         metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
         return metrics | self.pop_episodes()

@@ -41,11 +41,14 @@ def progress_of(learner: Stepping, limit: int | None) -> float:
     return min(taken / end, 1.0)
 
 
-def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | None]:
-    """The remaining `limit` at each of `count` rounds of an iteration; ends early once too little is left."""
+def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[tuple[int | None, float]]:
+    """The remaining `limit` and the progress of the schedules at each of `count` rounds of an iteration.
+
+    Ends early once less than `least_steps` is left.
+    """
     end = None if limit is None else learner.env_steps + limit
     for number in range(count):
         left = None if end is None else end - learner.env_steps
         if number and left is not None and left < learner.least_steps:
             return
-        yield left
+        yield left, progress_of(learner, left)

@@ -18,9 +18,10 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.q_net import QNet
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.rl.dqn import DQN, DQNConfig, QNet, dqn_loss, dqn_targets
+from imitate.rl.dqn import DQN, DQNConfig, dqn_loss, dqn_targets
 
 ALL = {"dueling": True, "n_step": 2, "prioritized": True}
 
