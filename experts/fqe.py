@@ -191,8 +191,8 @@ class FittedQ(nn.Module):
         values = self.heads(batch["obs"], batch["actions"])  # (2, B)
         loss = F.mse_loss(values, targets.expand_as(values))
         self.optimizer.step(loss)
-        learned = [*self.encoder.net.parameters(), *self.twins.parameters()]
-        blend([*self._target_net.parameters(), *self._target_twins.parameters()], learned, self.config.tau)
+        learned = (*self.encoder.net.parameters(), *self.twins.parameters())
+        blend((*self._target_net.parameters(), *self._target_twins.parameters()), learned, self.config.tau)
         return loss.detach()
 
     @torch.no_grad()

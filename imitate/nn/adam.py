@@ -68,8 +68,8 @@ class Adam:
         self._gradient = torch.zeros_like(self._vector)
         sizes = [parameter.numel() for parameter in self.parameters]
         self._views = []
-        pieces = zip(self.parameters, self._vector.split(sizes), self._gradient.split(sizes), strict=True)
-        for parameter, values, gradient in pieces:
+        pieces = torch.split(self._vector, sizes), torch.split(self._gradient, sizes)
+        for parameter, values, gradient in zip(self.parameters, *pieces, strict=True):
             parameter.data, parameter.grad = values.view_as(parameter), gradient.view_as(parameter)
             self._views.append((parameter, parameter.data_ptr(), parameter.grad))
 

@@ -145,12 +145,12 @@ class MLP(nn.Sequential):
         super().__init__(
             *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)
         )
-        self._linear = linear
+        self.linear = linear
         self._activation = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
-        for layer in self._linear:
+        for layer in self.linear:
             x = self._activation(F.linear(x, layer.weight, layer.bias))
         return x
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["QNet"]
+__all__ = ["QNet", "QValues"]
+
+QValues = Callable[[Tensor], Tensor]
+"""Prepared observations (B, ...) to action values (B, A)."""
 
 
 class QNet(nn.Module):

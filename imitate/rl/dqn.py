@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,16 +28,14 @@ from imitate.nn.adam import Adam
 from imitate.nn.average import blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.q_net import QNet
+from imitate.nn.q_net import QNet, QValues
 from imitate.rl.actor import encode
 from imitate.rl.budget import rounds
-from imitate.rl.off_policy import Batch, OffPolicy
+from imitate.rl.off_policy import Batch, OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples
 
-__all__ = ["DQN", "DQNConfig", "Tutor", "dqn_loss", "dqn_targets"]
-
-Values = Callable[[Tensor], Tensor]  # prepared observations (B, ...) to action values (B, A)
+__all__ = ["DQN", "DQNConfig", "dqn_loss", "dqn_targets"]
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,9 @@ class DQNConfig:
     def __post_init__(self) -> None:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, math.inf, "learning_rate", "priority_alpha")
         check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
         check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
-        check_range(self, 0, math.inf, "priority_alpha")
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
                 f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"
@@ -112,7 +108,7 @@ class DQNConfig:
 
 
 @torch.no_grad()
-def dqn_targets(q_net: Values, target_net: Values, batch: Batch, *, double: bool) -> Tensor:
+def dqn_targets(q_net: QValues, target_net: QValues, batch: Batch, *, double: bool) -> Tensor:
     """Returns plus the discounted value of the best next action (B,).
 
     With `double`, q_net chooses that action (arXiv:1509.06461). batch holds, over B samples: next_obs (prepared),
@@ -127,7 +123,7 @@ def dqn_targets(q_net: Values, target_net: Values, batch: Batch, *, double: bool
     return batch["returns"] + batch["discounts"] * values
 
 
-def dqn_loss(q_net: Values, targets: Tensor, batch: Batch, huber: float) -> tuple[Tensor, dict[str, Tensor]]:
+def dqn_loss(q_net: QValues, targets: Tensor, batch: Batch, huber: float) -> tuple[Tensor, dict[str, Tensor]]:
     """Huber loss between the values of the actions taken and targets (B,), and its parts (B,).
 
     batch holds, over B samples: obs (prepared), actions (indices) and, with prioritised replay, weights.
@@ -137,18 +133,6 @@ def dqn_loss(q_net: Values, targets: Tensor, batch: Batch, huber: float) -> tupl
     if "weights" in batch:
         losses = batch["weights"] * losses
     return losses.mean(), {"q_loss": losses, "values": values, "targets": targets}
-
-
-class Tutor(Protocol):
-    """Somebody whose loss is added to DQN's, such as the teacher of QDagger."""
-
-    def columns(self, q_net: QNet, obs: Array, prepared: Tensor) -> Batch:
-        """Further columns (B, ...) of a batch, from its observations as the environment gave them and prepared."""
-        ...
-
-    def loss(self, q_net: QNet, batch: Batch) -> Tensor:
-        """The loss () to add."""
-        ...
 
 
 class DQN(OffPolicy):
@@ -162,12 +146,7 @@ class DQN(OffPolicy):
     parts = ("q_net", "target_net", "optimizer")
 
     def __init__(
-        self,
-        config: DQNConfig,
-        *,
-        envs: VecEnv,
-        seed: int,
-        device: torch.device | str = "cpu",
+        self, config: DQNConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:
         space, actions = envs.single_observation_space, envs.single_action_space
         check_plain("DQN", space, actions)
@@ -182,7 +161,7 @@ class DQN(OffPolicy):
             self.q_net = QNet(policy, dueling=config.dueling).to(device)
         self.q_net.fold()
         self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
-        self._learned, self._targets = list(self.q_net.parameters()), list(self.target_net.parameters())
+        self._learned, self._targets = tuple(self.q_net.parameters()), tuple(self.target_net.parameters())
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         replay = PrioritizedReplay if config.prioritized else Replay
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
@@ -190,11 +169,8 @@ class DQN(OffPolicy):
         self.schedule(0.0)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: `rounds_per_iteration` rounds of collecting and learning.
-
-        Metrics are means over these rounds.
-        """
-        history = []  # one entry per gradient step
+        """One iteration of at most `limit` environment steps; metrics are means over its gradient steps."""
+        history = []
         for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
             self.schedule(progress)
             self.replay.add(self.collect(left))
@@ -224,15 +200,13 @@ class DQN(OffPolicy):
         if self.config.dueling:  # the streams are not in the policy's output before `fold`
             with torch.inference_mode():
                 return np.asarray(self.q_net(encode(self.policy, obs)).argmax(-1).cpu())
-        greedy: Array = self.actor.outputs(obs).argmax(-1)
-        return greedy
+        return np.asarray(self.actor.outputs(obs).argmax(-1))
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps of one round; returns the parts (B,) of each one's loss."""
-        count = self.config.num_updates
         if isinstance(self.replay, PrioritizedReplay):
-            return [self._learn_by_priority(self.replay) for _ in range(count)]
-        return [self.update(batch) for batch in self.batches(count)]
+            return [self._learn_by_priority(self.replay) for _ in range(self.config.num_updates)]
+        return [self.update(batch) for batch in self.batches(self.config.num_updates)]
 
     def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
         samples = replay.sample(self.config.batch_size, self.rng)

@@ -1,6 +1,6 @@
-"""What learners with a replay have in common: environments, replay, minibatches, seeds, budget and saved state.
+"""The common part of learners with a replay: environments, replay, minibatches, seeds, budget and saved state.
 
-An algorithm's own file has its settings, its loss and its update.
+Each algorithm's own file has its settings, its loss and its update.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.q_net import QNet
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["Batch", "OffPolicy", "OffPolicySettings"]
+__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor"]
 
 Batch = dict[str, Tensor]
 """Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
@@ -44,6 +45,18 @@ class OffPolicySettings(Protocol):
     def gamma(self) -> float: ...
     @property
     def n_step(self) -> int: ...
+
+
+class Tutor(Protocol):
+    """Another's loss, which is added to a learner's own (QDagger's `Teacher`)."""
+
+    def columns(self, q_net: QNet, obs: Array, prepared: Tensor) -> Batch:
+        """Further columns of a batch, from its raw observations (B, *obs_shape) and the same prepared."""
+        ...
+
+    def loss(self, q_net: QNet, batch: Batch) -> Tensor:
+        """The loss () of a batch with these columns."""
+        ...
 
 
 class OffPolicy(ABC):

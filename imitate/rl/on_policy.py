@@ -1,6 +1,6 @@
-"""What PPO, A2C and REINFORCE have in common: networks, environments, seeds, budget, advantages and saved state.
+"""The common part of PPO, A2C and REINFORCE: networks, environments, seeds, budget, advantages and saved state.
 
-An algorithm's own file has the settings that only it has, its loss and its update.
+Each algorithm's own file has the settings that only it has, its loss and its update.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from imitate.nn.networks import ValueNet, orthogonal_, seeded
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import LOG_STD_RANGE, ActorPolicy, Head
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import Actor
+from imitate.rl.actor import Actor, encode
 from imitate.rl.returns import gae
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -135,15 +135,17 @@ class OnPolicy:
 
     def value(self, obs: Array) -> Array:
         """Values (B,) of raw observations (B, *obs_shape)."""
-        prepared = self.policy.encoder.prepare(torch.from_numpy(obs).to(self.device))
-        values: Array = self.value_net(prepared).cpu().numpy()
+        values: Array = self.value_net(encode(self.policy, obs)).cpu().numpy()
         return values
 
     @torch.no_grad()
     def advantages(
         self, rollout: Rollout, values: Tensor, gae_lambda: float, guide: Guide | None = None
     ) -> Tensor:
-        """Generalised advantage estimates (T * N,) from the values (T * N,) of the rollout's observations."""
+        """Generalised advantage estimates (T * N,) from the values (T * N,) of the rollout's observations.
+
+        Call it once for each rollout: the reward scale follows the rewards.
+        """
         own = values.cpu().numpy().reshape(rollout.rewards.shape)
         next_values = rollout.next_values(own, self.value)
         rewards, scale = rollout.rewards, 1.0

@@ -223,7 +223,9 @@ class PPO(OnPolicy):
         # Pixels go in chunks, as their activations are 100 times as large.
         chunk = 256 if self.policy.encoder.is_image else len(obs)
         log_probs, values = [], []
-        for some_obs, some_actions in zip(obs.split(chunk), raw_actions.split(chunk), strict=True):
+        for some_obs, some_actions in zip(
+            torch.split(obs, chunk), torch.split(raw_actions, chunk), strict=True
+        ):
             distribution, some_values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
             log_probs.append(distribution.log_prob(some_actions))
             values.append(some_values)
