@@ -24,6 +24,7 @@ from imitate.envs.spaces import Array, check_supported
 from imitate.errors import InputError
 from imitate.experts.memory import Memory
 from imitate.nn.adam import Adam
+from imitate.nn.average import blend
 from imitate.nn.following import follow
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
@@ -162,10 +163,8 @@ class FittedQ(nn.Module):
         values = self.heads(batch["obs"], batch["actions"])  # (2, B)
         loss = F.mse_loss(values, targets.expand_as(values))
         self.optimizer.step(loss)
-        with torch.no_grad():
-            learned: list[Tensor] = [*self.encoder.net.parameters(), *self.twins.parameters()]
-            targets_: list[Tensor] = [*self._target_net.parameters(), *self._target_twins.parameters()]
-            torch._foreach_lerp_(targets_, learned, self.config.tau)
+        learned = (*self.encoder.net.parameters(), *self.twins.parameters())
+        blend((*self._target_net.parameters(), *self._target_twins.parameters()), learned, self.config.tau)
         return loss.detach()
 
     @torch.no_grad()

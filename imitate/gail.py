@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.a2c import A2C
-from imitate.rl.budget import progress_of, rounds
+from imitate.rl.budget import rounds
 from imitate.rl.ppo import PPO
 from imitate.rl.reinforce import REINFORCE
 from imitate.rl.rollout import Rollout
@@ -139,22 +139,6 @@ def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
     return float(np.clip(absorbed / (steps + absorbed), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
-class OnPolicy(Protocol):
-    """The common interface of PPO, A2C and REINFORCE."""
-
-    policy: ActorPolicy
-
-    @property
-    def env_steps(self) -> int: ...
-    @property
-    def least_steps(self) -> int: ...
-    def collect(self, limit: int | None = None) -> Rollout: ...
-    def update(self, rollout: Rollout, progress: float) -> Mapping[str, float | Tensor]: ...
-    def pop_episodes(self) -> dict[str, float]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
 class GAIL:
     """GAIL on vector environments, from a demonstrations file that is streamed if it is larger than memory."""
 
@@ -187,7 +171,7 @@ class GAIL:
             handed["policy"] = new_policy(
                 self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
             )
-        self.learner: OnPolicy = _LEARNERS[config.learner](config.learner_config, **handed)
+        self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](config.learner_config, **handed)
         with seeded(draw_seed(seed, 1)):
             discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
         self.discriminator = discriminator.to(self.device)
@@ -225,7 +209,7 @@ class GAIL:
         if self.iteration == 0 and self.bc_config is not None:
             self._clone(self.bc_config)
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
-        history = [self._round(left) for left in rounds(self, count, limit)]
+        history = [self._round(left, progress) for left, progress in rounds(self, count, limit)]
         self.iteration += 1
         metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
         return metrics | self.learner.pop_episodes()
@@ -237,8 +221,7 @@ class GAIL:
             bc.step()
         self.policy.load_state_dict(bc.policy.state_dict())
 
-    def _round(self, limit: int | None) -> dict[str, float | Tensor]:
-        progress = progress_of(self, limit)
+    def _round(self, limit: int | None, progress: float) -> dict[str, float | Tensor]:
         rollout = self.learner.collect(limit)
         rows = rollout.steps
         obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)

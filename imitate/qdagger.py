@@ -24,10 +24,11 @@ from torch import Tensor
 from imitate.configs.qdagger import QDaggerConfig
 from imitate.datasets.asking import asking
 from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
+from imitate.nn.q_net import QNet
 from imitate.rl.dqn import DQN
-from imitate.rl.replay import Samples
+from imitate.rl.off_policy import Batch
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 
@@ -39,7 +40,58 @@ def distillation_loss(logits: Tensor, teacher: Tensor) -> Tensor:
     return F.kl_div(logits.log_softmax(-1), teacher, reduction="none").sum(-1)
 
 
-class QDagger(DQN):
+class Teacher:
+    """A `Tutor` of DQN: an expert's action values, or else its actions.
+
+    weight   factor of the loss
+    queries  observations that the expert was asked for
+    """
+
+    def __init__(
+        self,
+        expert: Policy | Callable[[Array], Array],
+        action_space: Space,
+        temperature: float,
+        first_action: int,
+    ) -> None:
+        self._act, self._oracle = (
+            asking(expert, action_space, who="the expert"),
+            getattr(expert, "oracle", None),
+        )
+        self.temperature, self.first_action = temperature, first_action
+        self.weight, self.queries = 1.0, 0
+
+    def act(self, obs: Array) -> Array:
+        """The expert's actions (B,) for observations (B, *obs_shape)."""
+        self.queries += len(obs)
+        return np.asarray(self._act(obs))
+
+    @torch.no_grad()
+    def columns(self, q_net: QNet, obs: Array, prepared: Tensor) -> Batch:
+        """Its probabilities `teacher` (B, A) and their `temperature` (B,)."""
+        if self._oracle is None:
+            actions = torch.from_numpy(self.act(obs)).long() - self.first_action
+            values = q_net(prepared)  # (B, A), the student's, for their spread
+            temperature = self._in_units_of(values)
+            teacher = F.one_hot(actions, values.shape[-1]).float()
+        else:
+            self.queries += len(obs)
+            values = self._oracle.q_all(torch.from_numpy(obs)) * self._oracle.reward_scale
+            temperature = self._in_units_of(values)
+            teacher = (values / temperature).softmax(-1)
+        temperatures = torch.full((len(obs),), temperature, device=prepared.device)
+        return {"teacher": teacher.to(prepared.device), "temperature": temperatures}
+
+    def loss(self, q_net: QNet, batch: Batch) -> Tensor:
+        """The weighted distillation loss ()."""
+        logits = q_net(batch["obs"]) / batch["temperature"][:, None]
+        return self.weight * distillation_loss(logits, batch["teacher"]).mean()
+
+    def _in_units_of(self, values: Tensor) -> float:
+        return max(self.temperature * float(values.std(-1).mean()), 1e-6)
+
+
+class QDagger:
     """QDagger on vector environments with discrete actions.
 
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N,). If it has action values
@@ -50,8 +102,6 @@ class QDagger(DQN):
     student_return  of the student's latest episodes, `lowest` the least that it was; NaN before the first
     """
 
-    config: QDaggerConfig
-
     def __init__(
         self,
         config: QDaggerConfig,
@@ -61,11 +111,27 @@ class QDagger(DQN):
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(config, envs=envs, seed=seed, device=device)
-        self._ask = asking(expert, envs.single_action_space, who="the expert")
-        self._oracle = getattr(expert, "oracle", None)
-        self.expert_queries, self.taught = 0, False
+        self.config, self.dqn = config, DQN(config, envs=envs, seed=seed, device=device)
+        self.policy = self.dqn.policy
+        self.teacher = Teacher(expert, envs.single_action_space, config.temperature, self.dqn.first_action)
+        self.taught = False
         self.teacher_return = self.student_return = self.lowest = math.nan
+
+    @property
+    def env_steps(self) -> int:
+        return self.dqn.env_steps
+
+    @property
+    def least_steps(self) -> int:
+        return self.dqn.least_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self.teacher.queries
+
+    @property
+    def done(self) -> bool:
+        return self.dqn.done
 
     @property
     def weight(self) -> float:
@@ -76,58 +142,32 @@ class QDagger(DQN):
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """The teacher's steps and the offline updates, afterwards an iteration of DQN; at most `limit` steps."""
-        weight = self.weight
-        if not self.taught:
-            self.schedule(1.0)
-            steps = self.config.teacher_steps or self.config.total_steps // 10
-            num_steps = max(steps // self.sampler.envs.num_envs, 1)
-            self.replay.add(self.sampler.collect(self._demonstrate, num_steps, limit))
-            rounds = -(-self.config.offline_updates // self.config.num_updates)
-            metrics = self.end_iteration([parts for _ in range(rounds) for parts in self._learn()])
-            self.taught, self.teacher_return = True, metrics.get("train_return", math.nan)
-        else:
-            metrics = super().step(limit)
+        weight = self.teacher.weight = self.weight
+        self.dqn.tutor = self.teacher if weight else None
+        if self.taught:
+            metrics = self.dqn.step(limit)
             self._judge(metrics.get("train_return", self.student_return))
+        else:
+            metrics = self._learn_offline(limit)
+            self.taught, self.teacher_return = True, metrics.get("train_return", math.nan)
         return metrics | {"distill_coef": weight}
 
-    def tensors(self, samples: Samples) -> dict[str, Tensor]:
-        """DQN's; while the teacher counts, with its `teacher` probabilities (B, A) and `temperature` (B,)."""
-        batch = super().tensors(samples)
-        return batch | self._taught_by(samples.obs, batch["obs"]) if self.weight else batch
-
-    def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """DQN's, and the distillation loss."""
-        loss, parts = super().loss(batch)
-        if "teacher" in batch:
-            logits = self.q_net(batch["obs"]) / batch["temperature"][:, None]
-            loss = loss + self.weight * distillation_loss(logits, batch["teacher"]).mean()
-        return loss, parts
-
-    @torch.no_grad()
-    def _taught_by(self, obs: Array, prepared: Tensor) -> dict[str, Tensor]:
-        self.expert_queries += len(obs)
-        if self._oracle is None:
-            actions = torch.from_numpy(self._ask(obs)).long() - self.first_action
-            teacher = F.one_hot(actions, self.num_actions).float()
-            temperature = self._temperature(self.q_net(prepared))
-        else:
-            values = self._oracle.q_all(torch.from_numpy(obs)) * self._oracle.reward_scale
-            temperature = self._temperature(values)
-            teacher = (values / temperature).softmax(-1)
-        return {
-            "teacher": teacher.to(self.device),
-            "temperature": torch.full((len(obs),), temperature, device=self.device),
-        }
-
-    def _temperature(self, values: Tensor) -> float:
-        return max(self.config.temperature * float(values.std(-1).mean()), 1e-6)
+    def _learn_offline(self, limit: int | None) -> dict[str, float]:
+        """Collect the teacher's steps and learn from them."""
+        dqn, config = self.dqn, self.config
+        dqn.schedule(1.0)
+        steps = config.teacher_steps or config.total_steps // 10
+        num_steps = max(steps // dqn.sampler.envs.num_envs, 1)
+        dqn.replay.add(dqn.sampler.collect(self._demonstrate, num_steps, limit))
+        rounds = -(-config.offline_updates // config.num_updates)
+        return dqn.end_iteration([parts for _ in range(rounds) for parts in dqn.learn()])
 
     def _demonstrate(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """The teacher's actions; it explores as the student does."""
-        self.expert_queries += len(obs)
-        drawn = self.rng.integers(self.num_actions, size=len(obs)) + self.first_action
-        actions = np.where(self.rng.random(len(obs)) < self.epsilon, drawn, self._ask(obs))
-        return actions, actions - self.first_action
+        dqn = self.dqn
+        drawn = dqn.rng.integers(dqn.num_actions, size=len(obs)) + dqn.first_action
+        actions = np.where(dqn.rng.random(len(obs)) < dqn.epsilon, drawn, self.teacher.act(obs))
+        return actions, actions - dqn.first_action
 
     def _judge(self, latest: float) -> None:
         """Take in the mean return of an iteration's episodes."""
@@ -137,12 +177,14 @@ class QDagger(DQN):
             self.student_return if math.isnan(self.lowest) else min(self.student_return, self.lowest)
         )
 
-    _SCALARS = ("expert_queries", "taught", "teacher_return", "student_return", "lowest")
+    _SCALARS = ("taught", "teacher_return", "student_return", "lowest")
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {name: getattr(self, name) for name in self._SCALARS}
+        scalars = {name: getattr(self, name) for name in self._SCALARS}
+        return self.dqn.state_dict() | {"expert_queries": self.expert_queries} | scalars
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
+        self.dqn.load_state_dict(state)
+        self.teacher.queries = state["expert_queries"]
         for name in self._SCALARS:
             setattr(self, name, state[name])

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from imitate.configs.sqil import SQILConfig
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.rl.budget import progress_of, rounds
+from imitate.rl.budget import rounds
 from imitate.rl.dqn import DQN
+from imitate.rl.off_policy import Batch
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
@@ -65,23 +65,18 @@ class SQIL:
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps, with as many rounds as DQN's own iteration."""
-        history = []
-        for left in rounds(self, self.dqn.config.rounds_per_iteration, limit):
-            self.dqn.schedule(progress_of(self, left))
-            rollout = self.dqn.collect(left)
-            self.dqn.replay.add(replace(rollout, rewards=np.zeros_like(rollout.rewards)))
-            if len(self.dqn.replay) >= self.dqn.config.learning_starts:
-                history += [self.dqn.update(batch) for batch in self._batches()]
-        return self.dqn.end_iteration(history)
+        dqn, history = self.dqn, []
+        for left, progress in rounds(dqn, dqn.config.rounds_per_iteration, limit):
+            dqn.schedule(progress)
+            rollout = dqn.collect(left)
+            dqn.replay.add(replace(rollout, rewards=np.zeros_like(rollout.rewards)))
+            if dqn.ready:
+                history += [dqn.update(batch) for batch in self._batches()]
+        return dqn.end_iteration(history)
 
-    def _batches(self) -> list[dict[str, Tensor]]:
-        """The minibatches of one round; their samples are drawn together."""
-        count, half = self.dqn.config.num_updates, self.dqn.config.batch_size // 2
-        drawn = (replay.sample(count * half, self.dqn.rng) for replay in (self.expert, self.dqn.replay))
-        parts = [self.dqn.tensors(sample) for sample in drawn]
-        # (count, 2 half, ...) each
-        joined = {n: torch.cat([torch.unflatten(p[n], 0, (count, half)) for p in parts], 1) for n in parts[0]}
-        return [{name: x[i] for name, x in joined.items()} for i in range(count)]
+    def _batches(self) -> list[Batch]:
+        """The minibatches of one round: the expert's half first."""
+        return self.dqn.batches(self.dqn.config.num_updates, self.expert, self.dqn.replay)
 
     def _rewarded(self, trajectory: Trajectory) -> Rollout:
         rewards = np.ones(len(trajectory), np.float32)

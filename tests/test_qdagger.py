@@ -32,9 +32,9 @@ def blind_to_two(obs: Array) -> Array:
     return np.where(obs == 2, 0, obs)
 
 
-def learner(**fields: Any) -> QDagger:
+def learner(expert: Any = blind_to_two, **fields: Any) -> QDagger:
     envs = SyncVecEnv([lambda: make_env("Identity-v0")] * 8)
-    return QDagger(QDaggerConfig(**SMALL | fields), envs=envs, expert=blind_to_two, seed=0)
+    return QDagger(QDaggerConfig(**SMALL | fields), envs=envs, expert=expert, seed=0)
 
 
 def test_the_distillation_loss_by_hand() -> None:
@@ -58,19 +58,24 @@ def test_the_weight_falls_as_the_student_nears_the_teacher() -> None:
 
 
 def test_temperatures_are_in_units_of_the_teachers_spread() -> None:
-    class Oracle:
+    class Critic:
         reward_scale = 10.0
 
         def q_all(self, obs: torch.Tensor) -> torch.Tensor:
             return torch.tensor([[1.0, 2.0, 3.0]]).repeat(len(obs), 1)  # standard deviation 1, 10 of reward
 
-    student = learner(temperature=0.5, offline_updates=0)
-    student._oracle = Oracle()
+    class WithCritic:
+        oracle = Critic()
+
+        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+            return blind_to_two(obs)
+
+    student = learner(WithCritic(), temperature=0.5, offline_updates=0)
     student.step()
-    batch = student.tensors(student.replay.sample(4, student.rng))
-    assert batch["temperature"].tolist() == [5.0] * 4
+    (batch,) = student.dqn.batches(1)
+    assert batch["temperature"].tolist() == [5.0] * 64
     expected = torch.tensor([2.0, 4.0, 6.0]).softmax(0)
-    assert torch.allclose(batch["teacher"], expected.repeat(4, 1))
+    assert torch.allclose(batch["teacher"], expected.repeat(64, 1))
 
 
 def test_offline_it_becomes_the_teacher_and_online_better() -> None:
@@ -84,7 +89,7 @@ def test_offline_it_becomes_the_teacher_and_online_better() -> None:
     assert student.env_steps == 4_000
     assert metrics["distill_coef"] == 0.0
     queries = student.expert_queries
-    student.update(student.tensors(student.replay.sample(64, student.rng)))
+    student.dqn.learn()
     assert student.expert_queries == queries  # plain DQN asks nobody
     assert evaluate(student.policy, "Identity-v0", episodes=20).mean == 10
 

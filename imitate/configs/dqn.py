@@ -76,10 +76,9 @@ class DQNConfig:
     def __post_init__(self) -> None:
         names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
-        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, math.inf, "learning_rate", "priority_alpha")
         check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
         check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
-        check_range(self, 0, math.inf, "priority_alpha")
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
                 f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from imitate.configs.shared import LOG_STD_RANGE, Head
+from imitate.configs.on_policy import OnPolicyConfig
 from imitate.errors import InputError, check_range
 
 __all__ = ["PPOConfig"]
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(OnPolicyConfig):
     """Hyperparameters of PPO."""
 
     MAIN: ClassVar[tuple[str, ...]] = (
@@ -21,8 +21,6 @@ class PPOConfig:
         "ent_coef", "target_kl", "rpo_alpha", "normalize_obs", "hidden",
     )  # fmt: skip
 
-    total_steps: int = 100_000
-    """Environment steps after which training and its schedules end; by default the run's budget."""
     num_steps: int = 128
     """Steps of each environment in an iteration."""
     num_epochs: int = 10
@@ -31,10 +29,6 @@ class PPOConfig:
     """Samples in a minibatch."""
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
-    lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
-    gamma: float = 0.99
-    """Discount."""
     gae_lambda: float = 0.95
     """Bias-variance trade-off of the advantages (arXiv:1506.02438)."""
     clip_coef: float = 0.2
@@ -45,12 +39,8 @@ class PPOConfig:
     """Also clip changes of the value function to clip_coef."""
     standardize_advantages: bool = True
     """Standardise advantages in each minibatch."""
-    ent_coef: float = 0.0
-    """Weight of the entropy bonus."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
-    max_grad_norm: float = 0.5
-    """Gradients are clipped to this norm."""
     target_kl: float | None = None
     """End an iteration's updates once the approximate KL of a minibatch exceeds 1.5 times this, as SB3 does."""
     rpo_alpha: float = 0.0
@@ -61,31 +51,25 @@ class PPOConfig:
     """Standardise observations by running statistics."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers; policy and value function each have their own."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the hidden layers."""
-    head: Head | None = None
-    """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
-    log_std_init: float = 0.0
-    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
     value_warmup: int = 0
     """Iterations at the start that train only the value function; for a policy that is already trained."""
 
     def __post_init__(self) -> None:
-        check_range(self, 1, math.inf, "total_steps", "num_steps", "num_epochs", "batch_size")
-        check_range(self, *LOG_STD_RANGE, "log_std_init")
-        check_range(self, 0, math.inf, "learning_rate", "clip_coef", "ent_coef", "vf_coef", "value_warmup")
-        check_range(self, 1e-6, math.inf, "max_grad_norm")
+        super().__post_init__()
+        check_range(self, 1, math.inf, "num_steps", "num_epochs", "batch_size")
         optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
-        check_range(self, 0, math.inf, "rpo_alpha", *optional)
+        check_range(self, 0, math.inf, "clip_coef", "vf_coef", "value_warmup", "rpo_alpha", *optional)
+        check_range(self, 0, 1, "gae_lambda")
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
             )
-        check_range(self, 0, 1, "gamma", "gae_lambda")
 
-    def rpo_alpha_at(self, remaining: float) -> float:
-        """rpo_alpha when this share of the run remains."""
+    def clip_coef_at(self, progress: float) -> float:
+        """clip_coef at this progress of the run, in [0, 1]."""
+        return self.clip_coef * (1.0 - progress if self.clip_schedule == "linear" else 1.0)
+
+    def rpo_alpha_at(self, progress: float) -> float:
+        """rpo_alpha at this progress of the run, in [0, 1]."""
         final = self.rpo_alpha if self.rpo_alpha_final is None else self.rpo_alpha_final
-        return final + (self.rpo_alpha - final) * remaining
+        return final + (self.rpo_alpha - final) * (1.0 - progress)

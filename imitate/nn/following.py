@@ -37,5 +37,5 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
 
 def first_layer(encoder: Encoder | FieldEncoder) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
-    linear = encoder.net._linear[:1] if isinstance(encoder.net, MLP) else []
+    linear = encoder.net.linear[:1] if isinstance(encoder.net, MLP) else []
     return [(layer.weight, layer.bias) for layer in linear]

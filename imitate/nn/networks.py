@@ -145,12 +145,12 @@ class MLP(nn.Sequential):
         super().__init__(
             *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)
         )
-        self._linear = linear
+        self.linear = linear
         self._activation = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
-        for layer in self._linear:
+        for layer in self.linear:
             x = self._activation(F.linear(x, layer.weight, layer.bias))
         return x
 
@@ -197,18 +197,19 @@ _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
 def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
     """Linear layers and activations as a NumPy function (B, in) -> (B, out); None unless float32 on the CPU.
 
-    It shares memory with the parameters, so it stays up to date as long as they are changed in place.
+    It shares memory with the parameters, so it computes what they do now, wherever an optimiser has moved them.
     """
+    if any(type(layer) is not nn.Linear and type(layer) not in _NUMPY for layer in layers):
+        return None
+    parameters = list(layers.parameters())
+    if any(parameter.device.type != "cpu" for parameter in parameters):
+        return None
+    addresses: list[int] = []
     steps: list[tuple[Array, Array] | Callable[[Array], Array]] = []
-    for layer in layers:
-        if isinstance(layer, nn.Linear) and layer.weight.device.type == "cpu":
-            steps.append((layer.weight.detach().numpy().T, layer.bias.detach().numpy()))
-        elif type(layer) in _NUMPY:
-            steps.append(_NUMPY[type(layer)])
-        else:
-            return None
 
     def forward(x: Array) -> Array:
+        if addresses != (now := [parameter.data_ptr() for parameter in parameters]):
+            addresses[:], steps[:] = now, map(_in_numpy, layers)
         for step in steps:
             if isinstance(step, tuple):
                 x = x @ step[0]
@@ -218,3 +219,9 @@ def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
         return x
 
     return forward
+
+
+def _in_numpy(layer: nn.Module) -> tuple[Array, Array] | Callable[[Array], Array]:
+    if isinstance(layer, nn.Linear):
+        return layer.weight.detach().numpy().T, layer.bias.detach().numpy()
+    return _NUMPY[type(layer)]

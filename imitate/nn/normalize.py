@@ -81,7 +81,7 @@ class ReturnScaler(nn.Module):
 
     @property
     def scale(self) -> float:
-        """What rewards are divided by."""
+        """Divisor of the rewards: the standard deviation of the discounted return."""
         return float(self.moments.var.sqrt() + 1e-8)
 
     def restart(self) -> None:

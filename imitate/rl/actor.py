@@ -1,74 +1,17 @@
-"""The networks of actor-critic learners, and acting by sampling."""
+"""Acting by sampling from a policy."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.configs.shared import Head
-from imitate.envs.spaces import Array, check_plain
-from imitate.envs.vec import VecEnv
-from imitate.nn.networks import ValueNet, numpy_forward, orthogonal_, seeded
+from imitate.envs.spaces import Array
+from imitate.nn.networks import numpy_forward
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["Actor", "NetworkSettings", "encode", "evaluate_actor_critic", "make_actor_critic"]
-
-
-class NetworkSettings(Protocol):
-    """The fields of a config that describe the networks."""
-
-    @property
-    def hidden(self) -> Sequence[int]: ...
-    @property
-    def activation(self) -> Literal["tanh", "relu"]: ...
-    @property
-    def head(self) -> Head | None: ...
-    @property
-    def log_std_init(self) -> float: ...
-    @property
-    def normalize_obs(self) -> bool: ...
-
-
-def make_actor_critic(
-    settings: NetworkSettings,
-    envs: VecEnv,
-    *,
-    seed: int,
-    device: torch.device,
-    policy: ActorPolicy | None = None,
-    share_pixels: bool = False,
-) -> tuple[ActorPolicy, ValueNet]:
-    """A policy (a new one, or `policy`) and a value function, with orthogonal weights.
-
-    Each has its own body, except that with `share_pixels` the value function uses a new policy's NatureCNN.
-    The input statistics of a given `policy` are frozen: updating them would change what it does.
-    """
-    space = envs.single_observation_space
-    check_plain("an actor-critic learner", space, envs.single_action_space)
-    share_pixels = share_pixels and policy is None
-    with seeded(seed):
-        if policy is None:
-            policy = ActorPolicy(
-                space,
-                envs.single_action_space,
-                hidden=settings.hidden,
-                activation=settings.activation,
-                head=settings.head,
-                log_std_init=settings.log_std_init,
-                normalize_obs=settings.normalize_obs,
-            )
-            orthogonal_(policy, policy.output, output_gain=0.01)
-        elif policy.encoder.moments is not None:
-            policy.encoder.moments.frozen = True
-        shared = policy.encoder if share_pixels and policy.encoder.is_image else None
-        value_net = ValueNet(space, settings.hidden, settings.activation, encoder=shared)
-        orthogonal_(value_net, value_net.output, output_gain=1.0)
-    return policy.to(device), value_net.to(device)
+__all__ = ["Actor", "encode"]
 
 
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
@@ -77,19 +20,10 @@ def encode(policy: ActorPolicy, obs: Array) -> Tensor:
     return prepared
 
 
-def evaluate_actor_critic(policy: ActorPolicy, value_net: nn.Module, prepared: Tensor) -> tuple[Any, Tensor]:
-    """Distribution and values (B,) for prepared observations; a shared body is evaluated once."""
-    if not isinstance(value_net, ValueNet) or value_net.encoder is not policy.encoder:
-        return policy(prepared), value_net(prepared)
-    features = policy.encoder(prepared)
-    return policy.distribution(features), value_net.output(features).squeeze(-1)
-
-
 class Actor:
     """Acts with a policy, in NumPy if its network is a small one on the CPU.
 
     For small networks the overhead of a torch call is as large as the arithmetic of a layer.
-    Create it after the optimiser, which moves the parameters to their final memory.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:

@@ -1,4 +1,4 @@
-"""How a learner divides what is left of its budget of environment steps."""
+"""A learner's share in the budget of environment steps: the progress of its schedules, and its rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Budget(Protocol):
 
 
 class Stepping(Protocol):
-    """What `progress_of` and `rounds` need from a learner."""
+    """The part of a learner that `progress_of` and `rounds` read."""
 
     @property
     def config(self) -> Budget: ...
@@ -27,7 +27,7 @@ class Stepping(Protocol):
 
 
 def progress_of(learner: Stepping, limit: int | None) -> float:
-    """How far a learner's schedules are, in [0, 1], when at most `limit` more steps can follow.
+    """Progress of a learner's schedules, in [0, 1], if at most `limit` more steps can follow.
 
     Schedules reach 1 when the budget is spent, even if validations took part of it, or at `total_steps` if that is
     sooner. Raises InputError if the limit is less than the learner's `least_steps`.
@@ -41,11 +41,14 @@ def progress_of(learner: Stepping, limit: int | None) -> float:
     return min(taken / end, 1.0)
 
 
-def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[int | None]:
-    """The remaining `limit` at each of `count` rounds of an iteration; ends early once too little is left."""
+def rounds(learner: Stepping, count: int, limit: int | None) -> Iterator[tuple[int | None, float]]:
+    """The remaining `limit` and the progress of the schedules at each of `count` rounds of an iteration.
+
+    Ends early once less than `least_steps` is left.
+    """
     end = None if limit is None else learner.env_steps + limit
     for number in range(count):
         left = None if end is None else end - learner.env_steps
         if number and left is not None and left < learner.least_steps:
             return
-        yield left
+        yield left, progress_of(learner, left)

@@ -11,79 +11,33 @@ policy would be a softmax over values, which is not what was trained.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import Tensor
 
 from imitate.configs.dqn import DQNConfig
-from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
+from imitate.nn.average import blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.actor import Actor, encode
-from imitate.rl.budget import progress_of, rounds
-from imitate.rl.prioritized import PrioritizedReplay
+from imitate.nn.q_net import QNet, QValues
+from imitate.rl.actor import encode
+from imitate.rl.budget import rounds
+from imitate.rl.off_policy import Batch, OffPolicy, Tutor
+from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples
-from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["DQN", "DQNConfig", "QNet", "dqn_loss", "dqn_targets"]
-
-Values = Callable[[Tensor], Tensor]  # prepared observations (B, ...) to action values (B, A)
-
-
-class QNet(nn.Module):
-    """Action values (B, A) of prepared observations; they are the policy's logits.
-
-    With `dueling`, Q = V + A - mean A, where V and A are each linear in half of the features (the paper gives each
-    stream a full layer). The sum is linear in the features, so `fold` can write it into the policy's output layer.
-    """
-
-    def __init__(self, policy: ActorPolicy, *, dueling: bool) -> None:
-        super().__init__()
-        self.policy, self.dueling = policy, dueling
-        if dueling:
-            width = policy.output.in_features // 2
-            self.value = nn.Linear(width, 1)
-            self.advantage = nn.Linear(policy.output.in_features - width, policy.output.out_features)
-
-    def forward(self, prepared: Tensor) -> Tensor:
-        features: Tensor = self.policy.encoder(prepared)
-        if not self.dueling:
-            return self.policy.output(features)  # type: ignore[no-any-return]
-        of_value, of_advantage = features.split(  # type: ignore[no-untyped-call]
-            [self.value.in_features, self.advantage.in_features], dim=-1
-        )
-        advantages = self.advantage(of_advantage)
-        return self.value(of_value) + advantages - advantages.mean(-1, keepdim=True)  # type: ignore[no-any-return]
-
-    def learned(self) -> list[nn.Parameter]:
-        """The parameters that `forward` uses."""
-        if not self.dueling:
-            return list(self.policy.parameters())
-        streams = [*self.value.parameters(), *self.advantage.parameters()]
-        return [*self.policy.encoder.parameters(), *streams]
-
-    @torch.no_grad()
-    def fold(self) -> None:
-        """Write these values into the policy, as its logits."""
-        if self.dueling:
-            advantage, value = self.advantage, self.value
-            centered = advantage.weight - advantage.weight.mean(0)
-            actions = len(centered)
-            self.policy.output.weight.copy_(torch.cat([value.weight.expand(actions, -1), centered], 1))
-            self.policy.output.bias.copy_(value.bias + advantage.bias - advantage.bias.mean())
+__all__ = ["DQN", "DQNConfig", "dqn_loss", "dqn_targets"]
 
 
 @torch.no_grad()
-def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, double: bool) -> Tensor:
+def dqn_targets(q_net: QValues, target_net: QValues, batch: Batch, *, double: bool) -> Tensor:
     """Returns plus the discounted value of the best next action (B,).
 
     With `double`, q_net chooses that action (arXiv:1509.06461). batch holds, over B samples: next_obs (prepared),
@@ -98,9 +52,7 @@ def dqn_targets(q_net: Values, target_net: Values, batch: dict[str, Tensor], *, 
     return batch["returns"] + batch["discounts"] * values
 
 
-def dqn_loss(
-    q_net: Values, targets: Tensor, batch: dict[str, Tensor], huber: float
-) -> tuple[Tensor, dict[str, Tensor]]:
+def dqn_loss(q_net: QValues, targets: Tensor, batch: Batch, huber: float) -> tuple[Tensor, dict[str, Tensor]]:
     """Huber loss between the values of the actions taken and targets (B,), and its parts (B,).
 
     batch holds, over B samples: obs (prepared), actions (indices) and, with prioritised replay, weights.
@@ -112,14 +64,15 @@ def dqn_loss(
     return losses.mean(), {"q_loss": losses, "values": values, "targets": targets}
 
 
-class DQN:
+class DQN(OffPolicy):
     """DQN on vector environments with discrete actions.
 
-    SQIL composes it from its parts: `schedule`, `collect`, `replay.add`, `update` on batches that `tensors` made, and
-    `end_iteration`. QDagger is a DQN with another `loss`.
+    SQIL composes it from its parts: `schedule`, `collect`, `replay.add`, `update` on `batches`, and `end_iteration`.
+    QDagger sets a `tutor`, which adds a loss.
     """
 
-    expert_queries = 0
+    config: DQNConfig
+    parts = ("q_net", "target_net", "optimizer")
 
     def __init__(
         self, config: DQNConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
@@ -128,56 +81,30 @@ class DQN:
         check_plain("DQN", space, actions)
         if not isinstance(actions, spaces.Discrete):
             raise InputError(f"dqn wants discrete actions, got {actions}; use ppo")
-        self.config, self.seed, self.device = config, seed, torch.device(device)
         self.num_actions, self.first_action = int(actions.n), int(actions.start)
         with seeded(seed):
             policy = ActorPolicy(space, actions, hidden=config.hidden, activation=config.activation)
             if config.bfloat16 and not policy.encoder.is_image:
                 raise InputError(f"bfloat16 is for pixels, got {space}; leave it out")
             policy.encoder.in_bfloat16 = config.bfloat16
-            self.q_net = QNet(policy, dueling=config.dueling).to(self.device)
-        self.policy = policy
+            self.q_net = QNet(policy, dueling=config.dueling).to(device)
         self.q_net.fold()
         self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
+        self._learned, self._targets = tuple(self.q_net.parameters()), tuple(self.target_net.parameters())
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
-        replay_class = PrioritizedReplay if config.prioritized else Replay
-        self.replay = replay_class(
-            config.replay_size, envs.num_envs, space, actions, gamma=config.gamma, n_step=config.n_step
-        )
-        # Only now: the optimiser has moved the parameters to their final memory.
-        self._parameters, self._target_parameters = (
-            [parameter.detach() for parameter in net.parameters()] for net in (self.q_net, self.target_net)
-        )
-        self.actor = Actor(policy)
-        self.iteration = self.updates = 0
-        self.sampler = Sampler(envs)
+        replay = PrioritizedReplay if config.prioritized else Replay
+        super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
+        self.tutor: Tutor | None = None
         self.schedule(0.0)
-        self._reseed()
-
-    @property
-    def env_steps(self) -> int:
-        return self.sampler.env_steps
-
-    @property
-    def least_steps(self) -> int:
-        each, missing = self.sampler.envs.num_envs, self.config.learning_starts - len(self.replay)
-        return max(-(-missing // each), 1) * each
-
-    @property
-    def done(self) -> bool:
-        return self.env_steps >= self.config.total_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: `rounds_per_iteration` rounds of collecting and learning.
-
-        Metrics are means over these rounds.
-        """
-        history = []  # one entry per gradient step
-        for left in rounds(self, self.config.rounds_per_iteration, limit):
-            self.schedule(progress_of(self, left))
+        """One iteration of at most `limit` environment steps; metrics are means over its gradient steps."""
+        history = []
+        for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
+            self.schedule(progress)
             self.replay.add(self.collect(left))
-            if len(self.replay) >= self.config.learning_starts:
-                history += self._learn()
+            if self.ready:
+                history += self.learn()
         return self.end_iteration(history)
 
     def schedule(self, progress: float) -> None:
@@ -189,63 +116,8 @@ class DQN:
             self.optimizer.learning_rate = config.learning_rate * (1.0 - progress)
         self.priority_beta = config.priority_beta + (1.0 - config.priority_beta) * progress
 
-    def collect(self, limit: int | None = None) -> Rollout:
-        """One round's steps, at most `limit`; they are not in the replay yet."""
-        return self.sampler.collect(self._choose, self.config.num_steps, limit)
-
-    def update(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """One gradient step on a batch that `tensors` made; returns the parts (B,) of its loss."""
-        loss, parts = self.loss(batch)
-        self.optimizer.step(loss)
-        self.updates += 1
-        if self.updates % self.config.target_every == 0:
-            with torch.no_grad():
-                torch._foreach_lerp_(self._target_parameters, self._parameters, self.config.tau)
-        return {name: part.detach() for name, part in parts.items()}
-
-    def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss () of a batch, and its parts (B,)."""
-        targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
-        return dqn_loss(self.q_net, targets, batch, self.config.huber)
-
-    def tensors(self, samples: Samples) -> dict[str, Tensor]:
-        """Samples of a replay, as a batch for `update`."""
-        columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
-        return {
-            "obs": encode(self.policy, samples.obs),
-            "next_obs": encode(self.policy, samples.next_obs),
-            **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
-        }
-
-    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
-        """The metrics that `step` returns, from the results of each `update`."""
-        self.q_net.fold()
-        self.iteration += 1
-        metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
-        if history:
-            metrics["q_loss"] = float(torch.cat([parts["q_loss"] for parts in history]).mean())
-            metrics["mean_q"] = float(torch.cat([parts["values"] for parts in history]).mean())
-        return metrics | self.sampler.pop_episodes()
-
-    def _learn(self) -> list[dict[str, Tensor]]:
-        """The gradient steps of one round."""
-        count, size = self.config.num_updates, self.config.batch_size
-        if isinstance(self.replay, PrioritizedReplay):
-            return [self._learn_by_priority(self.replay) for _ in range(count)]
-        drawn = self.tensors(self.replay.sample(size * count, self.rng))
-        pieces = {name: torch.split(column, size) for name, column in drawn.items()}
-        return [self.update({name: piece[i] for name, piece in pieces.items()}) for i in range(count)]
-
-    def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
-        samples = replay.sample(self.config.batch_size, self.rng)
-        # Weights (1 / (size P))^beta, divided by their maximum: the size cancels (arXiv:1511.05952, section 3.4).
-        weights = (samples.probabilities / samples.probabilities.min()) ** np.float32(-self.priority_beta)
-        parts = self.update(self.tensors(samples) | {"weights": torch.from_numpy(weights).to(self.device)})
-        errors = (parts["values"] - parts["targets"]).abs().cpu().numpy()
-        replay.prioritize(samples.slots, (errors + 1e-6) ** self.config.priority_alpha)
-        return parts
-
-    def _choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+    def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: epsilon-greedy."""
         explore = self.rng.random(len(obs)) < self.epsilon
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
@@ -257,41 +129,51 @@ class DQN:
         if self.config.dueling:  # the streams are not in the policy's output before `fold`
             with torch.inference_mode():
                 return np.asarray(self.q_net(encode(self.policy, obs)).argmax(-1).cpu())
-        greedy: Array = self.actor.outputs(obs).argmax(-1)
-        return greedy
+        return np.asarray(self.actor.outputs(obs).argmax(-1))
 
-    def _reseed(self) -> None:
-        seed = draw_seed(self.seed, self.iteration)
-        self.rng = np.random.default_rng(seed)
-        self.sampler.restart(seed)
-        self.replay.begin()
+    def learn(self) -> list[dict[str, Tensor]]:
+        """The gradient steps of one round; returns the parts (B,) of each one's loss."""
+        if isinstance(self.replay, PrioritizedReplay):
+            return [self._learn_by_priority(self.replay) for _ in range(self.config.num_updates)]
+        return [self.update(batch) for batch in self.batches(self.config.num_updates)]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Includes the replay, unless it holds pixels, which would take gigabytes."""
-        return {
-            "iteration": self.iteration,
-            "updates": self.updates,
-            "env_steps": self.env_steps,
-            "q_net": self.q_net.state_dict(),
-            "target_net": self.target_net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "replay": {} if self.policy.encoder.is_image else self.replay.state_dict(),
-        }
+    def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
+        samples = replay.sample(self.config.batch_size, self.rng)
+        weights = torch.from_numpy(importance_weights(samples.probabilities, self.priority_beta))
+        parts = self.update(self.tensors(samples) | {"weights": weights.to(self.device)})
+        errors = (parts["values"] - parts["targets"]).abs().cpu().numpy()
+        replay.prioritize(samples.slots, (errors + 1e-6) ** self.config.priority_alpha)
+        return parts
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
+    def tensors(self, samples: Samples) -> Batch:
+        """Samples of a replay, as a batch for `update`, with the tutor's columns."""
+        batch = super().tensors(samples)
+        if self.tutor is not None:
+            batch |= self.tutor.columns(self.q_net, samples.obs, batch["obs"])
+        return batch
 
-        A state holds no replay of pixels. If the state is this learner's own, as at each checkpoint of a running
-        learner, the replay stays as it is. Otherwise it is emptied, and learning resumes once it holds
-        `learning_starts` steps.
-        """
-        own = state["env_steps"] == self.env_steps
-        self.iteration, self.updates = state["iteration"], state["updates"]
-        for name in ("q_net", "target_net", "optimizer"):
-            getattr(self, name).load_state_dict(state[name])
-        if not self.policy.encoder.is_image:
-            self.replay.load_state_dict(state["replay"])
-        elif not own:
-            self.replay.clear()
-        self.sampler.env_steps = state["env_steps"]
-        self._reseed()
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """One gradient step; the target network follows. Returns the parts (B,) of the loss."""
+        targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
+        loss, parts = dqn_loss(self.q_net, targets, batch, self.config.huber)
+        if self.tutor is not None:
+            loss = loss + self.tutor.loss(self.q_net, batch)
+        self.descend(loss)
+        return {name: part.detach() for name, part in parts.items()}
+
+    def descend(self, loss: Tensor) -> None:
+        """One gradient step on a loss () of q_net; the target network follows."""
+        self.optimizer.step(loss)
+        self.updates += 1
+        if self.updates % self.config.target_every == 0:
+            blend(self._targets, self._learned, self.config.tau)
+
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        """The metrics that `step` returns, from the results of each `update`."""
+        self.q_net.fold()
+        self.iteration += 1
+        metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
+        if history:
+            metrics["q_loss"] = float(torch.cat([parts["q_loss"] for parts in history]).mean())
+            metrics["mean_q"] = float(torch.cat([parts["values"] for parts in history]).mean())
+        return metrics | self.sampler.pop_episodes()

@@ -11,7 +11,16 @@ import torch
 from imitate.envs.spaces import Array
 from imitate.rl.replay import Replay
 
-__all__ = ["PrioritizedReplay", "SumTree"]
+__all__ = ["PrioritizedReplay", "SumTree", "importance_weights"]
+
+
+def importance_weights(probabilities: Array, beta: float) -> Array:
+    """Weights (B,) of the losses of samples with these probabilities (B,) up to a constant factor.
+
+    They are (1 / (size P))^beta, divided by their maximum, so the size cancels (arXiv:1511.05952, section 3.4).
+    """
+    weights: Array = (probabilities / probabilities.min()) ** np.float32(-beta)
+    return weights
 
 
 class PrioritizedReplay(Replay):

@@ -26,7 +26,7 @@ __all__ = ["Replay", "Samples"]
 
 
 def _frames_stacked(space: spaces.Space[Any]) -> int:
-    """How many frames (H, W) an observation stacks; 1 for colour images and anything but pixels."""
+    """Number of frames (H, W) that an observation stacks; 1 for colour images and for anything else."""
     shape = space.shape or ()
     stacked = len(shape) == 3 and space.dtype == np.uint8 and not channels_last(space)
     return int(shape[0]) if stacked else 1
@@ -96,7 +96,7 @@ class Replay:
         return replay
 
     def __len__(self) -> int:
-        """How many steps can be sampled."""
+        """Number of steps that can be sampled."""
         return int(np.count_nonzero(self.acted))
 
     def begin(self) -> None:

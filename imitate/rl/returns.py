@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from imitate.envs.spaces import Array
 
-__all__ = ["discounted_returns", "gae"]
+__all__ = ["discounted_returns", "gae", "standardized"]
 
 
 def gae(
@@ -46,3 +48,9 @@ def discounted_returns(
     for t in reversed(range(len(rewards) - 1)):
         returns[t] = np.where(running[t], rewards[t] + gamma * returns[t + 1], returns[t])
     return returns
+
+
+def standardized(samples: Tensor) -> Tensor:
+    """Samples (B,) with mean 0 and standard deviation 1; of one sample they are NaN."""
+    std, mean = torch.std_mean(samples)
+    return (samples - mean) / (std + 1e-8)

@@ -77,3 +77,28 @@ def test_parameters_that_the_loss_does_not_depend_on_stay() -> None:
     adam = Adam([*model.parameters(), other], 0.01)
     adam.step(loss_of(model, torch.Generator().manual_seed(1)))
     assert other.tolist() == [1, 1]
+
+
+def test_two_optimisers_of_the_same_parameters_both_take_their_steps() -> None:
+    """The first one used to go on in memory that the parameters had left."""
+    model, reference = network(), network()
+    optimisers = [Adam(model.parameters(), rate) for rate in (0.01, 0.1)]
+    references = [torch.optim.AdamW(reference.parameters(), rate, weight_decay=0.0) for rate in (0.01, 0.1)]
+    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+    for number in (0, 1, 0, 0, 1):
+        optimisers[number].step(loss_of(model, generators[0]))
+        reference.zero_grad()
+        loss_of(reference, generators[1]).backward()  # type: ignore[no-untyped-call]
+        references[number].step()
+    for a, b in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_that_somebody_cleared_are_no_obstacle() -> None:
+    model, other = network(), network()
+    optimisers = [Adam(each.parameters(), 0.01) for each in (model, other)]
+    model.zero_grad()  # sets them to None
+    for each, optimiser in zip((model, other), optimisers, strict=True):
+        optimiser.step(loss_of(each, torch.Generator().manual_seed(1)))
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)

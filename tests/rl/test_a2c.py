@@ -85,5 +85,5 @@ def test_settings_out_of_range_are_refused() -> None:
         A2CConfig(ent_coef=-0.1)
     with pytest.raises(InputError, match="num_steps must be at least 1, got 0"):
         A2CConfig(num_steps=0)
-    with pytest.raises(InputError, match="gamma and gae_lambda must be in"):
+    with pytest.raises(InputError, match="gamma must be in"):
         A2CConfig(gamma=1.5)

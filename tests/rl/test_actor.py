@@ -14,7 +14,8 @@ from imitate.nn.adam import Adam
 from imitate.nn.networks import ValueNet, numpy_forward
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.a2c import A2C, A2CConfig
-from imitate.rl.actor import Actor, evaluate_actor_critic, make_actor_critic
+from imitate.rl.actor import Actor
+from imitate.rl.on_policy import evaluate_actor_critic, make_actor_critic
 from imitate.rl.ppo import PPO, PPOConfig
 
 PIXELS = "imitate/PixelCartPole-v0"
@@ -22,12 +23,13 @@ PIXELS = "imitate/PixelCartPole-v0"
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
 def test_networks_without_modules_follow_the_parameters(activation: type[nn.Module]) -> None:
+    """Also to other memory: an optimiser that is made later moves them."""
     layers = nn.Sequential(nn.Linear(3, 5), activation(), nn.Linear(5, 4), activation(), nn.Linear(4, 2))
-    adam = Adam(layers.parameters(), 0.1)
     in_numpy = numpy_forward(layers)
     assert in_numpy is not None
     obs = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
     before = in_numpy(obs.numpy())
+    adam = Adam(layers.parameters(), 0.1)
     for _ in range(2):
         wanted = layers(obs)
         np.testing.assert_allclose(in_numpy(obs.numpy()), wanted.detach().numpy(), atol=1e-6)

@@ -1,4 +1,4 @@
-"""What every learner that steps environments promises of its budget: see `Learner` in `imitate.algorithms`."""
+"""Every learner that steps environments keeps its budget, as `Learner` in `imitate.algorithms` promises."""
 
 from __future__ import annotations
 

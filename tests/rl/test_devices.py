@@ -13,9 +13,10 @@ from imitate.bc import agreement, bc_loss
 from imitate.gail import Discriminator, GAILConfig, bce, gradient_penalty, reward_of
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.q_net import QNet
 from imitate.rl.a2c import A2CConfig, a2c_loss
-from imitate.rl.actor import evaluate_actor_critic
-from imitate.rl.dqn import QNet, dqn_loss, dqn_targets
+from imitate.rl.dqn import dqn_loss, dqn_targets
+from imitate.rl.on_policy import evaluate_actor_critic
 from imitate.rl.ppo import PPOConfig, ppo_loss
 from imitate.rl.reinforce import reinforce_loss
 

@@ -18,9 +18,10 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.q_net import QNet
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.rl.dqn import DQN, DQNConfig, QNet, dqn_loss, dqn_targets
+from imitate.rl.dqn import DQN, DQNConfig, dqn_loss, dqn_targets
 
 ALL = {"dueling": True, "n_step": 2, "prioritized": True}
 
@@ -156,8 +157,8 @@ def test_epsilon_goes_down_linearly() -> None:
     assert seen == [1.0, 0.55, 0.1, 0.1]
 
 
-def test_a_round_is_collected_and_learned_from_by_whoever_composes_it() -> None:
-    """What SQIL does: the steps of a round with other rewards go into the replay, and batches of it are learned."""
+def test_another_learner_can_collect_a_round_change_its_rewards_and_learn_from_it() -> None:
+    """SQIL does this."""
     dqn = learner("CartPole-v1", num_steps=30)
     rollout = dqn.collect(limit=24)
     assert rollout.rewards.shape == (3, 8)

@@ -1,0 +1,171 @@
+"""The common part of learners with a replay: environments, replay, minibatches, seeds, budget and saved state.
+
+Each algorithm's own file has its settings, its loss and its update.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.envs.seeds import draw_seed
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.q_net import QNet
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.actor import Actor, encode
+from imitate.rl.replay import Replay, Samples
+from imitate.rl.rollout import Rollout, Sampler
+
+__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor"]
+
+Batch = dict[str, Tensor]
+"""Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
+
+
+class OffPolicySettings(Protocol):
+    """The fields of a config that `OffPolicy` reads."""
+
+    @property
+    def total_steps(self) -> int: ...
+    @property
+    def num_steps(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def replay_size(self) -> int: ...
+    @property
+    def learning_starts(self) -> int: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def n_step(self) -> int: ...
+
+
+class Tutor(Protocol):
+    """Another's loss, which is added to a learner's own (QDagger's `Teacher`)."""
+
+    def columns(self, q_net: QNet, obs: Array, prepared: Tensor) -> Batch:
+        """Further columns of a batch, from its raw observations (B, *obs_shape) and the same prepared."""
+        ...
+
+    def loss(self, q_net: QNet, batch: Batch) -> Tensor:
+        """The loss () of a batch with these columns."""
+        ...
+
+
+class OffPolicy(ABC):
+    """A policy and a replay in vector environments. DQN adds its networks, `choose`, `step` and `update`.
+
+    replay          steps of the environments, with their true successors
+    rng, generator  random numbers of NumPy and torch, which follow from the seed and `iteration` alone
+    updates         gradient steps so far
+    parts           the attributes whose states are saved, beside the replay
+    """
+
+    expert_queries = 0
+    parts: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        config: OffPolicySettings,
+        policy: ActorPolicy,
+        *,
+        envs: VecEnv,
+        seed: int,
+        device: torch.device,
+        replay: type[Replay] = Replay,
+    ) -> None:
+        self.config, self.policy, self.seed, self.device = config, policy, seed, device
+        spaces = envs.single_observation_space, envs.single_action_space
+        self.replay = replay(
+            config.replay_size, envs.num_envs, *spaces, gamma=config.gamma, n_step=config.n_step
+        )
+        self.actor, self.sampler = Actor(policy), Sampler(envs)
+        self.iteration = self.updates = 0
+        self.restart()
+
+    @property
+    def env_steps(self) -> int:
+        return self.sampler.env_steps
+
+    @property
+    def least_steps(self) -> int:
+        """One step of each environment, or what the replay lacks before learning starts."""
+        each, missing = self.sampler.envs.num_envs, self.config.learning_starts - len(self.replay)
+        return max(-(-missing // each), 1) * each
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
+
+    @property
+    def ready(self) -> bool:
+        """Whether the replay holds enough to learn from."""
+        return len(self.replay) >= self.config.learning_starts
+
+    @abstractmethod
+    def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: explores."""
+
+    def collect(self, limit: int | None = None) -> Rollout:
+        """One round's steps, at most `limit`; they are not in the replay yet."""
+        return self.sampler.collect(self.choose, self.config.num_steps, limit)
+
+    def tensors(self, samples: Samples) -> Batch:
+        """Samples of a replay, as a batch for `update`."""
+        columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
+        return {
+            "obs": encode(self.policy, samples.obs),
+            "next_obs": encode(self.policy, samples.next_obs),
+            **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
+        }
+
+    def batches(self, count: int, *replays: Replay) -> list[Batch]:
+        """`count` batches, each with an equal share from every replay (by default the learner's own).
+
+        All samples are drawn together, which takes less time than drawing each batch.
+        """
+        replays = replays or (self.replay,)
+        share = self.config.batch_size // len(replays)
+        drawn = [self.tensors(replay.sample(count * share, self.rng)) for replay in replays]
+        shares = {
+            name: [torch.unflatten(part[name], 0, (count, share)) for part in drawn] for name in drawn[0]
+        }  # (count, share, ...) each
+        joined = {name: x[0] if len(x) == 1 else torch.cat(x, 1) for name, x in shares.items()}
+        return [{name: x[i] for name, x in joined.items()} for i in range(count)]
+
+    def restart(self) -> None:
+        """Begin new episodes with new random numbers."""
+        seed = draw_seed(self.seed, self.iteration)
+        self.rng, self.generator = np.random.default_rng(seed), torch.Generator(self.device).manual_seed(seed)
+        self.sampler.restart(seed)
+        self.replay.begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Includes the replay, unless it holds pixels, which would take gigabytes."""
+        counts = {"iteration": self.iteration, "updates": self.updates, "env_steps": self.env_steps}
+        replay = {} if self.policy.encoder.is_image else self.replay.state_dict()
+        return counts | {"replay": replay} | parts_state(self, *self.parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes, seeded by the iteration: a checkpoint is a reset point.
+
+        A state holds no replay of pixels. If the state is this learner's own, as at each checkpoint of a running
+        learner, the replay stays as it is. Otherwise it is emptied, and learning resumes once it holds
+        `learning_starts` steps.
+        """
+        own = state["env_steps"] == self.env_steps
+        self.iteration, self.updates = state["iteration"], state["updates"]
+        load_parts(self, state, *self.parts)
+        if not self.policy.encoder.is_image:
+            self.replay.load_state_dict(state["replay"])
+        elif not own:
+            self.replay.clear()
+        self.sampler.env_steps = state["env_steps"]
+        self.restart()

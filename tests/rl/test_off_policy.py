@@ -1,0 +1,113 @@
+"""`OffPolicy` gives a learner its batches, budget and state, also for continuous actions and with demonstrations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+from imitate.rl.budget import rounds
+from imitate.rl.off_policy import OffPolicy
+from imitate.rl.replay import Replay
+from imitate.rl.rollout import Rollout
+
+GAMMA = 0.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    total_steps: int = 40
+    num_steps: int = 4
+    batch_size: int = 6
+    replay_size: int = 100
+    learning_starts: int = 20
+    gamma: float = GAMMA
+    n_step: int = 2
+
+
+class Random(OffPolicy):
+    """Acts at random and learns nothing."""
+
+    parts = ("policy",)
+
+    def __init__(self, seed: int = 0) -> None:
+        envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
+        policy = ActorPolicy(envs.single_observation_space, envs.single_action_space)
+        super().__init__(Settings(), policy, envs=envs, seed=seed, device=torch.device("cpu"))
+
+    def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        actions = self.rng.uniform(-1, 1, (len(obs), 1)).astype(np.float32)
+        return actions, actions
+
+
+def demonstration(learner: OffPolicy) -> Replay:
+    """One episode: three steps of reward 8 that end in the goal."""
+    obs, actions = np.float32([[0.0], [0.1], [0.2], [0.3]]), np.float32([[0.7], [0.8], [0.9]])
+    trajectory = Trajectory(obs, actions, np.full(3, 8, np.float32), terminated=True, truncated=False)
+    episode = Rollout.of_episode(trajectory, actions, trajectory.rewards)
+    envs = learner.sampler.envs
+    spaces = envs.single_observation_space, envs.single_action_space
+    return Replay.of_episodes([episode], *spaces, gamma=GAMMA, n_step=2)
+
+
+def test_a_batch_has_an_equal_share_of_each_replay() -> None:
+    learner = Random()
+    expert = demonstration(learner)
+    learner.replay.add(learner.collect())
+    batches = learner.batches(50, expert, learner.replay)
+    assert len(batches) == 50
+    assert all(batch["actions"].shape == (6, 1) for batch in batches)
+    obs, actions, returns, discounts = (
+        torch.cat([batch[name][:3] for batch in batches]).squeeze()
+        for name in ("obs", "actions", "returns", "discounts")
+    )
+    torch.testing.assert_close(actions, obs + 0.7)
+    # Two rewards and the value of the state after them; the last step has one reward and the end.
+    wanted = {0.7: (8 + GAMMA * 8, GAMMA**2), 0.8: (8 + GAMMA * 8, 0.0), 0.9: (8.0, 0.0)}
+    for action, (its_return, discount) in wanted.items():
+        rows = (actions - action).abs() < 1e-6
+        assert rows.any()
+        assert set(returns[rows].tolist()) == {its_return}
+        assert set(discounts[rows].tolist()) == {discount}
+    assert (
+        torch.cat([batch["returns"][3:] for batch in batches]) <= 0
+    ).all()  # the learner's own, minus errors
+
+
+def test_it_is_ready_once_learning_starts_and_done_at_its_total() -> None:
+    learner, progresses = Random(), []
+    assert learner.least_steps == 20
+    with pytest.raises(InputError, match="takes at least 20 steps, but only 19 are left"):
+        next(rounds(learner, 1, 19))
+    for left, progress in rounds(learner, 10, 38):
+        progresses.append(progress)
+        learner.replay.add(learner.collect(left))
+        assert learner.ready == (learner.env_steps >= 20)
+    # Eight steps a round; after four of them six steps are left, three of each environment.
+    assert learner.env_steps == 38
+    assert progresses == pytest.approx([0, 8 / 38, 16 / 38, 24 / 38, 32 / 38])
+    assert learner.least_steps == 2
+    assert not learner.done
+    learner.collect(2)
+    assert learner.done
+
+
+def test_a_state_brings_back_replay_counts_and_random_numbers() -> None:
+    first, second = Random(), Random()
+    first.replay.add(first.collect())
+    first.iteration, first.updates = 3, 5
+    for run in (first, second):  # a checkpoint is a reset point for the run that goes on, too
+        run.load_state_dict(first.state_dict())
+    assert (second.iteration, second.updates, second.env_steps) == (3, 5, 8)
+    np.testing.assert_array_equal(first.collect().actions, second.collect().actions)
+    for a, b in zip(first.batches(2), second.batches(2), strict=True):
+        assert all(torch.equal(a[name], b[name]) for name in a)
+    assert torch.equal(*(torch.rand(3, generator=run.generator) for run in (first, second)))
