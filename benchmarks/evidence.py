@@ -1,0 +1,261 @@
+"""What the records show, from raw returns: differences with intervals, scores over tasks, and what reaching them cost.
+
+Returns x (S, E) are of S seeds on E test episodes, which are the same for every learner, the teacher and random
+actions. A score is 0 for random actions and 1 for the teacher. Over several tasks the interquartile mean of all runs
+counts (arXiv:2108.13264).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tarfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from imitate.compare.statistics import Difference, difference, holm
+
+BENCHMARKS = Path(__file__).parent
+KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
+SUITE = BENCHMARKS.parent / "examples" / "mujoco" / "runs.tar.gz"
+LEVELS = (0.5, 0.9, 0.95)
+LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
+_DRAWS = 2_000
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Returns on the same test episodes: teacher (E,), random (E,) and of each learner (S, E)."""
+
+    name: str
+    teacher: Array
+    random: Array
+    learners: Mapping[str, Array]
+
+    def scores(self, learner: str) -> Array:
+        """(S,)"""
+        low, high = self.random.mean(), self.teacher.mean()
+        return np.asarray((self.learners[learner].mean(1) - low) / (high - low))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def certain(self) -> bool:
+        """It is not 0."""
+        return self.low > 0 or self.high < 0
+
+
+def returns(record: Mapping[str, Any]) -> Array:
+    """(S, E) of a row."""
+    return np.array([seed["returns"] for seed in record["seeds"]], float)
+
+
+def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Array | None:
+    """(E,) of a row's teacher, measured again later if the row's record is older; None if it is stored nowhere."""
+    if "expert_returns" in record:
+        return np.array(record["expert_returns"], float)
+    found = teachers.get(str(record["expert"]))
+    return None if found is None else np.array(found["returns"], float)
+
+
+def minus_teacher(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Difference | None:
+    """Mean return of a row minus its teacher's, paired by episode; None where no teacher's episodes are stored."""
+    teacher = teacher_returns(record, teachers)
+    return None if teacher is None else difference(returns(record), teacher)
+
+
+def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[int | None]:
+    """For each pair of rows, which of them (0 or 1) is better, paired by episode; None where neither is. Holm's
+    correction holds over all the pairs."""
+    found = [difference(returns(a), returns(b)) for a, b in pairs]
+    adjusted = holm([each.p for each in found])
+    return [None if p >= 0.05 else int(each.mean < 0) for each, p in zip(found, adjusted, strict=True)]
+
+
+def share(value: float, low: float, high: float) -> float:
+    """Where `value` lies from `low` (0) to `high` (1)."""
+    return (value - low) / (high - low)
+
+
+def share_of_best(record: Mapping[str, Any]) -> float | None:
+    """A row's mean from random actions (0) to the best return known for its task (1)."""
+    best = KNOWN["best"].get(record["env"])
+    return None if best is None else share(record["mean"], record["random"], best["return"])
+
+
+def iqm(tasks: Sequence[Task], learner: str) -> float:
+    """Interquartile mean of the scores of all runs."""
+    return float(stats.trim_mean(np.concatenate([task.scores(learner) for task in tasks]), 0.25))
+
+
+def aggregate(
+    tasks: Sequence[Task],
+    learner: str,
+    *,
+    minus: str | None = None,
+    episodes: bool = True,
+    stretch: bool = True,
+) -> Interval:
+    """`iqm` of a learner, or of it minus another, with a bootstrap interval.
+
+    episodes  draw the test episodes anew too, the same ones for the learners, the teacher and random actions
+    stretch   by sqrt(S / (S - 1)) t / 1.96, as the mean of so few seeds needs it, with the fewest seeds of any task
+    """
+    value = iqm(tasks, learner) - (0.0 if minus is None else iqm(tasks, minus))
+    draws = _draws(tasks, learner, episodes) - (0.0 if minus is None else _draws(tasks, minus, episodes))
+    low, high = np.percentile(draws, (2.5, 97.5))
+    seeds = min(len(task.learners[name]) for task in tasks for name in (learner, minus) if name is not None)
+    factor = math.sqrt(seeds / (seeds - 1)) * stats.t.ppf(0.975, seeds - 1) / 1.96 if stretch else 1.0
+    return Interval(value, float(value + factor * (low - value)), float(value + factor * (high - value)))
+
+
+def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
+    """(count,) interquartile means. A task's episodes are drawn alike for every learner, seeds for each its own."""
+    scores = []
+    for number, task in enumerate(tasks):
+        x, seeds = task.learners[learner], len(task.learners[learner])
+        drawn = np.random.default_rng((number, 0)).integers(
+            len(task.teacher), size=(_DRAWS, len(task.teacher))
+        )
+        if not episodes:
+            drawn = np.broadcast_to(np.arange(len(task.teacher)), drawn.shape)
+        own = (number, 1, *learner.encode())
+        rows = np.random.default_rng(own).integers(seeds, size=(_DRAWS, seeds))
+        means = x[rows[:, :, None], drawn[:, None]].mean(2)  # (count, S)
+        low, high = task.random[drawn].mean(1), task.teacher[drawn].mean(1)
+        scores.append((means - low[:, None]) / (high - low)[:, None])
+    return np.asarray(stats.trim_mean(np.concatenate(scores, 1), 0.25, axis=1))
+
+
+def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mapping[str, Any]) -> Task:
+    """AggreVaTeD's row and DAgger's from one teacher as a task. Of random actions only the mean is stored."""
+    teacher = teacher_returns(imitator, teachers)
+    assert teacher is not None
+    random = np.full(len(teacher), imitator["random"])
+    learners = {"aggrevated": returns(imitator), "dagger": returns(other)}
+    return Task(imitator["row"], teacher, random, learners)
+
+
+@cache
+def suite(path: Path = SUITE) -> dict[str, dict[str, Any]]:
+    """The runs of examples/mujoco: by environment the `references` and, by learner, the results of its seeds."""
+    with tarfile.open(path) as archive:
+        files = {
+            member.name: json.load(archive.extractfile(member) or archive)
+            for member in archive
+            if member.isfile() and member.name.endswith(".json")
+        }
+    found: dict[str, dict[str, Any]] = {}
+    for label in files["suite.json"]["parts"]:
+        learners: dict[str, list[Any]] = {}
+        for name, place in files[f"{label}/runs.json"].items():
+            learners.setdefault(name.rpartition("-seed")[0], []).append(files[f"{label}/{place}/result.json"])
+        comparison = files[f"{label}/comparison.json"]
+        found[label] = {"references": files[f"{label}/references.json"], "expert": comparison["expert"]}
+        found[label] |= {"learners": learners, "budget": comparison["budget"]}
+    return found
+
+
+def suite_tasks(*without: str) -> list[Task]:
+    """The tasks of examples/mujoco, but for those named."""
+    return [
+        Task(
+            label,
+            np.array(part["references"]["expert"]["measured"]["returns"]),
+            np.array(part["references"]["random"]["returns"]),
+            {name: np.array([run["returns"] for run in part["learners"][name]]) for name in LEARNERS},
+        )
+        for label, part in suite().items()
+        if label not in without
+    ]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the runs that got to a level had spent by then (medians), and how many of `runs` they were."""
+
+    steps: float
+    queries: float
+    cpu_seconds: float | None
+    reached: int
+    runs: int
+
+
+def costs(runs: Sequence[Sequence[tuple[float, float, float | None, float]]], level: float) -> Cost:
+    """From curves of (steps, queries, cpu_seconds, score): when each was first at `level` or above."""
+    found = [next((point for point in curve if point[3] >= level), None) for curve in runs]
+    got = [point for point in found if point is not None]
+
+    def middle(values: Iterable[float | None]) -> float:
+        known = [value for value in values if value is not None]
+        return float(np.median(known)) if known else math.nan
+
+    seconds = [point[2] for point in got]
+    return Cost(
+        middle(point[0] for point in got),
+        middle(point[1] for point in got),
+        None if None in seconds else middle(seconds),
+        len(got),
+        len(runs),
+    )
+
+
+def suite_curves(label: str, learner: str) -> list[list[tuple[float, float, float | None, float]]]:
+    """(steps, expert's answers, CPU seconds, score on the curves' episodes) of each seed, without the untrained."""
+    part = suite()[label]
+    references = part["references"]
+    low = float(np.mean(references["random"]["curve"]))
+    high = float(np.mean(references["expert"]["measured"]["curve"]))
+    return [
+        [
+            (p["steps"], p["queries"], p["cpu_seconds"], share(float(np.mean(p["returns"])), low, high))
+            for p in run["curve"]
+            if p["steps"]
+        ]
+        for run in part["learners"][learner]
+    ]
+
+
+def row_curves(
+    record: Mapping[str, Any], low: float, high: float
+) -> list[list[tuple[float, float, float | None, float]]]:
+    """The same of a row of pure RL, from its validations. Their CPU seconds are not stored."""
+    return [
+        [(steps, 0.0, None, share(mean, low, high)) for steps, mean, *_ in seed["curve"]]
+        for seed in record["seeds"]
+    ]
+
+
+def clones() -> dict[str, dict[str, float]]:
+    """GAIL in examples/mujoco, by environment: mean return of its clone and at its end, both on the curves' episodes.
+
+    PPO leaves the policy as it is for its first rollouts (`value_warmup`). So the first policy of the curve after the
+    first rollout is the clone.
+    """
+    found = {}
+    for label, part in suite().items():
+        first, last = [], []
+        for run in part["learners"]["gail"]:
+            curve = run["curve"]
+            untrained = curve[0]["returns"]
+            first.append(next(np.mean(p["returns"]) for p in curve if p["returns"] != untrained))
+            last.append(np.mean(curve[-1]["returns"]))
+        found[label] = {"clone": float(np.mean(first)), "gail": float(np.mean(last))}
+    return found
