@@ -7,13 +7,10 @@ counts (arXiv:2108.13264).
 
 from __future__ import annotations
 
-import json
 import math
-import tarfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +22,13 @@ from imitate.compare.statistics import Difference, difference, holm
 
 BENCHMARKS = Path(__file__).parent
 KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
-SUITE = BENCHMARKS.parent / "examples" / "mujoco" / "runs.tar.gz"
 LEVELS = (0.5, 0.9, 0.95)
 LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
 _DRAWS = 2_000
 
 Array = NDArray[np.float64]
+Curve = list[tuple[float, float, float | None, float]]
+"""Points of (environment steps, expert's answers, CPU seconds or None, score)."""
 
 
 @dataclass(frozen=True)
@@ -153,43 +151,9 @@ def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mappin
     return Task(imitator["row"], teacher, random, learners)
 
 
-@cache
-def suite(path: Path = SUITE) -> dict[str, dict[str, Any]]:
-    """The runs of examples/mujoco: by environment the `references` and, by learner, the results of its seeds."""
-    with tarfile.open(path) as archive:
-        files = {
-            member.name: json.load(archive.extractfile(member) or archive)
-            for member in archive
-            if member.isfile() and member.name.endswith(".json")
-        }
-    found: dict[str, dict[str, Any]] = {}
-    for label in files["suite.json"]["parts"]:
-        learners: dict[str, list[Any]] = {}
-        for name, place in files[f"{label}/runs.json"].items():
-            learners.setdefault(name.rpartition("-seed")[0], []).append(files[f"{label}/{place}/result.json"])
-        comparison = files[f"{label}/comparison.json"]
-        found[label] = {"references": files[f"{label}/references.json"], "expert": comparison["expert"]}
-        found[label] |= {"learners": learners, "budget": comparison["budget"]}
-    return found
-
-
-def suite_tasks(*without: str) -> list[Task]:
-    """The tasks of examples/mujoco, but for those named."""
-    return [
-        Task(
-            label,
-            np.array(part["references"]["expert"]["measured"]["returns"]),
-            np.array(part["references"]["random"]["returns"]),
-            {name: np.array([run["returns"] for run in part["learners"][name]]) for name in LEARNERS},
-        )
-        for label, part in suite().items()
-        if label not in without
-    ]
-
-
 @dataclass(frozen=True)
 class Cost:
-    """What the runs that got to a level had spent by then (medians), and how many of `runs` they were."""
+    """Median cost of all runs until a level; infinite where fewer than half of the `runs` got there."""
 
     steps: float
     queries: float
@@ -198,64 +162,21 @@ class Cost:
     runs: int
 
 
-def costs(runs: Sequence[Sequence[tuple[float, float, float | None, float]]], level: float) -> Cost:
-    """From curves of (steps, queries, cpu_seconds, score): when each was first at `level` or above."""
-    found = [next((point for point in curve if point[3] >= level), None) for curve in runs]
-    got = [point for point in found if point is not None]
+def costs(curves: Sequence[Curve], level: float) -> Cost:
+    """What it took until each curve was first at `level` or above; a run that never was counts as infinite."""
+    found = [next((point for point in curve if point[3] >= level), None) for curve in curves]
 
-    def middle(values: Iterable[float | None]) -> float:
-        known = [value for value in values if value is not None]
-        return float(np.median(known)) if known else math.nan
+    def middle(column: int) -> float:
+        return float(np.median([math.inf if point is None else point[column] for point in found]))
 
-    seconds = [point[2] for point in got]
-    return Cost(
-        middle(point[0] for point in got),
-        middle(point[1] for point in got),
-        None if None in seconds else middle(seconds),
-        len(got),
-        len(runs),
-    )
+    reached = [point for point in found if point is not None]
+    stored = all(point[2] is not None for point in reached)
+    return Cost(middle(0), middle(1), middle(2) if stored else None, len(reached), len(curves))
 
 
-def suite_curves(label: str, learner: str) -> list[list[tuple[float, float, float | None, float]]]:
-    """(steps, expert's answers, CPU seconds, score on the curves' episodes) of each seed, without the untrained."""
-    part = suite()[label]
-    references = part["references"]
-    low = float(np.mean(references["random"]["curve"]))
-    high = float(np.mean(references["expert"]["measured"]["curve"]))
-    return [
-        [
-            (p["steps"], p["queries"], p["cpu_seconds"], share(float(np.mean(p["returns"])), low, high))
-            for p in run["curve"]
-            if p["steps"]
-        ]
-        for run in part["learners"][learner]
-    ]
-
-
-def row_curves(
-    record: Mapping[str, Any], low: float, high: float
-) -> list[list[tuple[float, float, float | None, float]]]:
-    """The same of a row of pure RL, from its validations. Their CPU seconds are not stored."""
+def row_curves(record: Mapping[str, Any], low: float, high: float) -> list[Curve]:
+    """Curves of a row of pure RL, from its validations. Their CPU seconds are not stored."""
     return [
         [(steps, 0.0, None, share(mean, low, high)) for steps, mean, *_ in seed["curve"]]
         for seed in record["seeds"]
     ]
-
-
-def clones() -> dict[str, dict[str, float]]:
-    """GAIL in examples/mujoco, by environment: mean return of its clone and at its end, both on the curves' episodes.
-
-    PPO leaves the policy as it is for its first rollouts (`value_warmup`). So the first policy of the curve after the
-    first rollout is the clone.
-    """
-    found = {}
-    for label, part in suite().items():
-        first, last = [], []
-        for run in part["learners"]["gail"]:
-            curve = run["curve"]
-            untrained = curve[0]["returns"]
-            first.append(next(np.mean(p["returns"]) for p in curve if p["returns"] != untrained))
-            last.append(np.mean(curve[-1]["returns"]))
-        found[label] = {"clone": float(np.mean(first)), "gail": float(np.mean(last))}
-    return found

@@ -49,7 +49,7 @@ class Row:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     seeds: int = 3
     protocol: str = ""
-    readme: bool = False
+    settings: str = ""
 
     def commands(self, seed: int) -> list[str]:
         """What is run for a seed, in an empty folder; the last command writes the run folder `run`."""
