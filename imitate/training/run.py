@@ -46,7 +46,7 @@ Validate = Callable[[ActorPolicy, int], Evaluation]
 Progress = Callable[[int, dict[str, float]], None]
 """(steps of the budget spent, metrics), after each iteration."""
 Snapshot = Callable[[int, ActorPolicy], None]
-"""(steps of the budget spent, current policy), before the first iteration and after each."""
+"""(steps of the budget spent, current policy), with 0 before the first iteration and after each."""
 
 
 class Run:
@@ -136,7 +136,9 @@ class Run:
 
     def _drive(self, caught: Callable[[], int]) -> bool:
         if self.snapshot is not None and not self.account.iterations:
-            self.snapshot(self.spent, self.learner.policy)
+            self.snapshot(
+                0, self.learner.policy
+            )  # whatever demonstrations cost, nothing was learned from them yet
         while not caught():
             limit = self.budget - self.spent - self._reserve()
             if not self.learner.done and limit >= self.learner.least_steps:
