@@ -214,7 +214,10 @@ def main(argv: Sequence[str]) -> int:
     if arguments.jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {arguments.jobs}")
     repository = HERE.parents[1]
-    commit = git(repository, "rev-parse", "--verify", f"{arguments.commit}^{{commit}}")
+    try:
+        commit = git(repository, "rev-parse", "--verify", f"{arguments.commit}^{{commit}}")
+    except InputError:
+        raise InputError(f"{repository} has no commit {arguments.commit}: `git log` names them") from None
     home = Path(git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir")).parent
     out = (arguments.out or home.parent / f"frozen-{commit[:12]}").absolute()
     plan = read_plan(HERE.with_name("frozen.toml"))
