@@ -297,8 +297,8 @@ class GAIL:
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps, with as many rounds as the learner's own iteration.
 
-        Metrics are means over these rounds. If it begins as a clone, the first step only clones and takes no environment
-        steps.
+        Metrics are means over these rounds. If it begins as a clone, the first step only makes that and takes no
+        environment steps.
         """
         if self.iteration == 0 and self.bc_config is not None:
             config, self.bc_config = self.bc_config, None
