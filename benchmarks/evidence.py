@@ -1,4 +1,4 @@
-"""What the records show, from raw returns: differences with intervals, scores over tasks, and what reaching them cost.
+"""Evidence in the records, from raw returns: differences with intervals, scores over tasks, and their costs.
 
 Returns x (S, E) are of S seeds on E test episodes, which are the same for every learner, the teacher and random
 actions. A score is 0 for random actions and 1 for the teacher. Over several tasks the interquartile mean of all runs
@@ -54,11 +54,6 @@ class Interval:
     low: float
     high: float
 
-    @property
-    def certain(self) -> bool:
-        """It is not 0."""
-        return self.low > 0 or self.high < 0
-
 
 def returns(record: Mapping[str, Any]) -> Array:
     """(S, E) of a row."""
@@ -88,7 +83,7 @@ def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> lis
 
 
 def share(value: float, low: float, high: float) -> float:
-    """Where `value` lies from `low` (0) to `high` (1)."""
+    """Position of `value` between `low` (0) and `high` (1)."""
     return (value - low) / (high - low)
 
 
@@ -163,7 +158,7 @@ class Cost:
 
 
 def costs(curves: Sequence[Curve], level: float) -> Cost:
-    """What it took until each curve was first at `level` or above; a run that never was counts as infinite."""
+    """Median cost until a curve is first at `level` or above; a run that never is counts as infinite."""
     found = [next((point for point in curve if point[3] >= level), None) for curve in curves]
 
     def middle(column: int) -> float:

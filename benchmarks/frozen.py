@@ -54,7 +54,7 @@ class Measurement:
 
 
 def git(tree: Path, *arguments: str) -> str:
-    """Raises InputError with git's own words where it fails."""
+    """The output of a git command. Raises InputError with git's own words if it fails."""
     done = subprocess.run(["git", "-C", str(tree), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"git {arguments[0]} in {tree}: {done.stderr.strip()}")

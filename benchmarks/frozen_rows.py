@@ -48,7 +48,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Row:
-    """What is run for each of `seeds`; `minutes` of a core is what one seed is expected to take."""
+    """A learner on a task, for each of `seeds`; one seed is expected to take `minutes` of a core."""
 
     name: str
     task: str

@@ -41,7 +41,7 @@ ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
-    """What each document must say."""
+    """The text that each document must have."""
     known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
     readme = README.read_text()
     for block, template in BLOCKS.items():

@@ -1,4 +1,4 @@
-"""What the documents show of the records: rows with their marks, pairs of learners, the suite, and costs."""
+"""The records as the documents show them: rows with their marks, pairs of learners, the suite, and costs."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def curves(label: str, learner: str, known: Mapping[str, Record]) -> list[Curve]
 
 
 def costs_by_task(known: Mapping[str, Record]) -> list[dict[str, Any]]:
-    """What each learner spent until each of LEVELS, for each task of examples/mujoco."""
+    """Costs of each learner until each of LEVELS, for each task of examples/mujoco."""
     return [
         {
             "task": label,

@@ -52,7 +52,7 @@ class Row:
     settings: str = ""
 
     def commands(self, seed: int) -> list[str]:
-        """What is run for a seed, in an empty folder; the last command writes the run folder `run`."""
+        """The commands for a seed, in an empty folder; the last one writes the run folder `run`."""
         train = ["imitate", "train", self.algorithm, "--env", self.env]
         train += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
         collect = []
@@ -70,7 +70,7 @@ def read_rows() -> dict[str, Row]:
 
 
 def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
-    """The record of a row. Raises CalledProcessError where one of its commands fails."""
+    """The record of a row. Raises CalledProcessError if one of its commands fails."""
     row = read_rows()[name]
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)

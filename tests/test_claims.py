@@ -1,4 +1,4 @@
-"""What README and RESULTS claim is recomputed here from raw returns: marks of significance, intervals, costs, ages."""
+"""Claims of README and RESULTS, recomputed from raw returns: marks of significance, intervals, costs, ages."""
 
 from __future__ import annotations
 
