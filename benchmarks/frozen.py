@@ -123,9 +123,8 @@ def carry_out(measured: Measurement, at_once: int) -> bool:
                 check_clean(measured.out / "tree", measured.commit)
                 name, seed = todo.pop(0)
                 place = (measured.work(name, seed), measured.result(name, seed))
-                process = fork.Process(
-                    target=frozen_run.child, args=(measured.plan, rows[name], seed, *place)
-                )
+                given = (measured.plan, rows[name], seed, *place)
+                process: BaseProcess = fork.Process(target=frozen_run.child, args=given)
                 process.start()
                 running[process.sentinel] = (name, seed, process)
             for sentinel in wait(list(running)):

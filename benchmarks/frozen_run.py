@@ -140,7 +140,8 @@ def curve(
     """Policies after 0, 1/16, 2/16 ... of the budget: what was spent by then, and returns of the curves' episodes."""
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     answers = {line["budget_steps"]: line["expert_queries"] for line in map(json.loads, lines)}
-    known, points = np.array(sorted(answers)), []
+    known = np.array(sorted(answers))
+    points: list[dict[str, Any]] = []
     for number in sorted(marks):
         mark = marks[number]
         if points and points[-1]["steps"] == mark.steps:
