@@ -38,7 +38,8 @@ def references(plan: Plan, name: str) -> dict[str, Any]:
     task = plan.tasks[name]
     env = make_env(task.env, task.env_kwargs)
     players: dict[str, Policy] = {"random": RandomPolicy(env.action_space)}
-    players["teacher"] = load_expert(task.expert, env_id=task.env, env_kwargs=task.env_kwargs)
+    players["teacher"] = teacher = load_expert(task.expert, env_id=task.env, env_kwargs=task.env_kwargs)
+    teacher.measure()  # which it remembers: else the first recording would pay for it
     env.close()
     measured = {who: tested(policy, plan, task.env, task.env_kwargs) for who, policy in players.items()}
     curves = {
