@@ -2,7 +2,7 @@
 
     python benchmarks/results.py
 
-A test fails where one of these documents says something else than the records.
+A test fails if one of these documents says something else than the records.
 """
 
 from __future__ import annotations
@@ -17,30 +17,45 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from evidence import KNOWN, LEARNERS, LEVELS
+from mujoco_suite import clones
+from shown import (
+    LONG_PPO,
+    Shown,
+    by_teacher,
+    costs_by_task,
+    costs_of_three,
+    figures,
+    reached,
+    spent,
+    suite_scores,
+)
 
 BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
-BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
+BLOCKS = {"suite": "README-suite.md", "results": "README-results.md"}
+"""Parts of the README that are written, and their templates."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
-    """What each document must say."""
-    readme = re.sub(
-        f"(?s){re.escape(BEGIN)}.*{re.escape(END)}",
-        lambda _: BEGIN + render("README.md", records) + END,
-        README.read_text(),
-    )
-    written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
-    return {README: readme} | {path: render(template, records) for path, template in written.items()}
-
-
-def render(template: str, records: Path) -> str:
-    """A template filled from the records. Raises jinja2.UndefinedError where one lacks what the text asks for."""
+    """The text that each document must have."""
     known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
-    rows = {name: row | {"name": name} | figures(known[name]) for name, row in ROWS.items() if name in known}
+    readme = README.read_text()
+    for block, template in BLOCKS.items():
+        begin, end = f"<!-- {block}: written by benchmarks/results.py -->\n", f"<!-- end of {block} -->\n"
+        text = begin + render(template, known) + end
+        readme = re.sub(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _, text=text: text, readme)
+    written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
+    return {README: readme} | {path: render(template, known) for path, template in written.items()}
+
+
+def render(template: str, known: dict[str, Any]) -> str:
+    """A template filled from the records. Raises jinja2.UndefinedError if one lacks what the text asks for."""
+    teachers = known["teachers"]["teachers"]
+    rows = {name: figures(name, row, known[name], teachers) for name, row in ROWS.items() if name in known}
     sections: dict[str, list[dict[str, Any]]] = {}
     for row in rows.values():
         sections.setdefault(row.get("section", row["env"]), []).append(row)
@@ -59,10 +74,20 @@ def render(template: str, records: Path) -> str:
         "mean": statistics.fmean,
         "median": statistics.median,
         "reached": reached,
+        "spent": spent,
     }
+    shown = Shown(ROWS, known, teachers)
+    environment.globals |= {
+        "learners": LEARNERS,
+        "levels": LEVELS,
+        "best_known": KNOWN["best"],
+        "long_ppo": LONG_PPO,
+    }
+    environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
+    environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
     missing = [name for name in ROWS if name not in known]
     text = environment.get_template(template).render(
-        record=known, row=rows, sections=sections, missing=missing
+        record=known, row=rows, sections=sections, missing=missing, shown=shown
     )
     return "\n\n".join(filled(block) for block in re.split(r"\n{2,}", text))
 
@@ -79,26 +104,6 @@ def filled(block: str) -> str:
         wrap(" ".join(item.split()), subsequent_indent=i) for item, i in zip(items, indents, strict=True)
     ]
     return "\n".join(lines) + end
-
-
-def figures(record: dict[str, Any]) -> dict[str, Any]:
-    """What the tables show of a record. Steps include demonstrations and validation, of the seed that took most."""
-    counted = ("env_steps", "demo_steps", "validation_steps")
-    share = record.get("share_of_range")
-    return {
-        "mean": record["mean"],
-        "each": ", ".join(f"{seed['mean']:.1f}" for seed in record["seeds"]),
-        "expert_return": record["expert_mean"],
-        "share": "" if share is None else f"{share:.1%}",
-        "commit": record.get("machine", {}).get("commit", "older"),
-        "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
-    }
-
-
-def reached(record: dict[str, Any], goal: float) -> list[int]:
-    """Training steps of each seed at its first validation of at least `goal`; seeds that never were are left out."""
-    curves = [[steps for steps, mean, *_ in seed["curve"] if mean >= goal] for seed in record["seeds"]]
-    return [steps[0] for steps in curves if steps]
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@
 
 A row is `imitate` commands with the committed presets, once for each seed; a row takes from seconds to half an hour,
 Pong two hours, Breakout days. Its record results/ROW.json has the commands, the run's whole configuration, every
-return, steps, seconds, versions, the machine and the protocol. Returns are of 50 deterministic episodes that are the
-same for learners, expert and random actions and that chose nothing. `python benchmarks/results.py` then writes the
-documents.
+return, also of the teacher and of random actions, steps, seconds, versions, the machine and the protocol. Returns are
+of 50 deterministic episodes that are the same for learners, expert and random actions and that chose nothing.
+`python benchmarks/results.py` then writes the documents.
 """
 
 import argparse
@@ -49,10 +49,10 @@ class Row:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     seeds: int = 3
     protocol: str = ""
-    readme: bool = False
+    settings: str = ""
 
     def commands(self, seed: int) -> list[str]:
-        """What is run for a seed, in an empty folder; the last command writes the run folder `run`."""
+        """The commands for a seed, in an empty folder; the last one writes the run folder `run`."""
         train = ["imitate", "train", self.algorithm, "--env", self.env]
         train += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
         collect = []
@@ -70,16 +70,17 @@ def read_rows() -> dict[str, Row]:
 
 
 def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
-    """The record of a row. Raises CalledProcessError where one of its commands fails."""
+    """The record of a row. Raises CalledProcessError if one of its commands fails."""
     row = read_rows()[name]
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
     record: dict[str, Any] = {"row": name, "env": row.env, "env_kwargs": row.env_kwargs, "expert": row.expert}
     record |= {"protocol": row.protocol, "versions": versions(), "machine": provenance()}
-    record |= {"random": random.mean, "expert_mean": None, "seeds": []}
+    record |= {"random": random.mean, "random_returns": random.returns.tolist()}
+    record |= {"expert_mean": None, "seeds": []}
     if row.expert is not None:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
-        record["expert_mean"] = expert.mean
+        record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
     for seed in range(row.seeds if seeds is None else seeds):
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(row.commands(seed), Path(folder))
@@ -93,7 +94,8 @@ def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
 
 
 def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
-    """Run and measure one seed in `folder`: seconds, validations, steps, and the returns of the test episodes."""
+    """Run and measure one seed in `folder`: seconds, of the processor too, validations, steps, and the returns of the
+    test episodes."""
 
     def output(command: str) -> str:
         done = subprocess.run(
@@ -111,7 +113,7 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"commands": [*commands, MEASURE], "seconds": seconds}
     found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in validations]}
     found |= {"config": json.loads((run / "config.json").read_text())}
-    found |= json.loads((run / "finished.json").read_text())
+    found |= json.loads((run / "finished.json").read_text()) | json.loads((run / "timing.json").read_text())
     return found | result
 
 

@@ -4,6 +4,11 @@ An iteration rolls in with the mixture alpha * expert + (1 - alpha) * learner (t
 expert to label every state, adds the labelled states to the store, and trains on everything in it. In each iteration
 the learning rate decays to 0, and the last one trains for longer, since only the final policy needs a long fit. The
 policy is the moving average of the weights. AggreVaTeD is this learner with a critic (`imitate.aggrevated.learner`).
+
+Departures from the paper: for continuous actions the expert's share never falls below 0.3 (`alpha_floor`). Who acts is
+drawn for segments of an episode (`alpha_per`), not at every step. Actions are sampled in roll-ins, so a Gaussian policy
+rolls in with noise. What is handed over is the last policy, not the best on validation, and it is a moving average of
+weights that no roll-in was made with.
 """
 
 from __future__ import annotations

@@ -204,22 +204,26 @@ class GAIL:
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps, with as many rounds as the learner's own iteration.
 
-        Metrics are means over these rounds.
+        Metrics are means over these rounds. If it begins as a clone, the first step only makes that and takes no
+        environment steps.
         """
         if self.iteration == 0 and self.bc_config is not None:
-            self._clone(self.bc_config)
+            config, self.bc_config = self.bc_config, None
+            return self._clone(config)
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
         history = [self._round(left, progress) for left, progress in rounds(self, count, limit)]
         self.iteration += 1
         metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
         return metrics | self.learner.pop_episodes()
 
-    def _clone(self, config: BCConfig) -> None:
+    def _clone(self, config: BCConfig) -> dict[str, float]:
         """Fit the policy to the demonstrations, in place: the learner's optimiser holds its parameters."""
         bc = BC(config, demos=self.demos, episodes=self.episodes, seed=self.seed, device=self.device)
+        metrics: dict[str, float] = {}
         while not bc.done:
-            bc.step()
+            metrics = bc.step()
         self.policy.load_state_dict(bc.policy.state_dict())
+        return {f"clone_{name}": value for name, value in metrics.items()}
 
     def _round(self, limit: int | None, progress: float) -> dict[str, float | Tensor]:
         rollout = self.learner.collect(limit)

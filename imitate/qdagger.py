@@ -2,12 +2,13 @@
 
 The teacher plays for `teacher_steps`, DQN learns offline from these steps and then goes on online. Beside DQN's loss
 there is a distillation loss, KL(teacher || student) of the softmax of action values, on every minibatch. Its weight
-falls as the student's return nears the teacher's. From there on it is plain DQN.
+falls as the student's return nears the teacher's, and is 0 while it is at least the teacher's.
 
 Departures: the weight is (T - S) / (T - L), where T is the teacher's mean return, S the student's and L the lowest S so
-far, because the paper's 1 - S / T needs positive returns. Temperatures are in units of the spread of the values over
-the actions. A teacher without action values is its deterministic action, and the spread is that of the student's
-values.
+far, because the paper's 1 - S / T needs positive returns. The paper's weight falls gradually and stays at 0. This one
+follows a moving average of the student's episodes: it can jump to 0, and distillation begins again when the student
+falls behind. Temperatures are in units of the spread of the values over the actions. A teacher without action values is
+its deterministic action, and the spread is that of the student's values.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from imitate.cli import main
 from imitate.compare.audit import controls
+from imitate.compare.snapshots import Snapshots
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.envs.make import make_env
@@ -27,7 +28,7 @@ from imitate.gail import GAIL, Discriminator, GAILConfig, absorbed_share, bce, g
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.rollout import Rollout
-from imitate.training.experiment import Experiment
+from imitate.training.experiment import Experiment, execute
 
 ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
 
@@ -276,6 +277,39 @@ def test_it_begins_with_a_clone_unless_it_is_to_know_nothing(
         before = [parameter.clone() for parameter in clone.parameters()]
         GAIL(alone({"bc_updates": 5, **still}), envs=envs, demos=demos, seed=1, policy=clone).step()
         assert all(map(torch.equal, before, clone.parameters()))  # who hands in a policy gets no other
+
+
+def test_its_curve_begins_with_the_clone(tmp_path: Path) -> None:
+    """The demonstrations' steps bought a clone: that is the policy after them, and not one that knows nothing."""
+    demos = named(tmp_path / "demos.h5", ENVS["continuous"], 4)
+    settings = {"bc_updates": 500, "ppo": {"num_steps": 4}}
+    run = Experiment.create("gail", ENVS["continuous"], demos=demos, budget=160, hyperparameters=settings)
+    snapshots = Snapshots(tmp_path / "snapshots", 160, lambda: 0.0)
+    assert execute(run, tmp_path / "run", snapshot=snapshots)
+    marks = snapshots.complete(tmp_path / "run" / "policy", 160, 0.0)
+    assert [marks[n].steps for n in range(6)] == [0, 40, 40, 40, 40, 72]
+    scores = [
+        evaluate(load_policy(tmp_path / "snapshots" / marks[n].policy), run.env_id).mean for n in (0, 1)
+    ]
+    assert scores[0] < -2
+    assert scores[1] > -0.3
+
+
+def test_bc_with_the_rows_options_is_gails_clone(tmp_path: Path) -> None:
+    """benchmarks/rows.toml measures the clone so; PPO leaves it as it is while the value network warms up."""
+    path = named(tmp_path / "demos.h5", ENVS["continuous"])
+    options = ["--max-updates", "30", "--holdout", "0", "--log-std-init", "-2", "--seed", "3"]
+    words = ["--env", ENVS["continuous"], "--demos", str(path), "--out", str(tmp_path / "clone")]
+    assert main(["train", "bc", *words, *options]) == 0
+    with DemoReader(path) as demos:
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 2)
+        gail = GAIL(GAILConfig(bc_updates=30, ppo={"num_steps": 8}), envs=envs, demos=demos, seed=3)
+        gail.step()
+    obs = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
+    clone = load_policy(tmp_path / "clone")
+    np.testing.assert_array_equal(
+        gail.policy.act(obs, deterministic=True), clone.act(obs, deterministic=True)
+    )
 
 
 def test_settings_that_can_not_be_used_are_named() -> None:

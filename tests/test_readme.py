@@ -22,6 +22,12 @@ RECORDS = ROOT / "benchmarks" / "results"
 WITHOUT_KEYWORDS = {"ppo-pong", "dqn-breakout"}
 
 
+@pytest.fixture(autouse=True)
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts there import one another."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None

@@ -38,7 +38,7 @@ def execute(
 
     resume    go on from the last checkpoint, or from the beginning if there is none
     progress  called with (steps of the budget spent, metrics) after each iteration
-    snapshot  called with (steps of the budget spent, the policy) before the first iteration and after each
+    snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
 
     Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
     together, if the budget is too small for one update, and if learning diverges.

@@ -50,7 +50,7 @@ Validate = Callable[[ActorPolicy, int], Evaluation]
 Progress = Callable[[int, dict[str, float]], None]
 """(steps of the budget spent, metrics), after each iteration."""
 Snapshot = Callable[[int, ActorPolicy], None]
-"""(steps of the budget spent, current policy), before the first iteration and after each."""
+"""(steps of the budget spent, current policy), with 0 before the first iteration and after each."""
 
 
 class Run:
@@ -211,7 +211,8 @@ class Run:
         if self.snapshot is None:
             return
         began, cpu_began = time.monotonic(), cpu_seconds()
-        self.snapshot(self.spent, self.learner.policy)
+        # Before the first iteration nothing is learned from the demonstrations, whatever they cost.
+        self.snapshot(self.spent if self.account.iterations else 0, self.learner.policy)
         self._began += time.monotonic() - began
         self._cpu_began += cpu_seconds() - cpu_began
 

@@ -115,13 +115,12 @@ def test_the_common_legend_of_the_curves_states_no_return_of_one_environment(run
 
 
 def test_the_readme_states_the_scores_of_the_mujoco_suite() -> None:
+    """Its interval is recomputed in tests/test_claims.py, from raw returns."""
     shown = table(EXAMPLES / "mujoco" / "table.md")
     readme = " ".join((EXAMPLES.parent / "README.md").read_text().split())
     score = {name: row["IQM of scores"] for name, row in shown.items()}
-    interval = shown["AggreVaTeD"]["95 % interval"]
-    others = ", ".join(f"{name} {score[name]}" for name in ("DAgger", "BC", "GAIL"))
-    said = f"AggreVaTeD scores {score['AggreVaTeD']} (95 % interval {interval}), {others} and PPO {score['PPO']},"
-    assert said in readme
+    assert f"AggreVaTeD scores {score['AggreVaTeD']} (95 % interval " in readme
+    assert f"DAgger {score['DAgger']}, BC {score['BC']}, and GAIL {score['GAIL']}." in readme
 
 
 def test_it_is_small(example: Path) -> None:

@@ -1,0 +1,177 @@
+"""Evidence in the records, from raw returns: differences with intervals, scores over tasks, and their costs.
+
+Returns x (S, E) are of S seeds on E test episodes, which are the same for every learner, the teacher and random
+actions. A score is 0 for random actions and 1 for the teacher. Over several tasks the interquartile mean of all runs
+counts (arXiv:2108.13264).
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from imitate.compare.statistics import Difference, difference, holm
+
+BENCHMARKS = Path(__file__).parent
+KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
+LEVELS = (0.5, 0.9, 0.95)
+LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
+_DRAWS = 2_000
+
+Array = NDArray[np.float64]
+Curve = list[tuple[float, float, float | None, float]]
+"""Points of (environment steps, expert's answers, CPU seconds or None, score)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Returns on the same test episodes: teacher (E,), random (E,) and of each learner (S, E)."""
+
+    name: str
+    teacher: Array
+    random: Array
+    learners: Mapping[str, Array]
+
+    def scores(self, learner: str) -> Array:
+        """(S,)"""
+        low, high = self.random.mean(), self.teacher.mean()
+        return np.asarray((self.learners[learner].mean(1) - low) / (high - low))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def returns(record: Mapping[str, Any]) -> Array:
+    """(S, E) of a row."""
+    return np.array([seed["returns"] for seed in record["seeds"]], float)
+
+
+def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Array | None:
+    """(E,) of a row's teacher, measured again later if the row's record is older; None if it is stored nowhere."""
+    if "expert_returns" in record:
+        return np.array(record["expert_returns"], float)
+    found = teachers.get(str(record["expert"]))
+    return None if found is None else np.array(found["returns"], float)
+
+
+def minus_teacher(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Difference | None:
+    """Mean return of a row minus its teacher's, paired by episode; None where no teacher's episodes are stored."""
+    teacher = teacher_returns(record, teachers)
+    return None if teacher is None else difference(returns(record), teacher)
+
+
+def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[int | None]:
+    """For each pair of rows, which of them (0 or 1) is better, paired by episode; None where neither is. Holm's
+    correction holds over all the pairs."""
+    found = [difference(returns(a), returns(b)) for a, b in pairs]
+    adjusted = holm([each.p for each in found])
+    return [None if p >= 0.05 else int(each.mean < 0) for each, p in zip(found, adjusted, strict=True)]
+
+
+def share(value: float, low: float, high: float) -> float:
+    """Position of `value` between `low` (0) and `high` (1)."""
+    return (value - low) / (high - low)
+
+
+def share_of_best(record: Mapping[str, Any]) -> float | None:
+    """A row's mean from random actions (0) to the best return known for its task (1)."""
+    best = KNOWN["best"].get(record["env"])
+    return None if best is None else share(record["mean"], record["random"], best["return"])
+
+
+def iqm(tasks: Sequence[Task], learner: str) -> float:
+    """Interquartile mean of the scores of all runs."""
+    return float(stats.trim_mean(np.concatenate([task.scores(learner) for task in tasks]), 0.25))
+
+
+def aggregate(
+    tasks: Sequence[Task],
+    learner: str,
+    *,
+    minus: str | None = None,
+    episodes: bool = True,
+    stretch: bool = True,
+) -> Interval:
+    """`iqm` of a learner, or of it minus another, with a bootstrap interval.
+
+    episodes  draw the test episodes anew too, the same ones for the learners, the teacher and random actions
+    stretch   by sqrt(S / (S - 1)) t / 1.96, as the mean of so few seeds needs it, with the fewest seeds of any task
+    """
+    value = iqm(tasks, learner) - (0.0 if minus is None else iqm(tasks, minus))
+    draws = _draws(tasks, learner, episodes) - (0.0 if minus is None else _draws(tasks, minus, episodes))
+    low, high = np.percentile(draws, (2.5, 97.5))
+    seeds = min(len(task.learners[name]) for task in tasks for name in (learner, minus) if name is not None)
+    factor = math.sqrt(seeds / (seeds - 1)) * stats.t.ppf(0.975, seeds - 1) / 1.96 if stretch else 1.0
+    return Interval(value, float(value + factor * (low - value)), float(value + factor * (high - value)))
+
+
+def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
+    """(count,) interquartile means. A task's episodes are drawn alike for every learner, seeds for each its own."""
+    scores = []
+    for number, task in enumerate(tasks):
+        x, seeds = task.learners[learner], len(task.learners[learner])
+        drawn = np.random.default_rng((number, 0)).integers(
+            len(task.teacher), size=(_DRAWS, len(task.teacher))
+        )
+        if not episodes:
+            drawn = np.broadcast_to(np.arange(len(task.teacher)), drawn.shape)
+        own = (number, 1, *learner.encode())
+        rows = np.random.default_rng(own).integers(seeds, size=(_DRAWS, seeds))
+        means = x[rows[:, :, None], drawn[:, None]].mean(2)  # (count, S)
+        low, high = task.random[drawn].mean(1), task.teacher[drawn].mean(1)
+        scores.append((means - low[:, None]) / (high - low)[:, None])
+    return np.asarray(stats.trim_mean(np.concatenate(scores, 1), 0.25, axis=1))
+
+
+def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mapping[str, Any]) -> Task:
+    """AggreVaTeD's row and DAgger's from one teacher as a task. Of random actions only the mean is stored."""
+    teacher = teacher_returns(imitator, teachers)
+    assert teacher is not None
+    random = np.full(len(teacher), imitator["random"])
+    learners = {"aggrevated": returns(imitator), "dagger": returns(other)}
+    return Task(imitator["row"], teacher, random, learners)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Median cost of all runs until a level; infinite where fewer than half of the `runs` got there."""
+
+    steps: float
+    queries: float
+    cpu_seconds: float | None
+    reached: int
+    runs: int
+
+
+def costs(curves: Sequence[Curve], level: float) -> Cost:
+    """Median cost until a curve is first at `level` or above; a run that never is counts as infinite."""
+    found = [next((point for point in curve if point[3] >= level), None) for curve in curves]
+
+    def middle(column: int) -> float:
+        return float(np.median([math.inf if point is None else point[column] for point in found]))
+
+    reached = [point for point in found if point is not None]
+    stored = all(point[2] is not None for point in reached)
+    return Cost(middle(0), middle(1), middle(2) if stored else None, len(reached), len(curves))
+
+
+def row_curves(record: Mapping[str, Any], low: float, high: float) -> list[Curve]:
+    """Curves of a row of pure RL, from its validations. Their CPU seconds are not stored."""
+    return [
+        [(steps, 0.0, None, share(mean, low, high)) for steps, mean, *_ in seed["curve"]]
+        for seed in record["seeds"]
+    ]

@@ -1,0 +1,205 @@
+"""The records as the documents show them: rows with their marks, pairs of learners, the suite, and costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from evidence import (
+    KNOWN,
+    LEARNERS,
+    LEVELS,
+    Cost,
+    Curve,
+    Interval,
+    aggregate,
+    costs,
+    minus_teacher,
+    pair,
+    returns,
+    row_curves,
+    share_of_best,
+    winners,
+)
+from mujoco_suite import suite, suite_curves, suite_tasks
+
+from imitate.compare.statistics import Difference, difference
+
+Record = Mapping[str, Any]
+
+LONG_PPO = {
+    "HalfCheetah-v5": ("ppo-halfcheetah", "aggrevated-halfcheetah-a2c"),
+    "Hopper-v5": ("ppo-hopper", "aggrevated-hopper-sac"),
+    "Walker2d-v5": ("ppo-walker2d", "aggrevated-walker2d-tqc"),
+}
+"""Tasks of examples/mujoco for which PPO was run to a million steps: its row, and one with the same teacher."""
+
+
+def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[str, Any]:
+    """A row of rows.toml with what tables show of its record. Steps include demonstrations and validation, of the seed
+    that took most."""
+    counted = ("env_steps", "demo_steps", "validation_steps")
+    share, gain, best = record.get("share_of_range"), minus_teacher(record, teachers), share_of_best(record)
+    commit, wanted = record.get("machine", {}).get("commit", "older"), row.get("seeds", 3)
+    marks = [f"{len(record['seeds'])} of {wanted} seeds"] if len(record["seeds"]) < wanted else []
+    marks += [row["settings"]] if "settings" in row else []
+    return {
+        **row,
+        "name": name,
+        "label": ", ".join([row["label"], *marks]),
+        "older": commit == "older",
+        "mean": record["mean"],
+        "each": ", ".join(f"{seed['mean']:.1f}" for seed in record["seeds"]),
+        "expert_return": record["expert_mean"],
+        "share": "" if share is None else f"{share:.1%}",
+        "of_best": "" if best is None or row.get("env_kwargs") else f"{best:.0%}",
+        "gain": gain,
+        "minus": "" if gain is None else signed(gain),
+        "better": gain is not None and gain.low > 0,
+        "commit": commit,
+        "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
+    }
+
+
+def signed(found: Difference | Interval, digits: int | None = None) -> str:
+    """`+63.7 [29.7, 97.7]`: a difference and its 95 % interval."""
+    value = found.mean if isinstance(found, Difference) else found.value
+    if digits is None:
+        digits = 0 if max(abs(value), abs(found.low), abs(found.high)) >= 100 else 1
+    return f"{value:+,.{digits}f} [{found.low:,.{digits}f}, {found.high:,.{digits}f}]"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows of AggreVaTeD and DAgger that have one task and teacher."""
+
+    rows: Mapping[str, Record]
+    known: Mapping[str, Record]
+    teachers: Mapping[str, Record]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """(AggreVaTeD's row, DAgger's) of each task and teacher that have both; of several rows the first."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for name, row in self.rows.items():
+            if row["algorithm"] in ("aggrevated", "dagger") and name in self.known:
+                found.setdefault((row["env"], row["expert"]), {}).setdefault(row["algorithm"], name)
+        return [(both["aggrevated"], both["dagger"]) for both in found.values() if len(both) == 2]
+
+    def pairs(self, *names: str) -> list[dict[str, Any]]:
+        """Of the pairs, or of those with these rows of AggreVaTeD: the difference between the learners, which of them
+        is better (0 AggreVaTeD, 1 DAgger, None neither; Holm over the pairs given), AggreVaTeD minus the teacher, and
+        the teacher."""
+        chosen = [each for each in self.names if not names or each[0] in names]
+        records = [(self.known[a], self.known[b]) for a, b in chosen]
+        return [
+            {
+                "aggrevated": a,
+                "dagger": b,
+                "winner": winner,
+                "gain": minus_teacher(self.known[a], self.teachers),
+                "difference": signed(difference(returns(self.known[a]), returns(self.known[b]))),
+                "teacher": self.teachers[self.known[a]["expert"]]["mean"],
+            }
+            for (a, b), winner in zip(chosen, winners(records), strict=True)
+        ]
+
+    def over_pairs(self) -> dict[str, Interval]:
+        """Interquartile means over all pairs, and of AggreVaTeD minus DAgger."""
+        tasks = [pair(self.known[a], self.known[b], self.teachers) for a, b in self.names]
+        return {
+            "aggrevated": aggregate(tasks, "aggrevated"),
+            "dagger": aggregate(tasks, "dagger"),
+            "gain": aggregate(tasks, "aggrevated", minus="dagger"),
+        }
+
+
+@cache
+def suite_scores() -> dict[str, Any]:
+    """Of examples/mujoco, for each learner: the interquartile mean with three intervals, and without Hopper."""
+    everything, without = suite_tasks(), suite_tasks("Hopper-v5")
+    found: dict[str, Any] = {
+        name: {
+            "published": aggregate(everything, name, episodes=False, stretch=False),
+            "episodes": aggregate(everything, name, stretch=False),
+            "all": aggregate(everything, name),
+            "without_hopper": aggregate(without, name),
+        }
+        for name in LEARNERS
+    }
+    found["gain"] = signed(aggregate(everything, "aggrevated", minus="dagger"), 2)
+    found["gain_without_hopper"] = signed(aggregate(without, "aggrevated", minus="dagger"), 2)
+    found["ant"] = {name: float(x.mean()) for name, x in everything[-1].learners.items()}
+    return found
+
+
+def curves(label: str, learner: str, known: Mapping[str, Record]) -> list[Curve]:
+    """Of examples/mujoco; of PPO where it was run to a million steps, from there."""
+    if learner != "ppo" or label not in LONG_PPO:
+        return suite_curves(label, learner)
+    record, other = (known[name] for name in LONG_PPO[label])
+    return row_curves(record, record["random"], other["expert_mean"])
+
+
+def costs_by_task(known: Mapping[str, Record]) -> list[dict[str, Any]]:
+    """Costs of each learner until each of LEVELS, for each task of examples/mujoco."""
+    return [
+        {
+            "task": label,
+            "expert": part["expert"],
+            "learner": LEARNERS[name],
+            "costs": all_levels(curves(label, name, known)),
+        }
+        for label, part in suite().items()
+        for name in LEARNERS
+    ]
+
+
+def costs_of_three(known: Mapping[str, Record]) -> list[list[Cost]]:
+    """By level and learner, over all runs of the three tasks for which PPO was run to a million steps."""
+    by_learner = [
+        all_levels([curve for label in LONG_PPO for curve in curves(label, name, known)]) for name in LEARNERS
+    ]
+    return [[each[n] for each in by_learner] for n in range(len(LEVELS))]
+
+
+def all_levels(found: list[Curve]) -> list[Cost]:
+    return [costs(found, level) for level in LEVELS]
+
+
+def spent(cost: Cost) -> str:
+    """`4,000 steps, 4,000 answers, 2 s (5 of 5)`."""
+    if math.isinf(cost.steps):
+        return f"not reached ({cost.reached} of {cost.runs})"
+    said = [f"{cost.steps:,.0f} steps"]
+    said += [f"{cost.queries:,.0f} answers"] if cost.queries else []
+    said += [] if cost.cpu_seconds is None else [f"{cost.cpu_seconds:,.0f} s"]
+    return f"{', '.join(said)} ({cost.reached} of {cost.runs})"
+
+
+def by_teacher(known: Mapping[str, Record], rows: Mapping[str, Record]) -> list[dict[str, Any]]:
+    """Each teacher: its mean in the rows' records, measured again, and what its training took."""
+    found = []
+    for spec, again in known["teachers"]["teachers"].items():
+        means = {row["expert_return"] for row in rows.values() if row.get("expert") == spec}
+        x = np.array(again["returns"])
+        found.append(
+            {
+                "spec": spec,
+                "env": again["env"],
+                "then": ", ".join(f"{mean:,.1f}" for mean in sorted(means)),
+                "now": f"{x.mean():,.1f} +- {x.std():,.1f}",
+                "steps": KNOWN["teacher_steps"].get(spec),
+            }
+        )
+    return found
+
+
+def reached(record: Record, goal: float) -> list[int]:
+    """Training steps of each seed at its first validation of at least `goal`; seeds that never were are left out."""
+    first = [[steps for steps, mean, *_ in seed["curve"] if mean >= goal] for seed in record["seeds"]]
+    return [steps[0] for steps in first if steps]

@@ -1,0 +1,48 @@
+"""Measure the teachers of the rows again, on the rows' test episodes, and keep every return.
+
+    python benchmarks/teachers.py
+
+Records of rows.toml keep their teacher's episodes only since this script was written; older ones keep its mean. So
+`results/teachers.json` has the episodes of those, measured later and perhaps on another machine. An episode begins
+there as it began in the row, so learner and teacher are paired by episode.
+"""
+
+import json
+from typing import Any
+
+from table import BENCHMARKS, EPISODES, read_rows
+
+from imitate.compare.machine import provenance
+from imitate.datasets.evaluation import evaluate
+from imitate.experts import load_expert
+from imitate.files import versions, write_json
+
+RECORD = BENCHMARKS / "results" / "teachers.json"
+
+
+def lacking() -> dict[str, str]:
+    """The environment of each teacher whose episodes a row's record lacks."""
+    found = {}
+    for name, row in read_rows().items():
+        path = BENCHMARKS / "results" / f"{name}.json"
+        if row.expert is not None and path.exists() and "expert_returns" not in json.loads(path.read_text()):
+            assert not row.env_kwargs, "a teacher is measured in the environment as its id makes it"
+            found[row.expert] = row.env
+    return found
+
+
+def main() -> None:
+    teachers: dict[str, Any] = {}
+    for spec, env in lacking().items():
+        measured = evaluate(load_expert(spec), env, episodes=EPISODES)
+        teachers[spec] = {"env": env, "mean": measured.mean, "returns": measured.returns.tolist()}
+        print(f"{spec}: {measured}")
+    command = "python benchmarks/teachers.py"
+    write_json(
+        RECORD,
+        {"command": command, "versions": versions(), "machine": provenance(), "teachers": teachers},
+    )
+
+
+if __name__ == "__main__":
+    main()

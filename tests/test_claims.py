@@ -1,0 +1,218 @@
+"""Claims of README and RESULTS, recomputed from raw returns: marks of significance, intervals, costs, ages."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from imitate.training.experiment import Experiment
+
+ROOT = Path(__file__).parent.parent
+RECORDS = ROOT / "benchmarks" / "results"
+ROWS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "benchmarks" / "rows.toml").read_text())
+RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+README = (ROOT / "README.md").read_text().partition("## Results")[2].partition("## Adding")[0]
+
+
+@pytest.fixture(autouse=True)
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
+def record(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text())
+    return found
+
+
+def returns(name: str) -> Any:
+    return np.array([seed["returns"] for seed in record(name)["seeds"]])
+
+
+def cells(text: str, first: str) -> list[list[str]]:
+    """Rows of the table whose head begins with this cell."""
+    table = re.search(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+
+
+def numbers(cell: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in re.findall(r"[-+]?\d[\d,]*(?:\.\d+)?", cell)]
+
+
+def p_value(a: Any, b: Any) -> float:
+    """Of no difference between two learners (S, E): seeds and episodes both random (two-way), by hand."""
+    by_episode = a.mean(0) - b.mean(0)
+    parts = [(by_episode.var(ddof=1) / len(by_episode), len(by_episode) - 1)]
+    noise = 0.0
+    for x in (a, b):
+        seeds, episodes = x.shape
+        parts.append((x.mean(1).var(ddof=1) / seeds, seeds - 1))
+        rest = x - x.mean(1, keepdims=True) - x.mean(0) + x.mean()
+        noise += (rest**2).sum() / ((seeds - 1) * (episodes - 1)) / (seeds * episodes)
+    total = sum(part for part, _ in parts)
+    variance = max(total - noise, *(part for part, _ in parts))
+    degrees = total**2 / sum(part**2 / free for part, free in parts if part)
+    return float(2 * stats.t.sf(abs(by_episode.mean()) / math.sqrt(variance), degrees))
+
+
+def holm(p: list[float]) -> list[float]:
+    order, adjusted, highest = np.argsort(p), [0.0] * len(p), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, (len(p) - rank) * p[index])
+        adjusted[index] = highest
+    return adjusted
+
+
+def rows_of(env: str, expert: str) -> tuple[str, str]:
+    """The first rows of AggreVaTeD and DAgger on this task from this teacher."""
+    of = {
+        algorithm: next(
+            name
+            for name, row in ROWS.items()
+            if (row["algorithm"], row["env"], row.get("expert")) == (algorithm, env, expert.strip("`"))
+        )
+        for algorithm in ("aggrevated", "dagger")
+    }
+    return of["aggrevated"], of["dagger"]
+
+
+@pytest.mark.parametrize(("text", "dagger", "aggrevated"), [(README, 3, 4), (RESULTS, 3, 2)])
+def test_bold_learners_are_significantly_better(text: str, dagger: int, aggrevated: int) -> None:
+    table = re.findall(r"(?m)^\| task \| teacher \| (?:its return|AggreVaTeD) .*", text)
+    assert len(table) == 1
+    start = text[text.index(table[0]) :]
+    rows = cells(start, "task")
+    pairs = [rows_of(row[0], row[1]) for row in rows]
+    adjusted = holm([p_value(returns(a), returns(b)) for a, b in pairs])
+    for row, (a, b), p in zip(rows, pairs, adjusted, strict=True):
+        better = returns(a).mean() > returns(b).mean()
+        assert row[aggrevated].startswith("**") == (p < 0.05 and better), row
+        assert row[dagger].startswith("**") == (p < 0.05 and not better), row
+    assert 0 < sum(p < 0.05 for p in adjusted) < len(rows)
+
+
+def test_bold_rows_are_above_their_expert_and_no_others() -> None:
+    teachers = record("teachers")["teachers"]
+    marked = 0
+    for row in cells(RESULTS, "learner"):
+        if not row[-1]:
+            continue
+        name = row[-1].strip("`")
+        found = record(name)
+        minus = numbers(row[3])
+        assert row[1].startswith("**") == bool(minus and minus[1] > 0), name
+        marked += row[1].startswith("**")
+        if minus:
+            teacher = found.get("expert_returns") or teachers[found["expert"]]["returns"]
+            assert minus[0] == pytest.approx(returns(name).mean() - np.mean(teacher), abs=0.51)
+    assert marked > 5
+
+
+def test_the_suites_score_and_its_intervals() -> None:
+    """Drawn here one by one, where evidence.py draws all at once."""
+    from mujoco_suite import suite_tasks
+
+    tasks, rng, drawn = suite_tasks(), np.random.default_rng(7), []
+    point = np.concatenate([task.scores("aggrevated") for task in tasks])
+    for _ in range(800):
+        scores: list[float] = []
+        for task in tasks:
+            e = rng.integers(20, size=20)
+            low, high = task.random[e].mean(), task.teacher[e].mean()
+            for seed in rng.integers(5, size=5):
+                scores.append((task.learners["aggrevated"][seed][e].mean() - low) / (high - low))
+        drawn.append(stats.trim_mean(scores, 0.25))
+    row = next(
+        row for row in cells(RESULTS[RESULTS.index("## Whether") :], "learner") if row[0] == "AggreVaTeD"
+    )
+    assert numbers(row[1])[0] == pytest.approx(stats.trim_mean(point, 0.25), abs=0.005)
+    assert numbers(row[3]) == pytest.approx(np.percentile(drawn, (2.5, 97.5)), abs=0.011)
+    factor = math.sqrt(5 / 4) * stats.t.ppf(0.975, 4) / 1.96
+    value = stats.trim_mean(point, 0.25)
+    stretched = value + factor * (np.percentile(drawn, (2.5, 97.5)) - value)
+    assert numbers(row[4]) == pytest.approx(stretched, abs=0.016)
+    readme = (ROOT / "README.md").read_text()
+    low, high = numbers(row[4])
+    assert f"{numbers(row[1])[0]:.2f} (95 % interval {low:.2f} to {high:.2f})" in " ".join(readme.split())
+
+
+def test_costs_by_hand() -> None:
+    from evidence import Cost, costs
+
+    curves = [
+        [(100.0, 10.0, 1.0, 0.4), (200.0, 20.0, 2.0, 0.95), (300.0, 30.0, 3.0, 0.5)],
+        [(100.0, 10.0, 1.0, 0.6), (200.0, 20.0, 2.0, 0.7)],
+        [(100.0, 10.0, 4.0, 0.9)],
+    ]
+    assert costs(curves, 0.5) == Cost(100.0, 10.0, 2.0, 3, 3)
+    assert costs(curves, 0.9) == Cost(200.0, 20.0, 4.0, 2, 3)  # the second never: it counts as infinite
+    assert math.isinf(costs(curves, 0.95).steps)
+    assert costs(curves, 0.95).reached == 1
+
+
+def test_the_readme_shows_at_most_ten_results_and_marks_old_ones() -> None:
+    rows = [*cells(README, "reached"), *cells(README, "task")]
+    assert len(rows) <= 10
+    for row in cells(README, "task"):
+        for name, cell in zip(rows_of(row[0], row[1]), (row[4], row[3]), strict=True):
+            assert ("(older code)" in cell) == ("commit" not in record(name).get("machine", {})), row
+
+
+def test_ages_and_missing_seeds_are_marked() -> None:
+    rows = {row[-1].strip("`"): row for row in cells(RESULTS, "learner") if row[-1]}
+    older = 0
+    for name, row in rows.items():
+        found = record(name)
+        older += (is_older := "commit" not in found.get("machine", {}))
+        assert (row[-2] == "older") == is_older
+        got, wanted = len(found["seeds"]), ROWS[name].get("seeds", 3)
+        assert (f"{got} of {wanted} seeds" in row[0]) == (got < wanted)
+    assert f"{older} of the {len(rows)} rows are marked" in " ".join(RESULTS.split())
+
+
+def test_a_row_repeats_the_settings_of_its_record_or_says_otherwise() -> None:
+    """Fields that were added since are left out: their defaults keep what was."""
+    checked = 0
+    for name, row in ROWS.items():
+        path = RECORDS / f"{name}.json"
+        if not path.exists() or "config" not in (found := record(name)):
+            continue
+        given = {
+            word[2:].replace("-", "_") for word in row.get("options", "").split() if word.startswith("--")
+        }
+        then, now = (
+            found["config"]["hyperparameters"],
+            Experiment.preset(row["algorithm"], row["env"]).hyperparameters,
+        )
+        differ = {
+            key for key in then.keys() & now.keys() - given - {"total_steps", "fqe"} if then[key] != now[key]
+        }
+        assert not differ or "settings" in row, f"{name}: {differ}"
+        checked += 1
+    assert checked > 40
+
+
+def test_the_best_known_returns_are_those_that_were_published() -> None:
+    published = tomllib.loads((ROOT / "experts" / "published.toml").read_text())
+    best: dict[str, float] = {}
+    for returns_of in published.values():
+        for env, (mean, *_) in returns_of.items():
+            task = re.sub(r"-v\d+$", "", env)
+            best[task] = max(best.get(task, -math.inf), mean)
+    known = tomllib.loads((ROOT / "benchmarks" / "known.toml").read_text())["best"]
+    checked = 0
+    for env, each in known.items():
+        task = re.sub(r"-v\d+$", "", env)
+        assert each["return"] >= round(best[task], 1)
+        if "rl-baselines3-zoo" in each["source"] and "our" not in each["source"]:
+            assert each["return"] == pytest.approx(best[task], abs=0.05), env
+            checked += 1
+    assert checked >= 5
