@@ -1,0 +1,44 @@
+const SIZES = {"mean": 5, "50 %": 0, "90 %": 4.5, "95 %": 5};
+function drawDots(panel, chart) {
+  const width = Math.max(panel.clientWidth, 240), rows = chart.rows;
+  const names = Math.max(0, ...rows.map(row => wide(row.title, 550))), texts = Math.max(0, ...rows.map(row => wide(row.text)));
+  const stacked = names + texts > width * 0.56, step = stacked ? 44 : 28;
+  const top = chart.levels.some(([name]) => name) ? 22 : 8, height = top + step * rows.length + 42;
+  const left = stacked ? 10 : names + 18, end = width - (stacked ? 10 : texts + 16);
+  const values = rows.flatMap(row => [...row.marks.map(mark => mark[1]), ...(row.bar || []), ...row.dots]).concat(chart.levels.map(level => level[1]));
+  let [low, high] = chart.ends || [Math.min(...values), Math.max(...values)];
+  if (!values.length) [low, high] = [1, 10];
+  const scale = chart.log ? Math.log10 : value => value;
+  if (chart.log) [low, high] = [low / 1.15, high * 1.15];
+  const pad = chart.log ? 0 : 0.03 * (high - low || 1), from = scale(low) - pad, to = scale(high) + pad;
+  const x = value => left + (end - left) * (scale(value) - from) / (to - from || 1), bottom = top + step * rows.length;
+  const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
+    "aria-label": `${chart.title}: ${rows.map(row => `${row.title} ${row.text}`).join("; ")}`});
+  const count = Math.max(2, Math.round((end - left) / 80));
+  for (const tick of chart.log ? logTicks(low, high, count) : ticks(low, high, count)) {
+    svg.append(element("line", {class: "gridline", x1: x(tick), x2: x(tick), y1: top, y2: bottom}));
+    svg.append(element("text", {x: x(tick), y: bottom + 17, "text-anchor": "middle"}, short(tick)));
+  }
+  svg.append(element("text", {x: (left + end) / 2, y: bottom + 36, "text-anchor": "middle"}, chart.label));
+  const levels = chart.levels.map(([name, value]) => ({name, value, text: name && Math.abs(value) > 1 ? `${name} ${full(value)}` : name}));
+  for (const {name, value, text} of levels) {
+    svg.append(element("line", {class: "level", x1: x(value), x2: x(value), y1: top - 4, y2: bottom, "stroke-dasharray": name === "random" ? "2 4" : "6 5"}));
+    const half = wide(text) / 2, place = Math.min(Math.max(x(value), half), width - half);
+    if (name) svg.append(element("text", {x: place, y: top - 8, "text-anchor": "middle"}, text));
+  }
+  rows.forEach((row, n) => {
+    const y = top + step * n + (stacked ? 25 : 11), group = element("g", {class: "c" + row.color});
+    const words = stacked ? y - 13 : y + 6;
+    svg.append(element("text", {class: "title", x: stacked ? 0 : left - 12, y: words, "text-anchor": stacked ? "start" : "end"}, cut(row.title, stacked ? width - texts - 8 : names + 2, 550)));
+    svg.append(element("text", {class: "figure", x: width, y: words, "text-anchor": "end"}, row.text));
+    for (const dot of row.dots) group.append(element("circle", {class: "run", cx: x(dot), cy: y + 8, r: 3}));
+    if (row.bar) group.append(element("line", {class: row.beyond === null ? "bar" : "bar beyond", x1: x(row.bar[0]), x2: x(row.bar[1]), y1: y, y2: y}));
+    if (row.beyond !== null) group.append(element("path", {class: "arrow", d: `M${x(row.beyond)},${y - 5}l8,5l-8,5z`}));
+    for (const [name, value] of row.marks) {
+      group.append(SIZES[name] ? element("circle", {class: name === "90 %" ? "ring" : "mark", cx: x(value), cy: y, r: SIZES[name]})
+        : element("line", {class: "upright", x1: x(value), x2: x(value), y1: y - 7, y2: y + 7}));
+    }
+    svg.append(group);
+  });
+  panel.replaceChildren(svg);
+}
