@@ -89,13 +89,19 @@ def as_csv(charts: Iterable[Lines | Dots]) -> str:
             for line in chart.lines:
                 for axis, points in line.points.items():
                     for x, *values in points:
-                        writer.writerow([chart.title, title(line.name), chart.axes[axis], x, chart.label, *values])
+                        writer.writerow(
+                            [chart.title, title(line.name), chart.axes[axis], x, chart.label, *values]
+                        )
             continue
         for row in chart.rows:
             for what, value in row.marks:
                 ends = row.bar if row.bar and what == "mean" else (None, None)
-                writer.writerow([chart.title, row.title, "", "", what, *map(rounded, (value, *ends))])
-            writer.writerows([chart.title, row.title, "", "", "run", rounded(dot), "", ""] for dot in row.dots)
+                writer.writerow(
+                    [chart.title, row.title, chart.label, "", what, *map(rounded, (value, *ends))]
+                )
+            writer.writerows(
+                [chart.title, row.title, chart.label, "", "run", rounded(dot), "", ""] for dot in row.dots
+            )
     return text.getvalue()
 
 

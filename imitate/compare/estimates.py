@@ -51,7 +51,9 @@ def scores(found: SuiteOutcome) -> list[Dots]:
 def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> Row:
     known = not math.isnan(value.low)
     text = words or number(value.value) + (f"  [{number(value.low)}, {number(value.high)}]" if known else "")
-    return Row(name, title(name), text, [("mean", value.value)], (value.low, value.high) if known else None, dots)
+    return Row(
+        name, title(name), text, [("mean", value.value)], (value.low, value.high) if known else None, dots
+    )
 
 
 def _improvement(pairs: Sequence[Lead]) -> Dots:
@@ -105,4 +107,4 @@ def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
             )
         )
     rows.sort(key=lambda row: (row.beyond is not None, row.marks[-1][1] if row.marks else math.inf))
-    return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], f"{COSTS[cost]} to ❘ 50 %  ○ 90 %  ● 95 %", rows, log=True)
+    return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], COSTS[cost], rows, log=True)

@@ -42,6 +42,7 @@ STYLE: dict[Any, Any] = {  # matplotlib types the keys by name
     "grid.linewidth": 0.6,
     "pdf.fonttype": 42,  # text stays text
 }
+GOAL_MARKS = " to ❘ 50 %  ○ 90 %  ● 95 %"
 _GAP = 0.145  # inches between two names
 
 
@@ -146,9 +147,19 @@ def _names(
         arrow = " ↑" if value > high else " ↓" if value < low and chart.ends else ""
         if not chart.ends and line is not None:
             style = _linestyle(styles[line.name])
-            axes.plot((1.02, 1.1), (place, place), color=color, lw=1.4, ls=style, transform=axes.transAxes, clip_on=False)
+            axes.plot(
+                (1.02, 1.1),
+                (place, place),
+                color=color,
+                lw=1.4,
+                ls=style,
+                transform=axes.transAxes,
+                clip_on=False,
+            )
         elif abs(end - place) > 0.01:
-            axes.plot((1.0, 1.035), (end, place), color=color, lw=0.6, transform=axes.transAxes, clip_on=False)
+            axes.plot(
+                (1.0, 1.035), (end, place), color=color, lw=0.6, transform=axes.transAxes, clip_on=False
+            )
         left = 1.045 if chart.ends else 1.12
         axes.text(left, place, text + arrow, color=color, va="center", transform=axes.transAxes)
 
@@ -178,7 +189,16 @@ def _draw_dots(chart: Dots, styles: Mapping[str, Look], axes: Axes) -> None:
         axes.axvline(value, color=MUTED, linestyle=_LEVELS.get(name, "--"), lw=1, zorder=1)
         if name:
             text = f"{name} {number(value)}" if abs(value) > 1 else name
-            axes.text(value, 1.02, text, color=MUTED, ha="center", va="bottom", size=7, transform=axes.get_xaxis_transform())
+            axes.text(
+                value,
+                1.02,
+                text,
+                color=MUTED,
+                ha="center",
+                va="bottom",
+                size=7,
+                transform=axes.get_xaxis_transform(),
+            )
     for place, row in enumerate(chart.rows):
         _draw_row(row, count - 1 - place, styles[row.name].light, axes)
     axes.set_yticks(range(count), [row.title for row in reversed(chart.rows)], color=INK)
@@ -187,7 +207,7 @@ def _draw_dots(chart: Dots, styles: Mapping[str, Look], axes: Axes) -> None:
     axes.set_ylim(-0.65, count - 0.45)
     if chart.ends is not None:
         axes.set_xlim(*chart.ends)
-    axes.set_xlabel(chart.label)
+    axes.set_xlabel(chart.label + (GOAL_MARKS if chart.log else ""))
 
 
 def _draw_row(row: Row, y: int, color: str, axes: Axes) -> None:

@@ -19,7 +19,17 @@ from imitate.errors import InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
 from imitate.training.settings import over, variant_settings
 
-__all__ = ["DEMO_SHARE", "POINTS", "Comparison", "Job", "digest", "file_name", "is_given", "jobs", "overrides"]
+__all__ = [
+    "DEMO_SHARE",
+    "POINTS",
+    "Comparison",
+    "Job",
+    "digest",
+    "file_name",
+    "is_given",
+    "jobs",
+    "overrides",
+]
 
 POINTS = 16
 """Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""

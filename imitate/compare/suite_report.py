@@ -178,7 +178,9 @@ def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
     every = [curves(outcome, label) for label, outcome in suite.outcomes.items()]
     found.append(views.figure(folder, "curves", every, order, columns=COLUMNS))
     if suite.scored:
-        by = {cost: [frontier(suite.outcomes[label], cost, label) for label in suite.scored] for cost in COSTS}
+        by = {
+            cost: [frontier(suite.outcomes[label], cost, label) for label in suite.scored] for cost in COSTS
+        }
         shown = {str(cost): panels for cost, panels in by.items()}
         found.append(views.figure(folder, "cost", by["steps"], order, columns=COLUMNS, switched=shown))
     return {each["name"]: each for each in found}
@@ -258,7 +260,11 @@ def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
     best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
     low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
     value = low if low == high else f"{low} to {high}"
-    return {"title": name, "value": value, "who": f"{title(best)}, in {len(spent[best])} of {least} environments"}
+    return {
+        "title": name,
+        "value": value,
+        "who": f"{title(best)}, in {len(spent[best])} of {least} environments",
+    }
 
 
 def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:

@@ -138,7 +138,9 @@ def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
 def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
     """The learner that is certainly better than every other, if one is."""
     best = outcome.ranked()[0]
-    rivals = [pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)]
+    rivals = [
+        pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)
+    ]
     return best if rivals and all(pair.certain for pair in rivals) else None
 
 
@@ -179,7 +181,11 @@ def as_latex(
 def _tex(text: str) -> str:
     text = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash{}"))
     return (
-        text.replace("−", "$-$").replace("–", "--").replace("> ", "$>$ ").replace("< ", "$<$ ").replace("~", r"\textasciitilde{}")
+        text.replace("−", "$-$")
+        .replace("–", "--")
+        .replace("> ", "$>$ ")
+        .replace("< ", "$<$ ")
+        .replace("~", r"\textasciitilde{}")
     )
 
 

@@ -114,7 +114,9 @@ class Trained:
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
         if not algorithm.offline:
             said = made_for(Experiment.preset(name, comparison.env_id).budget, job.steps) + said
-        source = "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
+        source = (
+            "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
+        )
         source = "given here" if is_given(comparison, job.algorithm) else source
         return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
 

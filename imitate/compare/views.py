@@ -72,10 +72,17 @@ def figure(
     panels = [{"chart": n, "near": False, "title": chart.title} for n, chart in enumerate(charts)]
     drawn = list(charts)
     if near and isinstance(first := charts[0], Lines) and first.near is not None:
-        panels = [panels[0] | {"title": "Whole range"}, panels[0] | {"near": True, "title": "Near the expert"}]
-        drawn = [replace(first, title="Whole range"), replace(first, title="Near the expert", heights=first.near)]
-    pdf = save_figure(folder, name, drawn, looks(order), columns=columns, points=charts)
+        panels = [
+            panels[0] | {"title": "Whole range"},
+            panels[0] | {"near": True, "title": "Near the expert"},
+        ]
+        drawn = [
+            replace(first, title="Whole range"),
+            replace(first, title="Near the expert", heights=first.near),
+        ]
     by = switched or {"": [chart for chart in charts if isinstance(chart, Dots)]}
+    points = [panel for every in by.values() for panel in every] or charts
+    pdf = save_figure(folder, name, drawn, looks(order), columns=columns, points=points)
     return {
         "name": name,
         "rows": [[panels[n] for n in row] for row in balanced(len(panels), columns)],
@@ -112,7 +119,8 @@ def _lines(chart: Lines, order: Sequence[str]) -> dict[str, Any]:
 
 def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
     rows = [
-        vars(row) | {"color": order.index(row.name), "dots": [rounded(dot) for dot in row.dots]} for row in chart.rows
+        vars(row) | {"color": order.index(row.name), "dots": [rounded(dot) for dot in row.dots]}
+        for row in chart.rows
     ]
     return vars(chart) | {"rows": rows}
 

@@ -2,7 +2,7 @@ const SIZES = {"mean": 5, "50 %": 0, "90 %": 4.5, "95 %": 5};
 function drawDots(panel, chart) {
   const width = Math.max(panel.clientWidth, 240), rows = chart.rows;
   const names = Math.max(0, ...rows.map(row => wide(row.title, 550))), texts = Math.max(0, ...rows.map(row => wide(row.text)));
-  const stacked = names + texts > width * 0.56, step = stacked ? 44 : 28;
+  const stacked = names + texts > width * 0.5, step = stacked ? 44 : 28;
   const top = chart.levels.some(([name]) => name) ? 22 : 8, height = top + step * rows.length + 42;
   const left = stacked ? 10 : names + 18, end = width - (stacked ? 10 : texts + 16);
   const values = rows.flatMap(row => [...row.marks.map(mark => mark[1]), ...(row.bar || []), ...row.dots]).concat(chart.levels.map(level => level[1]));
@@ -19,12 +19,20 @@ function drawDots(panel, chart) {
     svg.append(element("line", {class: "gridline", x1: x(tick), x2: x(tick), y1: top, y2: bottom}));
     svg.append(element("text", {x: x(tick), y: bottom + 17, "text-anchor": "middle"}, short(tick)));
   }
-  svg.append(element("text", {x: (left + end) / 2, y: bottom + 36, "text-anchor": "middle"}, chart.label));
+  svg.append(below(chart.label + (chart.log ? " to ❘ 50 %  ○ 90 %  ● 95 %" : ""), (left + end) / 2, bottom + 36, width));
   const levels = chart.levels.map(([name, value]) => ({name, value, text: name && Math.abs(value) > 1 ? `${name} ${full(value)}` : name}));
-  for (const {name, value, text} of levels) {
-    svg.append(element("line", {class: "level", x1: x(value), x2: x(value), y1: top - 4, y2: bottom, "stroke-dasharray": name === "random" ? "2 4" : "6 5"}));
-    const half = wide(text) / 2, place = Math.min(Math.max(x(value), half), width - half);
-    if (name) svg.append(element("text", {x: place, y: top - 8, "text-anchor": "middle"}, text));
+  for (const level of levels) {
+    level.half = wide(level.text) / 2;
+    level.x = Math.min(Math.max(x(level.value), level.half), width - level.half);
+  }
+  const [a, b] = [...levels].sort((a, b) => a.x - b.x), over = b ? a.half + b.half + 8 - (b.x - a.x) : 0;
+  if (over > 0) {
+    a.x = Math.max(a.half, a.x - over / 2);
+    b.x = a.x + a.half + b.half + 8;
+  }
+  for (const level of levels) {
+    svg.append(element("line", {class: "level", x1: x(level.value), x2: x(level.value), y1: top - 4, y2: bottom, "stroke-dasharray": level.name === "random" ? "2 4" : "6 5"}));
+    svg.append(element("text", {x: level.x, y: top - 8, "text-anchor": "middle"}, level.text));
   }
   rows.forEach((row, n) => {
     const y = top + step * n + (stacked ? 25 : 11), group = element("g", {class: "c" + row.color});

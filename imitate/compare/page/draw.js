@@ -38,6 +38,11 @@ function full(value) {
   const digits = Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0;
   return value.toLocaleString("en", {maximumFractionDigits: digits}).replace("-", "−");
 }
+// The name of an axis, in its middle or as near to it as the chart's width allows.
+function below(text, middle, y, width) {
+  const half = wide(text) / 2 + 2;
+  return element("text", {x: Math.min(Math.max(middle, half), width - half), y, "text-anchor": "middle"}, text);
+}
 // Heights as near to those wanted as a gap between neighbours allows.
 function spread(wanted, top, bottom, gap) {
   const order = wanted.map((_, n) => n).sort((a, b) => wanted[a] - wanted[b]), found = [];

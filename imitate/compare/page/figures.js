@@ -33,7 +33,7 @@ let wait;
 addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(draw, 60); });
 
 // A figure as one SVG, with its styles as attributes and on light paper: what papers and slides take.
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-family", "font-size", "font-weight", "visibility"];
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "opacity", "font-family", "font-size", "font-weight", "visibility"];
 function asSvg(figure) {
   document.documentElement.classList.add("light");
   const box = figure.querySelector(".panels").getBoundingClientRect();
@@ -50,6 +50,7 @@ function asSvg(figure) {
       for (const name of STYLES) made[n].setAttribute(name, style.getPropertyValue(name));
       made[n].removeAttribute("class");
     });
+    copy.querySelector("[data-cross]")?.remove();
     copy.setAttribute("x", place.left - box.left);
     copy.setAttribute("y", place.top - box.top);
     whole.append(copy);
@@ -64,9 +65,9 @@ function asCsv(figure) {
     for (const line of chart.lines || []) for (const axis in line.points) {
       for (const [x, ...values] of line.points[axis]) rows.push([chart.title, line.title, chart.axes[axis], x, chart.label, ...values]);
     }
-    for (const [axis, panel] of Object.entries(chart.by || {})) for (const row of panel.rows) {
-      for (const [what, value] of row.marks) rows.push([panel.title, row.title, axis, "", what, value, ...(what === "mean" && row.bar || [])]);
-      for (const dot of row.dots) rows.push([panel.title, row.title, axis, "", "run", dot]);
+    for (const panel of Object.values(chart.by || {})) for (const row of panel.rows) {
+      for (const [what, value] of row.marks) rows.push([panel.title, row.title, panel.label, "", what, value, ...(what === "mean" && row.bar || [])]);
+      for (const dot of row.dots) rows.push([panel.title, row.title, panel.label, "", "run", dot]);
     }
   }
   return rows.map(row => row.map(cell => /[",]/.test(cell ?? "") ? `"${cell.replaceAll('"', '""')}"` : cell).join(",")).join("\n") + "\n";

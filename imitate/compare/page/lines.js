@@ -38,7 +38,7 @@ function drawLines(panel, chart, axis, hidden, [low, high]) {
     svg.append(element("text", {x: x(tick), y: height - 22, "text-anchor": "middle"}, short(tick)));
   }
   svg.append(element("line", {class: "tick", x1: left, x2: end, y1: height - bottom, y2: height - bottom}));
-  svg.append(element("text", {x: (left + end) / 2, y: height - 4, "text-anchor": "middle"}, chart.axes[axis]));
+  svg.append(below(chart.axes[axis], (left + end) / 2, height - 4, width));
   const drawing = element("g", {"clip-path": `url(#${clip})`});
   svg.append(drawing);
   for (const [name, value] of chart.levels) if (value >= low && value <= high) {
@@ -69,7 +69,7 @@ function drawLines(panel, chart, axis, hidden, [low, high]) {
     group.append(text);
     svg.append(group);
   });
-  const across = element("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
+  const across = element("line", {class: "cross", "data-cross": "", y1: top, y2: height - bottom, visibility: "hidden"});
   svg.append(across);
   const tip = document.createElement("div");
   tip.className = "tip";
@@ -95,13 +95,13 @@ function crosshair(panel, svg, tip, across, {lines, axis, chart, x, left, end, m
       const row = document.createElement("p"), swatch = document.createElement("i"), ends = document.createElement("small");
       swatch.className = "swatch c" + line.color;
       ends.textContent = low === null ? "" : `${full(low)} to ${full(high)}`;
-      row.append(swatch, `${line.title} `, Object.assign(document.createElement("b"), {textContent: full(mean)}), ends);
+      row.append(swatch, `${line.title} `, Object.assign(document.createElement("b"), {textContent: full(mean)}), " ", ends);
       return row;
     }));
     tip.hidden = false;
-    const before = x(at) > (left + end) / 2;
-    tip.style.left = before ? "" : `${x(at) + 12}px`;
-    tip.style.right = before ? `${panel.clientWidth - x(at) + 12}px` : "";
+    const before = x(at) > (left + end) / 2, room = panel.clientWidth - tip.offsetWidth;
+    tip.style.top = tip.offsetWidth > 0.6 * panel.clientWidth ? "100%" : "";  // on a phone it would cover the lines
+    tip.style.left = `${Math.max(0, Math.min(room, before ? x(at) - 12 - tip.offsetWidth : x(at) + 12))}px`;
   };
   const move = event => {
     const box = svg.getBoundingClientRect(), place = (event.clientX - box.left) * panel.clientWidth / box.width;
