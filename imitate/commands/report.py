@@ -9,11 +9,12 @@ import tyro
 
 from imitate.commands.options import run
 from imitate.compare import write_report, write_suite_report
-from imitate.compare.aggregate import read_suite
+from imitate.compare.aggregate import leads, read_suite
 from imitate.compare.outcome import read_outcome
 from imitate.compare.suite import is_suite
-from imitate.compare.suite_report import suite_rows
-from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
+from imitate.compare.suite_tables import suite_latex, suite_rows
+from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
+from imitate.compare.verdict import pairs
 from imitate.errors import InputError
 
 __all__ = ["report"]
@@ -39,12 +40,15 @@ def report(argv: list[str]) -> int:
             print((write_suite_report if of_suites else write_report)(*folders, out=out))
             return 0
         if of_suites:
-            columns, table = suite_rows(read_suite(*folders))
+            suite = read_suite(*folders)
+            columns, table = suite_rows(suite)
+            paper = suite_latex(suite, leads(suite.aggregates))
         else:
-            columns = ALL_COLUMNS if format == "csv" else SHOWN
-            table = rows(read_outcome(*folders))
-        writer = {"md": as_markdown, "latex": as_latex, "csv": as_csv}[format]
-        print(writer(table, columns), end="")
+            outcome = read_outcome(*folders)
+            columns, table = (ALL_COLUMNS if format == "csv" else SHOWN), rows(outcome)
+            paper = latex(outcome, pairs(outcome))
+        texts = {"md": as_markdown(table, columns), "latex": paper, "csv": as_csv(table, columns)}
+        print(texts[format], end="")
         return 0
 
     return run(command, argv, "report")

@@ -35,7 +35,7 @@ def curves(outcome: Outcome, label: str = "") -> Lines:
     lines = []
     for entry in outcome.learners:
         begin, every = _begin(entry), [cost for cost in COSTS if cost != "queries" or entry.imitates]
-        points = {cost: _points(*(column[begin:] for column in band(entry, cost))) for cost in every}
+        points = {str(cost): _points(*(column[begin:] for column in band(entry, cost))) for cost in every}
         lines.append(Line(entry.algorithm, not any(r.env_steps for r in entry.results), points))
     axes, budget = {str(cost): name for cost, name in COSTS.items()}, outcome.comparison.budget
     heights = _heights(levels, lines)

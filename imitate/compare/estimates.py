@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,30 +23,27 @@ GOALS = (0.5, 0.9, 0.95)
 """Shares of the way from random actions to the expert whose cost is shown."""
 
 
-def scores(found: SuiteOutcome) -> list[Dots]:
-    """Interquartile mean, mean and optimality gap of every learner, then how likely a run of the best ends better than
-    one of each other."""
+def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
+    """Interquartile mean, mean and optimality gap of every learner, then how likely a run of the first ends better than
+    one of each other. The first is the best by its interquartile mean, unless an `order` of the learners is given."""
+    learners = sorted(found.aggregates, key=lambda each: order.index(each.algorithm) if order else 0)
 
     def rows(values: Sequence[Estimate], runs: Sequence[Array]) -> list[Row]:
         return [
             _row(each.algorithm, value, dots.ravel().tolist())
-            for each, value, dots in zip(found.aggregates, values, runs, strict=True)
+            for each, value, dots in zip(learners, values, runs, strict=True)
         ]
 
-    every, levels = [each.scores for each in found.aggregates], [("random", 0.0), ("expert", 1.0)]
+    every, levels = [each.scores for each in learners], [("random", 0.0), ("expert", 1.0)]
     missing = [np.maximum(1 - scores, 0) for scores in every]
+    lack = "what scores lack to 1, less is better"
     panels = [
-        Dots("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in found.aggregates], every), levels),
-        Dots("Mean", SCORE_AXIS, rows([each.mean for each in found.aggregates], every), levels),
-        Dots(
-            "Optimality gap",
-            "what scores lack to 1, less is better",
-            rows([each.gap for each in found.aggregates], missing),
-            [("expert", 0.0)],
-        ),
+        Dots("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
+        Dots("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),
+        Dots("Optimality gap", lack, rows([each.gap for each in learners], missing), [("expert", 0.0)]),
     ]
-    pairs = [lead for lead in leads(found.aggregates) if lead.a == found.aggregates[0].algorithm]
-    return panels + ([_improvement(pairs)] if pairs else [])
+    names = [each.algorithm for each in learners]
+    return panels + ([_improvement(names, leads(found.aggregates))] if len(names) > 1 else [])
 
 
 def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> Row:
@@ -56,11 +54,16 @@ def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> 
     )
 
 
-def _improvement(pairs: Sequence[Lead]) -> Dots:
-    rows = []
-    for lead in pairs:
-        row = _row(lead.b, lead.improvement, (), percent(lead.improvement.value))
-        rows.append(Row(row.name, f"{title(lead.a)} over {title(lead.b)}", row.text, row.marks, row.bar))
+def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
+    """The first learner against each other one."""
+    first, rows = names[0], []
+    chances = {(lead.a, lead.b): lead.improvement for lead in found}
+    for name in names[1:]:
+        if (chance := chances.get((first, name))) is None:
+            other = chances[name, first]
+            chance = Estimate(1 - other.value, 1 - other.high, 1 - other.low)
+        row = _row(name, chance, (), percent(chance.value))
+        rows.append(replace(row, title=f"{title(first)} over {title(name)}"))
     label = "probability that a run of the first ends better"
     return Dots("Probability of improvement", label, rows, [("chance", 0.5)], ends=(0.0, 1.0))
 
@@ -81,7 +84,8 @@ def finals(outcome: Outcome) -> list[Dots]:
     first = Dots("Mean return", f"return, mean of {outcome.comparison.episodes} test episodes", rows, levels)
     if outcome.share(0.0) is None:
         return [first]
-    iqm, _, *others = scores(together("", {"": outcome}))
+    order = [entry.algorithm for entry in outcome.ranked()]
+    iqm, _, *others = scores(together("", {"": outcome}), order)
     return [first, iqm, *others]
 
 

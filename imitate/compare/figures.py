@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -57,8 +57,8 @@ def save_figure(
 ) -> bytes:
     """Write name.pdf, .png (200 dots an inch, on white) and .csv to the folder; returns the PDF.
 
-    `points` are the panels in the CSV, those that are drawn unless given. Nothing goes through pyplot, so nothing is global
-    and no display is needed.
+    `points` are the panels in the CSV, those that are drawn unless given. Nothing goes through pyplot: there is no
+    global state, and no display is needed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
@@ -117,10 +117,10 @@ def _draw_lines(chart: Lines, styles: Mapping[str, Look], axes: Axes, inches: fl
             names.append((f"{name} {number(value)}", MUTED, value, None))
     for line in chart.lines:
         look, points = styles[line.name], np.array(line.points[axis], float)
-        x, mean, *ends = points.T
-        if np.isfinite(ends).all():
-            step = "post" if line.steps else None
-            axes.fill_between(x, *ends, color=look.light, alpha=0.13, lw=0, step=step)  # type: ignore[arg-type]
+        x, mean, below, above = points.T
+        if np.isfinite(points).all():
+            step: Literal["post"] | None = "post" if line.steps else None
+            axes.fill_between(x, below, above, color=look.light, alpha=0.13, lw=0, step=step)
         way = "steps-post" if line.steps else "default"
         axes.plot(x, mean, color=look.light, lw=1.4, linestyle=_linestyle(look), drawstyle=way)
         names.append((title(line.name), look.light, float(mean[-1]), line))

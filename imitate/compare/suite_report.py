@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,18 @@ from imitate.compare.learners import title
 from imitate.compare.report import page_template, write_report, write_texts
 from imitate.compare.results import COSTS
 from imitate.compare.suite import Suite
+from imitate.compare.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
 from imitate.compare.summary import plain
 from imitate.compare.tables import (
-    BOLD,
-    INTERVALS,
-    Cell,
-    Row,
     as_csv,
-    as_latex,
     as_markdown,
-    certain_best,
-    runs_csv,
 )
-from imitate.compare.verdict import Answer, answer, pairs, typical_cost
+from imitate.compare.verdict import Answer, answer, typical_cost
 from imitate.compare.words import listed, number, percent
 from imitate.files import write_json
 
-__all__ = ["suite_latex", "suite_rows", "write_suite_report"]
+__all__ = ["write_suite_report"]
 
 COLUMNS = 3  # of the panels of environments, at most
 
@@ -55,7 +48,7 @@ def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
     write_json(out / "summary.json", _summary(suite, said, found))
     merged = Suite(suite.name, {label: outcome.comparison for label, outcome in suite.outcomes.items()})
     texts = {
-        "results.csv": _runs(suite),
+        "results.csv": suite_runs_csv(suite),
         "table.md": as_markdown(table, columns),
         "table.tex": suite_latex(suite, found),
         "suite.toml": merged.toml,
@@ -63,60 +56,6 @@ def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
     }
     write_texts(out, texts)
     return out / "report.html"
-
-
-def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
-    """Columns and rows: learners, best first, with their scores over all environments and the mean return in each."""
-    columns = ("Learner", "IQM of scores", "95 % interval", "Optimality gap", *suite.outcomes)
-    complete = {each.algorithm: each for each in suite.aggregates}
-    table = []
-    for name in [*complete, *suite.partly]:
-        cells = dict.fromkeys(columns, Cell("–")) | {"Learner": Cell(title(name))}
-        if name in complete:
-            each = complete[name]
-            cells["IQM of scores"] = Cell(number(each.iqm.value), each.iqm.value)
-            cells["95 % interval"] = Cell(
-                _range(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
-            )
-            gap = each.gap
-            cells["Optimality gap"] = Cell(number(gap.value), gap.value, (gap.low, gap.high))
-        for label, outcome in suite.outcomes.items():
-            for entry in outcome.learners:
-                if entry.algorithm == name:
-                    cells[label] = Cell(number(entry.mean), entry.mean, entry.ci95)
-        table.append(Row(title(name), suite.order.index(name), cells))
-    for who in ("Expert", "Random actions"):
-        cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
-        for label, outcome in suite.outcomes.items():
-            mean = outcome.expert_mean if who == "Expert" else outcome.random_mean
-            cells[label] = Cell("–") if mean is None else Cell(number(mean), mean)
-        table.append(Row(who, None, cells))
-    return columns, table
-
-
-def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
-    """The table of a suite for a paper."""
-    columns, table = suite_rows(suite)
-    outcomes, aggregates = suite.outcomes, suite.aggregates
-    budgets = sorted({outcome.comparison.budget for outcome in outcomes.values()})
-    bold = set()
-    if len(aggregates) > 1:
-        best = aggregates[0].algorithm
-        if all(lead.certain for lead in found if best in (lead.a, lead.b)):
-            bold.add((title(best), "IQM of scores"))
-    for label, outcome in outcomes.items():
-        if (winner := certain_best(outcome, pairs(outcome))) is not None:
-            bold.add((winner.title, label))
-    caption = (
-        f"Scores, where random actions are 0 and the expert is 1, over {len(suite.scored)} environments and "
-        f"{suite.seeds} seeds, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
-        f"environment steps. {INTERVALS} {BOLD}"
-    )
-    return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
-
-
-def _range(estimate: Estimate) -> str:
-    return "one seed" if math.isnan(estimate.low) else f"{number(estimate.low)} to {number(estimate.high)}"
 
 
 def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
@@ -157,16 +96,6 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
     return plain(vars(estimate))
-
-
-def _runs(suite: SuiteOutcome) -> str:
-    """`results.csv` of every environment, one after another, with its name in front."""
-    lines: list[str] = []
-    for label, outcome in suite.outcomes.items():
-        head, *rows = runs_csv(outcome).splitlines()
-        lines = lines or [f"environment,{head}"]
-        lines += [f"{label},{row}" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
@@ -234,7 +163,7 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
         if best is not None:
-            who = f"{best.title}: {_range(best.iqm)}"
+            who = f"{best.title}: {interval_words(best.iqm)}"
             tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
     pair = _best_pair(suite, found)
     if pair is not None:
@@ -291,7 +220,7 @@ def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
                 {
                     "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
                     "mean": ("+" if gain > 0 else "") + number(gain),
-                    "ends": _range(Estimate(gain, low, high)),
+                    "ends": interval_words(Estimate(gain, low, high)),
                     "chance": percent(chance),
                     "p": views.p_words(lead.p),
                 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,16 @@ def test_the_first_figure_has_a_row_of_runs_for_every_metric(tmp_path: Path) -> 
     assert [row.marks[0][1] for row in chance.rows] == [1.0, 1.0]
 
 
+def test_all_of_the_first_figure_has_the_order_of_the_means(tmp_path: Path) -> None:
+    """BC's mean is the best, by one run; DAgger's interquartile mean is. One BC run in five beats DAgger's."""
+    means = [100.0, 100.0, 100.0, 100.0, 2_000.0]
+    found = outcome(tmp_path, {"dagger": five(200, 200), "bc": [[mean, mean] for mean in means]})
+    panels = finals(found)
+    assert [[row.name for row in panel.rows] for panel in panels[:3]] == [["bc", "dagger"]] * 3
+    assert [row.title for row in panels[3].rows] == ["BC over DAgger"]
+    assert panels[3].rows[0].marks == [("mean", pytest.approx(0.2))]
+
+
 def suite(tmp_path: Path, best: float) -> SuiteOutcome:
     return together(
         "one", {"CartPole-v1": outcome(tmp_path, {"dagger": five(best, best), "ppo": five(100, 180)})}
@@ -143,7 +154,7 @@ def test_names_in_the_files_do_not_cover_each_other_or_the_lines(tmp_path: Path)
     assert len(boxes) == 7  # the expert and random too
     assert all(box.x0 > axes.get_window_extent().x1 for box in boxes)
     heights = sorted((box.y0, box.y1) for box in boxes)
-    assert all(a[1] <= b[0] + 1 for a, b in zip(heights, heights[1:], strict=False))
+    assert all(a[1] <= b[0] + 1 for a, b in pairwise(heights))
 
 
 def test_files_of_a_figure_are_the_same_every_time(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from imitate.compare.aggregate import read_suite
 from imitate.compare.learners import title
 from imitate.compare.suite import Suite
-from imitate.compare.suite_report import suite_rows
+from imitate.compare.suite_tables import suite_rows
 from imitate.compare.tables import as_markdown, rows
 from imitate.compare.words import number
 
@@ -105,6 +105,7 @@ def test_the_tables_are_what_is_written_today(example: Path, runs: Path) -> None
         assert f'<figure data-name="{name}">' in page
     for label, outcome in found.outcomes.items():
         assert as_markdown(rows(outcome)) == (example / label / "table.md").read_text()
+        assert (example / label / "report.html").read_text().count("<video controls") >= 3
 
 
 def test_the_readme_states_the_scores_of_the_mujoco_suite() -> None:

@@ -244,8 +244,9 @@ def test_a_browser_shows_ten_learners_of_a_suite(tmp_path: Path) -> None:
         assert page.requests == [page_file.as_uri()]
         curves = "document.querySelectorAll('figure[data-name=curves] path.line').length"
         assert page.evaluate(curves) == 20
-        boxes = "[...document.querySelectorAll('figure[data-name=curves] .chart')].map(part => part.getBoundingClientRect())"
-        assert page.evaluate(f"new Set({boxes}.map(box => box.top)).size") == 1  # side by side
+        panels = "[...document.querySelectorAll('figure[data-name=curves] .chart')]"
+        tops = f"{panels}.map(part => part.getBoundingClientRect().top)"
+        assert len(set(page.evaluate(tops))) == 1  # side by side
         page.evaluate("document.querySelector('[data-learner=PPO]').click()")
         assert page.evaluate(curves) == 18  # gone from both
         page.evaluate("document.querySelector('#environments [data-cost=queries]').click()")

@@ -1,8 +1,8 @@
 const SIZES = {"mean": 5, "50 %": 0, "90 %": 4.5, "95 %": 5};
 function drawDots(panel, chart) {
   const width = Math.max(panel.clientWidth, 240), rows = chart.rows;
-  const names = Math.max(0, ...rows.map(row => wide(row.title, 550))), texts = Math.max(0, ...rows.map(row => wide(row.text)));
-  const stacked = names + texts > width * 0.5, step = stacked ? 44 : 28;
+  const names = Math.max(0, ...rows.map(row => wide(row.title, 500))), texts = Math.max(0, ...rows.map(row => wide(row.text)));
+  const stacked = names + texts > width * 0.5, step = stacked ? 44 : 26;
   const top = chart.levels.some(([name]) => name) ? 22 : 8, height = top + step * rows.length + 42;
   const left = stacked ? 10 : names + 18, end = width - (stacked ? 10 : texts + 16);
   const values = rows.flatMap(row => [...row.marks.map(mark => mark[1]), ...(row.bar || []), ...row.dots]).concat(chart.levels.map(level => level[1]));
@@ -37,7 +37,7 @@ function drawDots(panel, chart) {
   rows.forEach((row, n) => {
     const y = top + step * n + (stacked ? 25 : 11), group = element("g", {class: "c" + row.color});
     const words = stacked ? y - 13 : y + 6;
-    svg.append(element("text", {class: "title", x: stacked ? 0 : left - 12, y: words, "text-anchor": stacked ? "start" : "end"}, cut(row.title, stacked ? width - texts - 8 : names + 2, 550)));
+    svg.append(element("text", {class: "title", x: stacked ? 0 : left - 12, y: words, "text-anchor": stacked ? "start" : "end"}, cut(row.title, stacked ? width - texts - 8 : names + 2, 500)));
     svg.append(element("text", {class: "figure", x: width, y: words, "text-anchor": "end"}, row.text));
     for (const dot of row.dots) group.append(element("circle", {class: "run", cx: x(dot), cy: y + 8, r: 3}));
     if (row.bar) group.append(element("line", {class: row.beyond === null ? "bar" : "bar beyond", x1: x(row.bar[0]), x2: x(row.bar[1]), y1: y, y2: y}));
