@@ -69,14 +69,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Dots:
-    """A panel of rows on a common axis; levels are names and places of upright lines, `ends` those of a fixed axis."""
+    """A panel of rows on a common axis; levels are names and places of upright lines, `ends` those of the axis."""
 
     title: str
     label: str
     rows: Sequence[Row]
+    ends: tuple[float, float]
     levels: Sequence[tuple[str, float]] = ()
     log: bool = False
-    ends: tuple[float, float] | None = None
 
 
 def as_csv(charts: Iterable[Lines | Dots]) -> str:

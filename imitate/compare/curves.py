@@ -72,7 +72,7 @@ def _heights(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tupl
     ends = means + [value for point in points for value in point[2:] if value is not None]
     span = max(means) - min(means) or 1.0
     low, high = max(min(ends), min(means) - span / 2), min(max(ends), max(means) + span / 2)
-    margin = 0.03 * (high - low)
+    margin = 0.03 * (high - low) or 1.0
     return low - margin, high + margin
 
 

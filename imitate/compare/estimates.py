@@ -38,9 +38,9 @@ def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
     missing = [np.maximum(1 - scores, 0) for scores in every]
     lack = "what scores lack to 1, less is better"
     panels = [
-        Dots("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
-        Dots("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),
-        Dots("Optimality gap", lack, rows([each.gap for each in learners], missing), [("expert", 0.0)]),
+        _panel("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
+        _panel("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),
+        _panel("Optimality gap", lack, rows([each.gap for each in learners], missing), [("expert", 0.0)]),
     ]
     names = [each.algorithm for each in learners]
     return panels + ([_improvement(names, leads(found.aggregates))] if len(names) > 1 else [])
@@ -65,7 +65,18 @@ def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
         row = _row(name, chance, (), percent(chance.value))
         rows.append(replace(row, title=f"{title(first)} over {title(name)}"))
     label = "probability that a run of the first ends better"
-    return Dots("Probability of improvement", label, rows, [("chance", 0.5)], ends=(0.0, 1.0))
+    return Dots("Probability of improvement", label, rows, (0.0, 1.0), [("chance", 0.5)])
+
+
+def _panel(name: str, label: str, rows: Sequence[Row], levels: Sequence[tuple[str, float]]) -> Dots:
+    """An interval may take half as much again as estimates and runs do, as in the curves: one of two or three seeds
+    would otherwise leave no room for them."""
+    values = [value for _, value in levels]
+    values += [value for row in rows for value in (*row.dots, *(mark for _, mark in row.marks))]
+    bars = [end for row in rows for end in row.bar or ()] + values
+    span = max(values) - min(values) or 1.0
+    ends = max(min(bars), min(values) - span / 2), min(max(bars), max(values) + span / 2)
+    return Dots(name, label, rows, ends, levels)
 
 
 def finals(outcome: Outcome) -> list[Dots]:
@@ -81,7 +92,9 @@ def finals(outcome: Outcome) -> list[Dots]:
         )
         for entry in outcome.ranked()
     ]
-    first = Dots("Mean return", f"return, mean of {outcome.comparison.episodes} test episodes", rows, levels)
+    first = _panel(
+        "Mean return", f"return, mean of {outcome.comparison.episodes} test episodes", rows, levels
+    )
     if outcome.share(0.0) is None:
         return [first]
     order = [entry.algorithm for entry in outcome.ranked()]
@@ -98,6 +111,8 @@ def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
         reached = {share: typical_cost(outcome.to_reach(entry, share, cost)) for share in GOALS}
         marks = [(percent(share), value) for share, value in reached.items() if value]
         spent = max(float(getattr(result.curve[-1], cost)) for result in entry.results)
+        if spent <= 0:
+            continue  # a logarithmic axis has no 0
         ends = [value for _, value in marks] + ([spent] if reached[goal] is None else [])
         rows.append(
             Row(
@@ -111,4 +126,7 @@ def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
             )
         )
     rows.sort(key=lambda row: (row.beyond is not None, row.marks[-1][1] if row.marks else math.inf))
-    return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], COSTS[cost], rows, log=True)
+    known = [value for row in rows for value in (*row.dots, *(row.bar or ()))] or [1.0]
+    middle = math.sqrt(min(known) * max(known))
+    low, high = min(min(known) / 1.15, middle / 2.5), max(max(known) * 1.15, middle * 2.5)  # a tick or two
+    return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], COSTS[cost], rows, (low, high), log=True)

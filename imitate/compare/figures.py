@@ -205,8 +205,9 @@ def _draw_dots(chart: Dots, styles: Mapping[str, Look], axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.65, count - 0.45)
-    if chart.ends is not None:
-        axes.set_xlim(*chart.ends)
+    low, high = chart.ends
+    margin = 0.0 if chart.log else 0.03 * (high - low or 1.0)
+    axes.set_xlim(low - margin, high + margin)
     axes.set_xlabel(chart.label + (GOAL_MARKS if chart.log else ""))
 
 
@@ -215,7 +216,7 @@ def _draw_row(row: Row, y: int, color: str, axes: Axes) -> None:
         below = [y - 0.28] * len(row.dots)
         axes.plot(row.dots, below, "o", ms=3.2, color=color, alpha=0.4, mec="none", clip_on=False)
     if row.bar is not None:
-        axes.plot(row.bar, (y, y), color=color, lw=2 if row.beyond is None else 0.8, clip_on=False)
+        axes.plot(row.bar, (y, y), color=color, lw=2 if row.beyond is None else 0.8)
     if row.beyond is not None:
         axes.plot(row.beyond, y, ">", ms=4.5, color=color, clip_on=False)
     for name, value in row.marks:

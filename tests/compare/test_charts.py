@@ -70,12 +70,25 @@ def test_the_range_shows_the_bands_but_not_whole_where_few_seeds_make_them_huge(
     low, high = curves(two).heights
     assert max(point[3] or 0.0 for point in curves(two).lines[0].points["steps"]) > 1_500
     assert 500 < high < 800
+    (mean, *_) = finals(two)
+    assert mean.rows[0].bar is not None
+    assert mean.rows[0].bar[1] > 1_500
+    assert mean.ends == pytest.approx(
+        (20 - 240, 500 + 240)
+    )  # from random to the expert, and half of it on both sides
 
 
 def test_the_expert_is_looked_at_closely_where_somebody_gets_there(tmp_path: Path) -> None:
     assert curves(outcome(tmp_path / "a")).near == pytest.approx((500 - 96, 500 + 96))  # a fifth of 20 to 500
     assert curves(outcome(tmp_path / "b", {"ppo": five(100, 180)})).near is None
     assert curves(outcome(tmp_path / "c", expert=None)).near is None
+
+
+def test_returns_that_are_all_the_same_have_a_range_too(tmp_path: Path) -> None:
+    found = outcome(tmp_path, {"ppo": [[20.0, 20.0]]}, expert=None)
+    low, high = curves(found).heights
+    assert low < 20 < high
+    draw([curves(found), *finals(found)], looks(["ppo"]))
 
 
 def test_the_cost_of_every_goal_is_the_median_seeds(tmp_path: Path) -> None:

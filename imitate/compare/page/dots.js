@@ -5,11 +5,7 @@ function drawDots(panel, chart) {
   const stacked = names + texts > width * 0.5, step = stacked ? 44 : 26;
   const top = chart.levels.some(([name]) => name) ? 22 : 8, height = top + step * rows.length + 42;
   const left = stacked ? 10 : names + 18, end = width - (stacked ? 10 : texts + 16);
-  const values = rows.flatMap(row => [...row.marks.map(mark => mark[1]), ...(row.bar || []), ...row.dots]).concat(chart.levels.map(level => level[1]));
-  let [low, high] = chart.ends || [Math.min(...values), Math.max(...values)];
-  if (!values.length) [low, high] = [1, 10];
-  const scale = chart.log ? Math.log10 : value => value;
-  if (chart.log) [low, high] = [low / 1.15, high * 1.15];
+  const scale = chart.log ? Math.log10 : value => value, [low, high] = chart.ends;
   const pad = chart.log ? 0 : 0.03 * (high - low || 1), from = scale(low) - pad, to = scale(high) + pad;
   const x = value => left + (end - left) * (scale(value) - from) / (to - from || 1), bottom = top + step * rows.length;
   const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
@@ -40,7 +36,7 @@ function drawDots(panel, chart) {
     svg.append(element("text", {class: "title", x: stacked ? 0 : left - 12, y: words, "text-anchor": stacked ? "start" : "end"}, cut(row.title, stacked ? width - texts - 8 : names + 2, 500)));
     svg.append(element("text", {class: "figure", x: width, y: words, "text-anchor": "end"}, row.text));
     for (const dot of row.dots) group.append(element("circle", {class: "run", cx: x(dot), cy: y + 8, r: 3}));
-    if (row.bar) group.append(element("line", {class: row.beyond === null ? "bar" : "bar beyond", x1: x(row.bar[0]), x2: x(row.bar[1]), y1: y, y2: y}));
+    if (row.bar) group.append(element("line", {class: row.beyond === null ? "bar" : "bar beyond", x1: Math.max(x(row.bar[0]), left), x2: Math.min(x(row.bar[1]), end), y1: y, y2: y}));
     if (row.beyond !== null) group.append(element("path", {class: "arrow", d: `M${x(row.beyond)},${y - 5}l8,5l-8,5z`}));
     for (const [name, value] of row.marks) {
       group.append(SIZES[name] ? element("circle", {class: name === "90 %" ? "ring" : "mark", cx: x(value), cy: y, r: SIZES[name]})
