@@ -68,7 +68,7 @@ def picture(page: Path, path: Path) -> None:
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         chromium.Page(page.as_uri(), Path(profile), width=1_100) as browser,
     ):
-        end = browser.evaluate("document.querySelector('figure .panels').getBoundingClientRect().bottom + 24")
+        end = browser.evaluate("document.querySelector('figure .panels').getBoundingClientRect().bottom + 4")
         clip = {"x": 0, "y": 0, "width": 1_100, "height": end, "scale": 1}
         data = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
