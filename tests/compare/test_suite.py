@@ -332,6 +332,7 @@ def test_a_suite_of_runs(tmp_path: Path) -> None:
     wide = results["ppo@wide-seed0"]
     assert wide is not None
     assert wide.hyperparameters["hidden"] == [32]
+    assert (baseline.settings_from, wide.settings_from) == ("zoo's settings", "given here")
     times = {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
     assert main(["compare", "--out", str(out), "--seeds", "2", "--workers", "1"]) == 0
     assert {path: path.stat().st_mtime_ns for path in times} == times
