@@ -27,7 +27,8 @@ from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import read_json, write_json
 from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, execute
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 from imitate.training.process import cpu_seconds
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG

@@ -85,15 +85,18 @@ class Page:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        self._measure(width, height)
         self.call("Page.navigate", url=url)
         self.until("document.readyState === 'complete'")
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Another width; returns when the page's script has drawn its figures for it."""
+        self._measure(width, height)
+        self.evaluate("draw()")
+
+    def _measure(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self._count += 1

@@ -28,7 +28,8 @@ from imitate.gail import GAIL, Discriminator, GAILConfig, absorbed_share, bce, g
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.rollout import Rollout
-from imitate.training.experiment import Experiment, execute
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 
 ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
 

@@ -34,19 +34,22 @@ def report(argv: list[str]) -> int:
         from imitate.compare.outcome import read_outcome
         from imitate.compare.suite import is_suite
         from imitate.compare.suite_report import suite_rows
-        from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows
+        from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_markdown, rows
 
         of_suites = is_suite(folders[0])
         if format == "html":
             print((write_suite_report if of_suites else write_report)(*folders, out=out))
             return 0
         if of_suites:
-            columns, table = suite_rows(read_suite(*folders))
+            suite = read_suite(*folders)
+            columns, table = suite_rows(suite)
+            paper = suite_latex(suite, leads(suite.aggregates))
         else:
-            columns = ALL_COLUMNS if format == "csv" else SHOWN
-            table = rows(read_outcome(*folders))
-        writer = {"md": as_markdown, "latex": as_latex, "csv": as_csv}[format]
-        print(writer(table, columns), end="")
+            outcome = read_outcome(*folders)
+            columns, table = (ALL_COLUMNS if format == "csv" else SHOWN), rows(outcome)
+            paper = latex(outcome, pairs(outcome))
+        texts = {"md": as_markdown(table, columns), "latex": paper, "csv": as_csv(table, columns)}
+        print(texts[format], end="")
         return 0
 
     return run(command, argv, "report")

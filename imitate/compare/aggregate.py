@@ -22,10 +22,10 @@ from imitate.compare.suite import Suite
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite"]
+__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite", "together"]
 
-THRESHOLDS = np.linspace(0.0, 1.2, 49)
-"""Scores at which performance profiles are drawn."""
+THRESHOLDS = np.concatenate([np.linspace(0.0, 2.0, 81), np.geomspace(2.05, 100.0, 40)])
+"""Scores at which performance profiles are computed; a page draws them up to the largest score."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Aggregate:
     imitates: bool
     scores: Array
     iqm: Estimate
+    mean: Estimate
     gap: Estimate
     profile: Array
     draws: Array = field(repr=False)
@@ -124,12 +125,17 @@ def read_suite(*folders: Path) -> SuiteOutcome:
             outcomes[label] = outcome
     if not outcomes:
         raise InputError(f"no learner in {folders[0]} came to an end, there is nothing to report")
+    return together(suites[0].name, outcomes, absent)
+
+
+def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] = ()) -> SuiteOutcome:
+    """What comparisons with at least one learner say as a whole; one is enough."""
     scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
     names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)
     found = {name: _aggregate(name, [outcomes[label] for label in scored], n) for n, name in enumerate(names)}
     complete = sorted((each for each in found.values() if each is not None), key=lambda each: -each.iqm.value)
     partly = [name for name, each in found.items() if each is None]
-    return SuiteOutcome(suites[0].name, outcomes, scored, complete, partly, absent)
+    return SuiteOutcome(suite, outcomes, scored, complete, partly, absent)
 
 
 def _aggregate(name: str, outcomes: Sequence[Outcome], number: int) -> Aggregate | None:
@@ -155,6 +161,7 @@ def _aggregate(name: str, outcomes: Sequence[Outcome], number: int) -> Aggregate
         imitates,
         scores,
         _estimate(iqm(scores), draws, seeds),
+        _estimate(float(scores.mean()), flat.mean(1), seeds),
         _estimate(optimality_gap(scores), 1 - np.minimum(flat, 1).mean(1), seeds),
         np.stack([profile(scores, THRESHOLDS), *_ends(shares, seeds)], 1),
         draws,

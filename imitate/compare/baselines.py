@@ -21,7 +21,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from imitate.compare.learners import baseline
-from imitate.compare.plan import Comparison, Job, overrides
+from imitate.compare.plan import Comparison, Job, is_given, overrides
 from imitate.compare.scaling import made_for, notes, shortened
 from imitate.compare.snapshots import Snapshots
 from imitate.errors import InputError, did_you_mean
@@ -47,6 +47,7 @@ class Baseline:
     seed: int
     settings: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    settings_from: str = ""
 
     @classmethod
     def create(cls, comparison: Comparison, job: Job) -> Baseline:
@@ -71,7 +72,8 @@ class Baseline:
         changed = notes(settings, new, (envs, fewer))
         said = made_for(int(settings.pop("n_timesteps")), job.steps) + changed
         settings |= new | {"n_envs": fewer, "device": comparison.device}
-        return cls(name, comparison, job.steps, job.seed, settings, said)
+        source = "given here" if is_given(comparison, job.algorithm) else "zoo's settings"
+        return cls(name, comparison, job.steps, job.seed, settings, said, source)
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

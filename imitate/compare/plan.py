@@ -20,7 +20,17 @@ from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_l
 from imitate.files import versions
 from imitate.training.settings import over, variant_settings
 
-__all__ = ["DEMO_SHARE", "POINTS", "Comparison", "Job", "digest", "file_name", "jobs", "overrides"]
+__all__ = [
+    "DEMO_SHARE",
+    "POINTS",
+    "Comparison",
+    "Job",
+    "digest",
+    "file_name",
+    "is_given",
+    "jobs",
+    "overrides",
+]
 
 POINTS = 16
 """Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
@@ -217,6 +227,12 @@ def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
     for each in dict.fromkeys((plain, name)):
         found = over(found, given.get(each, {}))
     return found
+
+
+def is_given(comparison: Comparison, name: str) -> bool:
+    """Whether the comparison has settings for a learner, its own or its algorithm's."""
+    plain = base(name)
+    return any(comparison.hyperparameters.get(each) for each in (plain.partition(":")[0], plain, name))
 
 
 def file_name(name: str) -> str:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 
 from imitate.compare import views
-from imitate.compare.figures import COLORS, DARK_COLORS, draw_curves, draw_final, save_figure
+from imitate.compare.curves import curves
+from imitate.compare.estimates import finals, frontier
 from imitate.compare.learners import title
 from imitate.compare.machine import provenance
 from imitate.compare.outcome import Outcome, read_outcome
+from imitate.compare.results import COSTS
 from imitate.compare.statistics import ENOUGH_SEEDS
 from imitate.compare.summary import summary_of
-from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_latex, as_markdown, rows, runs_csv
+from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows, runs_csv
 from imitate.compare.toml import as_toml
 from imitate.compare.verdict import Answer, Pair, answer, pairs, warnings
 from imitate.compare.words import listed, number, percent
@@ -25,8 +30,8 @@ __all__ = ["page_template", "write_report", "write_texts"]
 
 
 def write_report(*folders: Path, out: Path | None = None) -> Path:
-    """Write report.html, curves and final as .png and .pdf, table.md, table.tex, results.csv, comparison.toml and
-    summary.json to `out` (the first of `folders` unless given), from what the jobs left in `folders`.
+    """Write report.html, table.md, table.tex, results.csv, comparison.toml, summary.json and the figures as .pdf,
+    .png and .csv to `out` (the first of `folders` unless given), from what the jobs left in `folders`.
 
     The page needs nothing else: no network, no file beside it. Files of an earlier report are replaced.
 
@@ -39,17 +44,15 @@ def write_report(*folders: Path, out: Path | None = None) -> Path:
         raise InputError(f"no learner of {folders[0]} came to an end, there is nothing to report{reason}")
     out = out or folders[0]
     out.mkdir(parents=True, exist_ok=True)
-    save_figure(draw_curves, outcome, out / "curves")
-    save_figure(draw_final, outcome, out / "final")
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)
     write_json(out / "summary.json", summary_of(outcome, said, found))
     page = out / "report.html"
     texts = {
         "results.csv": runs_csv(outcome),
         "table.md": as_markdown(table),
-        "table.tex": as_latex(table),
+        "table.tex": latex(outcome, found),
         "comparison.toml": as_toml(outcome.comparison.to_json()),
-        page.name: _html(outcome, said, found),
+        page.name: _html(outcome, said, found, _figures(outcome, out / "figures")),
     }
     write_texts(out, texts)
     return page
@@ -61,7 +64,20 @@ def write_texts(out: Path, texts: Mapping[str, str]) -> None:
             temporary.write_text(text, "utf-8")
 
 
-def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
+def _figures(outcome: Outcome, folder: Path) -> dict[str, Any]:
+    """The figures of the page by name, with their files in the folder."""
+    order = outcome.comparison.algorithms
+    found = [
+        views.figure(folder, "final", finals(outcome), order),
+        views.figure(folder, "curves", [curves(outcome)], order, columns=2, near=True),
+    ]
+    if outcome.share(0.0) is not None:
+        costs = [panel for cost in COSTS if (panel := frontier(outcome, cost)).rows]
+        found.append(views.figure(folder, "cost", costs, order))
+    return {each["name"]: each for each in found}
+
+
+def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mapping[str, Any]) -> str:
     comparison, expert = outcome.comparison, outcome.references.expert
     table = rows(outcome)
     machines = sorted({" · ".join(r.machine.values()) for entry in outcome.learners for r in entry.results})
@@ -73,12 +89,13 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
         warnings=warnings(outcome),
         outcome=outcome,
         expert=expert,
-        chart=views.chart(outcome),
-        finals=views.finals(outcome),
+        figures=figures,
+        learners=views.learners(comparison.algorithms),
+        costs=dict(COSTS),
         rows=table,
         columns=ALL_COLUMNS,
         shown=len(SHOWN),
-        copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": as_latex(table)},
+        copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": latex(outcome, found)},
         matrix=views.matrix(outcome, found),
         few=comparison.seeds < ENOUGH_SEEDS,
         films=views.films(outcome),
@@ -88,8 +105,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> str:
         machines=machines,
         versions=outcome.learners[0].results[0].versions or versions(),
         here=provenance(),
-        colors=list(enumerate(zip(COLORS, DARK_COLORS, strict=True))),
-        count=len(COLORS),
+        provenance=views.provenance({"": outcome}),
     )
 
 
@@ -102,5 +118,11 @@ def page_template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"number": number, "percent": percent}
+    environment.filters |= {"number": number, "percent": percent, "charts": _charts}
     return environment.get_template(name)
+
+
+def _charts(figures: Mapping[str, Any]) -> Markup:
+    """The points of the figures, for the page's script."""
+    charts = {name: figure["charts"] for name, figure in figures.items()}
+    return htmlsafe_json_dumps(charts, separators=(",", ":"), allow_nan=False)

@@ -63,6 +63,7 @@ class Result:
     stepped           num_envs and backend of its environments; empty if it stepped none
     notes             what was changed in its preset for this budget
     machine           CPU, operating system and commit
+    settings_from     preset of this environment, defaults, or given; empty where an older version did not say
     """
 
     env_id: str
@@ -81,6 +82,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
+    settings_from: str = ""
 
     @property
     def mean(self) -> float:

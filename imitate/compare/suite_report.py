@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from imitate.compare import views
-from imitate.compare.aggregate import THRESHOLDS, Aggregate, Estimate, Lead, SuiteOutcome, leads, read_suite
-from imitate.compare.figures import COLORS, DARK_COLORS, DASHES, draw_grid, draw_profiles, save_drawing
+from imitate.compare.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
+from imitate.compare.curves import curves, profiles, reach
+from imitate.compare.estimates import GOALS, frontier, scores
 from imitate.compare.learners import title
 from imitate.compare.report import page_template, write_report, write_texts
 from imitate.compare.results import COSTS
 from imitate.compare.suite import Suite
+from imitate.compare.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
 from imitate.compare.summary import plain
-from imitate.compare.tables import Cell, Row, as_csv, as_latex, as_markdown, runs_csv
-from imitate.compare.verdict import Answer, answer
+from imitate.compare.tables import (
+    as_csv,
+    as_markdown,
+)
+from imitate.compare.verdict import Answer, answer, typical_cost
 from imitate.compare.words import listed, number, percent
 from imitate.files import write_json
 
-__all__ = ["suite_rows", "write_suite_report"]
+__all__ = ["write_suite_report"]
+
+COLUMNS = 3  # of the panels of environments, at most
 
 
 def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
-    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml, profiles and curves as .png and
-    .pdf to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
+    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png
+    and .csv to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
 
     Raises InputError where a folder holds no suite, where they do not fit together, or where nothing came to an end.
     """
@@ -38,53 +44,18 @@ def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
     for label in suite.outcomes:
         having = [folder / label for folder in folders if (folder / label / "runs.json").is_file()]
         write_report(*having, out=out / label)
-    if suite.aggregates:
-        save_drawing(lambda axes: draw_profiles(suite, axes[0]), out / "profiles")
-    save_drawing(lambda axes: draw_grid(suite, axes), out / "curves", panels=len(suite.outcomes))
     said, found, columns, table = suite_answer(suite), leads(suite.aggregates), *suite_rows(suite)
     write_json(out / "summary.json", _summary(suite, said, found))
     merged = Suite(suite.name, {label: outcome.comparison for label, outcome in suite.outcomes.items()})
     texts = {
-        "results.csv": _runs(suite),
+        "results.csv": suite_runs_csv(suite),
         "table.md": as_markdown(table, columns),
-        "table.tex": as_latex(table, columns),
+        "table.tex": suite_latex(suite, found),
         "suite.toml": merged.toml,
-        "report.html": _html(suite, said, found, merged),
+        "report.html": _html(suite, said, found, merged, _figures(suite, out / "figures")),
     }
     write_texts(out, texts)
     return out / "report.html"
-
-
-def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
-    """Columns and rows: learners, best first, with their scores over all environments and the mean return in each."""
-    columns = ("Learner", "IQM of scores", "95 % interval", "Optimality gap", *suite.outcomes)
-    complete = {each.algorithm: each for each in suite.aggregates}
-    table = []
-    for name in [*complete, *suite.partly]:
-        cells = dict.fromkeys(columns, Cell("–")) | {"Learner": Cell(title(name))}
-        if name in complete:
-            each = complete[name]
-            cells["IQM of scores"] = Cell(number(each.iqm.value), each.iqm.value)
-            cells["95 % interval"] = Cell(
-                _range(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
-            )
-            cells["Optimality gap"] = Cell(number(each.gap.value), each.gap.value)
-        for label, outcome in suite.outcomes.items():
-            for entry in outcome.learners:
-                if entry.algorithm == name:
-                    cells[label] = Cell(number(entry.mean), entry.mean)
-        table.append(Row(title(name), suite.order.index(name), cells))
-    for who in ("Expert", "Random actions"):
-        cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
-        for label, outcome in suite.outcomes.items():
-            mean = outcome.expert_mean if who == "Expert" else outcome.random_mean
-            cells[label] = Cell("–") if mean is None else Cell(number(mean), mean)
-        table.append(Row(who, None, cells))
-    return columns, table
-
-
-def _range(estimate: Estimate) -> str:
-    return "one seed" if math.isnan(estimate.low) else f"{number(estimate.low)} to {number(estimate.high)}"
 
 
 def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
@@ -98,7 +69,10 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
                 "iqm": _numbers(each.iqm),
                 "optimality_gap": _numbers(each.gap),
                 "scores": each.scores.tolist(),
-                "profile": {"scores": THRESHOLDS.tolist(), "share": each.profile[:, 0].tolist()},
+                "profile": {
+                    "scores": THRESHOLDS[: reach(suite)].tolist(),
+                    "share": each.profile[: reach(suite), 0].tolist(),
+                },
             }
             for each in suite.aggregates
         },
@@ -124,17 +98,26 @@ def _numbers(estimate: Estimate) -> dict[str, Any]:
     return plain(vars(estimate))
 
 
-def _runs(suite: SuiteOutcome) -> str:
-    """`results.csv` of every environment, one after another, with its name in front."""
-    lines: list[str] = []
-    for label, outcome in suite.outcomes.items():
-        head, *rows = runs_csv(outcome).splitlines()
-        lines = lines or [f"environment,{head}"]
-        lines += [f"{label},{row}" for row in rows]
-    return "\n".join(lines) + "\n"
+def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
+    """The figures of the page by name, with their files in the folder."""
+    order, found = suite.order, []
+    if suite.aggregates:
+        found.append(views.figure(folder, "scores", scores(suite), order))
+        found.append(views.figure(folder, "profiles", [profiles(suite)], order))
+    every = [curves(outcome, label) for label, outcome in suite.outcomes.items()]
+    found.append(views.figure(folder, "curves", every, order, columns=COLUMNS))
+    if suite.scored:
+        by = {
+            cost: [frontier(suite.outcomes[label], cost, label) for label in suite.scored] for cost in COSTS
+        }
+        shown = {str(cost): panels for cost, panels in by.items()}
+        found.append(views.figure(folder, "cost", by["steps"], order, columns=COLUMNS, switched=shown))
+    return {each["name"]: each for each in found}
 
 
-def _html(suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suite) -> str:
+def _html(
+    suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suite, figures: Mapping[str, Any]
+) -> str:
     columns, table = suite_rows(suite)
     budgets = {outcome.comparison.budget for outcome in suite.outcomes.values()}
     return page_template("suite.html").render(
@@ -143,23 +126,20 @@ def _html(suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suit
         warnings=suite_warnings(suite),
         suite=suite,
         tiles=_tiles(suite, found),
-        charts=[_profiles(suite), *(views.chart(each, suite.order) for each in suite.outcomes.values())],
+        figures=figures,
+        learners=views.learners(suite.order),
         costs=dict(COSTS),
-        learners=[
-            {"title": title(name), "color": n % len(COLORS), "dash": DASHES[n % len(COLORS)]}
-            for n, name in enumerate(suite.order)
-        ],
-        parts=[
-            {"label": label, "answer": answer(outcome), "comparison": outcome.comparison}
+        parts={
+            label: {"answer": answer(outcome), "comparison": outcome.comparison}
             for label, outcome in suite.outcomes.items()
-        ],
+        },
         rows=table,
         columns=columns,
         shown=len(columns),
         copies={
             "CSV": as_csv(table, columns),
             "Markdown": as_markdown(table, columns),
-            "LaTeX": as_latex(table, columns),
+            "LaTeX": suite_latex(suite, found),
         },
         matrix=_matrix(suite, found),
         budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
@@ -173,18 +153,17 @@ def _html(suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suit
                 for result in entry.results
             }
         ),
-        colors=list(enumerate(zip(COLORS, DARK_COLORS, strict=True))),
-        count=len(COLORS),
+        provenance=views.provenance(suite.outcomes),
     )
 
 
 def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
-    """The best of both kinds, and how likely the best is better than the second."""
-    tiles = []
+    """Steps to 95 % of the expert, the best of both kinds, and how likely the best is better than the other kind's."""
+    tiles = [] if (cheapest := _cheapest(suite)) is None else [cheapest]
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
         if best is not None:
-            who = f"{best.title}: {_range(best.iqm)}"
+            who = f"{best.title}: {interval_words(best.iqm)}"
             tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
     pair = _best_pair(suite, found)
     if pair is not None:
@@ -194,36 +173,33 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
     return tiles
 
 
+def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
+    """The learner that gets to 95 % of the expert in most environments, with the fewest steps."""
+    spent: dict[str, list[float]] = {}
+    for label in suite.scored:
+        outcome = suite.outcomes[label]
+        for entry in outcome.learners:
+            if steps := typical_cost(outcome.to_reach(entry, GOALS[-1])):
+                spent.setdefault(entry.algorithm, []).append(steps)
+    if not suite.scored:
+        return None
+    name, least = "Steps to 95 % of the expert", len(suite.scored)
+    if not spent:
+        return {"title": name, "value": "not reached", "who": f"in any of {least} environments"}
+    best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
+    low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
+    value = low if low == high else f"{low} to {high}"
+    return {
+        "title": name,
+        "value": value,
+        "who": f"{title(best)}, in {len(spent[best])} of {least} environments",
+    }
+
+
 def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
     """The best imitation learner and the best by RL."""
     kinds = {each.algorithm: each.imitates for each in suite.aggregates}
     return next((lead for lead in found if kinds[lead.a] != kinds[lead.b]), None)
-
-
-def _profiles(suite: SuiteOutcome) -> dict[str, Any]:
-    """As a chart of the page: share of runs above each score."""
-
-    def line(each: Aggregate) -> list[list[float | None]]:
-        points = np.column_stack([THRESHOLDS, each.profile]).tolist()
-        return [[None if math.isnan(value) else round(value, 4) for value in point] for point in points]
-
-    place = {name: n % len(COLORS) for n, name in enumerate(suite.order)}
-    return {
-        "label": "Performance profiles, share of runs above a score",
-        "at": "at a score of",
-        "learners": [
-            {
-                "title": each.title,
-                "color": place[each.algorithm],
-                "dash": DASHES[place[each.algorithm]],
-                "lines": {"score": line(each)},
-            }
-            for each in suite.aggregates
-        ],
-        "levels": [],
-        "costs": {"score": "score: 0 is random actions, 1 the expert"},
-        "budget": float(THRESHOLDS[-1]),
-    }
 
 
 def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
@@ -244,11 +220,11 @@ def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
                 {
                     "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
                     "mean": ("+" if gain > 0 else "") + number(gain),
-                    "ends": _range(Estimate(gain, low, high)),
+                    "ends": interval_words(Estimate(gain, low, high)),
                     "chance": percent(chance),
                     "p": views.p_words(lead.p),
                 }
             )
-        color = suite.order.index(row.algorithm) % len(COLORS)
+        color = suite.order.index(row.algorithm)
         lines.append({"title": row.title, "color": color, "cells": cells})
     return {"across": [each.title for each in suite.aggregates], "rows": lines}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from imitate.compare.figures import band
+from imitate.compare.curves import band
 from imitate.compare.outcome import Entry, Outcome
 from imitate.compare.results import COSTS
 from imitate.compare.verdict import Answer, Pair, warnings

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from imitate.compare.outcome import Entry, Outcome
 from imitate.compare.results import Cost, Reference
 from imitate.compare.statistics import worst
-from imitate.compare.verdict import cost_words, typical_cost
+from imitate.compare.verdict import Pair, cost_words, typical_cost
 from imitate.compare.words import number, percent
 
-__all__ = ["ALL_COLUMNS", "SHOWN", "Cell", "Row", "as_csv", "as_latex", "as_markdown", "rows", "runs_csv"]
+__all__ = [
+    *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),
+    *("as_csv", "as_latex", "as_markdown", "certain_best", "latex", "rows", "runs_csv"),
+]
 
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
 FOLDED = (
@@ -24,14 +28,17 @@ FOLDED = (
     *("Own steps", "Demo steps", "CPU seconds", "Seeds"),
 )
 ALL_COLUMNS = SHOWN + FOLDED
+INTERVALS = "Intervals are of 95 %."
+BOLD = "Bold: better than every other learner (p < 0.05, Holm)."
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The text, and the value by which a column is sorted; None comes last."""
+    """The text, the value by which a column is sorted (None comes last), and an interval for LaTeX."""
 
     text: str
     value: float | None = None
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,26 +124,68 @@ def as_markdown(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_latex(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
-    """A tabular with booktabs' rules."""
+def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
+    """The table of a comparison for a paper."""
+    comparison, best = outcome.comparison, certain_best(outcome, found)
+    caption = (
+        f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
+        f"environment steps, {comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}. {INTERVALS} {BOLD}"
+    )
+    bold = {(best.title, "Mean return")} if best else set()
+    return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
 
-    def line(cells: list[str]) -> str:
-        return " & ".join(map(_tex, cells)) + r" \\"
 
-    body = [line([row.cells[name].text for name in columns]) for row in table]
-    head = [
+def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
+    """The learner that is certainly better than every other, if one is."""
+    best = outcome.ranked()[0]
+    rivals = [
+        pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)
+    ]
+    return best if rivals and all(pair.certain for pair in rivals) else None
+
+
+def as_latex(
+    table: list[Row],
+    columns: tuple[str, ...] = SHOWN,
+    *,
+    caption: str = "",
+    label: str = "",
+    bold: Collection[tuple[str, str]] = (),
+) -> str:
+    """A table with booktabs' rules. A cell with an interval has it in brackets; `bold` are (row, column)."""
+
+    def cell(row: Row, column: str) -> str:
+        found = row.cells[column]
+        text = _tex(found.text)
+        text = rf"\textbf{{{text}}}" if (row.name, column) in bold else text
+        if found.ends is None or math.isnan(found.ends[0]):
+            return text
+        return text + _tex(f" [{number(found.ends[0])}, {number(found.ends[1])}]")
+
+    slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_tex(caption)}}}"] if caption else []),
+        *([rf"\label{{tab:{slug}}}"] if slug else []),
         rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
         r"\toprule",
-        line(list(columns)),
+        " & ".join(map(_tex, columns)) + r" \\",
         r"\midrule",
+        *(" & ".join(cell(row, name) for name in columns) + r" \\" for row in table),
+        *(r"\bottomrule", r"\end{tabular}", r"\end{table}"),
     ]
-    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _tex(text: str) -> str:
     text = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash{}"))
     return (
-        text.replace("−", "$-$").replace("–", "--").replace("> ", "$>$ ").replace("~", r"\textasciitilde{}")
+        text.replace("−", "$-$")
+        .replace("–", "--")
+        .replace("> ", "$>$ ")
+        .replace("< ", "$<$ ")
+        .replace("~", r"\textasciitilde{}")
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from imitate.algorithms import Algorithm
 from imitate.compare.baselines import Baseline
 from imitate.compare.learners import base, baseline, find
-from imitate.compare.plan import Comparison, Job, overrides
+from imitate.compare.plan import Comparison, Job, is_given, overrides
 from imitate.compare.scaling import made_for, notes, shortened
 from imitate.compare.snapshots import Snapshots
 from imitate.datasets.schema import DemoInfo
@@ -25,6 +25,7 @@ from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import execute, make_learner
 from imitate.training.experiment import Experiment
+from imitate.training.settings import has_preset
 
 __all__ = ["Trained", "Training", "stored_policy", "training"]
 
@@ -34,7 +35,7 @@ MADE_UP_STEPS = 16
 
 class Training(Protocol):
     """A run that can be carried out: its complete settings, what its environments are (`stepped`, empty where it steps
-    none), and what should be known of its settings (`notes`)."""
+    none), what should be known of its settings (`notes`), and where they come from (`settings_from`)."""
 
     @property
     def hyperparameters(self) -> dict[str, Any]: ...
@@ -42,6 +43,8 @@ class Training(Protocol):
     def stepped(self) -> dict[str, Any]: ...
     @property
     def notes(self) -> list[str]: ...
+    @property
+    def settings_from(self) -> str: ...
     def least_steps(self) -> int:
         """The fewest environment steps of its own with which it learns anything. Raises InputError where the learner
         can't act in this environment."""
@@ -84,6 +87,7 @@ class Trained:
     run: Experiment
     algorithm: Algorithm
     notes: list[str] = field(default_factory=list)
+    settings_from: str = ""
 
     @classmethod
     def create(cls, comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Trained:
@@ -111,7 +115,11 @@ class Trained:
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
         if not algorithm.offline:
             said = made_for(Experiment.preset(name, comparison.env_id).budget, job.steps) + said
-        return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said)
+        source = (
+            "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
+        )
+        source = "given here" if is_given(comparison, job.algorithm) else source
+        return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

@@ -5,43 +5,45 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from imitate.compare.figures import COLORS, DASHES, band
-from imitate.compare.learners import summary
+from imitate.compare.charts import Dots, Lines, rounded
+from imitate.compare.figures import balanced, save_figure
+from imitate.compare.learners import summary, title
+from imitate.compare.looks import looks
 from imitate.compare.outcome import Entry, Outcome
-from imitate.compare.results import COSTS
 from imitate.compare.statistics import difference
-from imitate.compare.summary import plain
 from imitate.compare.verdict import Pair, typical_cost
 from imitate.compare.words import listed, number, percent
 
-__all__ = ["audit", "chart", "films", "finals", "matrix", "p_words", "settings", "tiles"]
+__all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
 
 VIDEO_BYTES = 4_000_000  # of one embedded video at most: a report must open on a phone
 
 
 def tiles(outcome: Outcome) -> list[dict[str, str]]:
-    """Steps to 95 %, answers to 95 %, and the best learner against the expert."""
+    """Steps, answers and CPU seconds to 95 %, and the best learner against the expert."""
 
     def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
         spent = {entry.title: typical_cost(outcome.to_reach(entry, 0.95, cost)) for entry in entries}
         there = {title: value for title, value in spent.items() if value is not None}
         if not there:
             return None
-        title = min(there, key=lambda name: there[name])
-        return {"value": number(round(there[title])), "who": title}
+        best = min(there, key=lambda name: there[name])
+        return {"value": number(round(there[best])), "who": best}
 
-    learners = list(outcome.learners)
-    imitators = [entry for entry in learners if entry.imitates]
+    everybody = list(outcome.learners)
+    imitators = [entry for entry in everybody if entry.imitates]
     never = {"value": "not reached", "who": f"within {number(outcome.comparison.budget)} steps"}
     tiles = []
     if outcome.share(0.0) is not None:
-        tiles.append({"title": "Steps to 95 % of the expert"} | (cheapest("steps", learners) or never))
+        tiles.append({"title": "Steps to 95 % of the expert"} | (cheapest("steps", everybody) or never))
         if imitators:
             tiles.append({"title": "Expert answers to 95 %"} | (cheapest("queries", imitators) or never))
+        tiles.append({"title": "CPU seconds to 95 %"} | (cheapest("cpu_seconds", everybody) or never))
     if outcome.references.expert is not None:
         best = outcome.ranked()[0]
         diff = difference(best.x, outcome.references.expert.measured.returns)
@@ -52,66 +54,75 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     return tiles
 
 
-def chart(outcome: Outcome, order: Sequence[str] = ()) -> dict[str, Any]:
-    """What the page's script draws: points (cost, mean, low, high) of each learner on each axis. Colours go by the
-    `order` of all learners on the page, the comparison's by default."""
-    references = outcome.references
-    learners = []
-    for entry in outcome.learners:
-        place = (order.index(entry.algorithm) if order else outcome.place(entry)) % len(COLORS)
-        lines = {
-            cost: plain({"": [[float(v) for v in point] for point in zip(*band(entry, cost), strict=True)]})[
-                ""
-            ]
-            for cost in COSTS
-            if cost != "queries" or entry.imitates
-        }
-        learners.append({"title": entry.title, "color": place, "dash": DASHES[place], "lines": lines})
-    levels = [["random", sum(references.random.curve) / len(references.random.curve)]]
-    if references.expert is not None:
-        curve = references.expert.measured.curve
-        levels.append(["expert", sum(curve) / len(curve)])
+def figure(
+    folder: Path,
+    name: str,
+    charts: Sequence[Lines | Dots],
+    order: Sequence[str],
+    *,
+    columns: int = 1,
+    near: bool = False,
+    switched: Mapping[str, Sequence[Dots]] | None = None,
+) -> dict[str, Any]:
+    """Write a figure's files to the folder; returns its panels for the page, with the PDF as a data URL.
+
+    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` has the panels of every
+    axis that the page can show in place of the one that is written.
+    """
+    panels = [{"chart": n, "near": False, "title": chart.title} for n, chart in enumerate(charts)]
+    drawn = list(charts)
+    if near and isinstance(first := charts[0], Lines) and first.near is not None:
+        panels = [
+            panels[0] | {"title": "Whole range"},
+            panels[0] | {"near": True, "title": "Near the expert"},
+        ]
+        drawn = [
+            replace(first, title="Whole range"),
+            replace(first, title="Near the expert", heights=first.near),
+        ]
+    by = switched or {"": [chart for chart in charts if isinstance(chart, Dots)]}
+    points = [panel for every in by.values() for panel in every] or charts
+    pdf = save_figure(folder, name, drawn, looks(order), columns=columns, points=points)
     return {
-        "label": "Learning curves, mean return",
-        "at": "after",
-        "learners": learners,
-        "levels": levels,
-        "costs": dict(COSTS),
-        "budget": outcome.comparison.budget,
+        "name": name,
+        "rows": [[panels[n] for n in row] for row in balanced(len(panels), columns)],
+        "charts": [
+            _lines(chart, order)
+            if isinstance(chart, Lines)
+            else {"by": {axis: _dots(every[n], order) for axis, every in by.items() if every[n].rows}}
+            for n, chart in enumerate(charts)
+        ],
+        "pdf": _data_url(pdf, "application/pdf"),
     }
 
 
-def finals(outcome: Outcome) -> dict[str, Any]:
-    """Rows of dots, best first; positions in percent of the width."""
-    ranked = outcome.ranked()
-    values = [outcome.random_mean, *([] if outcome.expert_mean is None else [outcome.expert_mean])]
-    values += [result.mean for entry in ranked for result in entry.results]
-    low, high = min(values), max(values)
-    span = (high - low) * 1.08 or 1.0
-    start = low - 0.04 * span
+def learners(order: Sequence[str]) -> list[dict[str, Any]]:
+    """The learners of a page as its legend and its style sheet need them; their places give their colours' names."""
+    found = looks(order)
+    return [{"title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)]
 
-    def at(value: float) -> float:
-        return round(min(max(100 * (value - start) / span, 0.0), 100.0), 2)
 
-    lines = []
-    for entry in ranked:
-        ends = entry.ci95
-        lines.append(
-            {
-                "title": entry.title,
-                "color": outcome.place(entry) % len(COLORS),
-                "mean": at(entry.mean),
-                "text": number(entry.mean),
-                "ends": None if ends is None else (at(ends[0]), round(at(ends[1]) - at(ends[0]), 2)),
-                "dots": [at(result.mean) for result in entry.results],
-                "words": f"{entry.title}: mean {number(entry.mean)}, seeds "
-                + listed([number(result.mean) for result in entry.results]),
-            }
-        )
-    levels = [("random", at(outcome.random_mean), number(outcome.random_mean))]
-    if outcome.expert_mean is not None:
-        levels.append(("expert", at(outcome.expert_mean), number(outcome.expert_mean)))
-    return {"rows": lines, "levels": levels}
+def _lines(chart: Lines, order: Sequence[str]) -> dict[str, Any]:
+    dashes = looks(order)
+    lines = [
+        {
+            "title": title(line.name),
+            "color": order.index(line.name),
+            "dash": dashes[line.name].dash,
+            "steps": line.steps,
+            "points": line.points,
+        }
+        for line in chart.lines
+    ]
+    return vars(chart) | {"lines": lines}
+
+
+def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
+    rows = [
+        vars(row) | {"color": order.index(row.name), "dots": [rounded(dot) for dot in row.dots]}
+        for row in chart.rows
+    ]
+    return vars(chart) | {"rows": rows}
 
 
 def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
@@ -142,7 +153,7 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
                     "p": p_words(pair.p),
                 }
             )
-        lines.append({"title": entry.title, "color": outcome.place(entry) % len(COLORS), "cells": cells})
+        lines.append({"title": entry.title, "color": outcome.place(entry), "cells": cells})
     return {"across": [title for _, title in across], "rows": lines}
 
 
@@ -156,11 +167,7 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
     films = []
     about: dict[str, tuple[str, float | None, int | None]] = {"expert": ("Expert", outcome.expert_mean, None)}
     for entry in outcome.ranked():
-        about[entry.algorithm.replace(":", "-")] = (
-            entry.title,
-            entry.mean,
-            outcome.place(entry) % len(COLORS),
-        )
+        about[entry.algorithm.replace(":", "-")] = (entry.title, entry.mean, outcome.place(entry))
     for name, (shown_as, mean, color) in about.items():
         path, shown = outcome.videos.get(name, (None, 0.0))
         if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:
@@ -171,15 +178,15 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
                     "shown": shown,
                     "mean": mean,
                     "color": color,
-                    "url": _data_url(path, "video/mp4"),
-                    "poster": _data_url(poster, "image/jpeg") if poster.is_file() else "",
+                    "url": _data_url(path.read_bytes(), "video/mp4"),
+                    "poster": _data_url(poster.read_bytes(), "image/jpeg") if poster.is_file() else "",
                 }
             )
     return films
 
 
-def _data_url(path: Path, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+def _data_url(data: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def audit(outcome: Outcome) -> list[dict[str, str]]:
@@ -199,8 +206,30 @@ def settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
     first = entry.results[0]
     return {
         "title": entry.title,
-        "color": outcome.place(entry) % len(COLORS),
+        "color": outcome.place(entry),
         "summary": summary(entry.algorithm),
         "notes": first.notes,
         "text": json.dumps({**first.stepped, **first.hyperparameters}, indent=2),
     }
+
+
+def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
+    """Where the numbers of each learner in each environment come from, as far as its runs know."""
+    found = []
+    for label, outcome in outcomes.items():
+        for entry in outcome.learners:
+            runs = entry.results
+            commits = sorted({run.machine.get("commit", "unknown") for run in runs})
+            seeds = sorted(run.seed for run in runs)
+            whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
+            found.append(
+                {
+                    "learner": entry.title,
+                    "name": entry.algorithm,
+                    "environment": label,
+                    "commit": listed(commits),
+                    "seeds": f"{seeds[0]} to {seeds[-1]}" if whole else listed([str(seed) for seed in seeds]),
+                    "settings": listed(sorted({run.settings_from or "unknown" for run in runs})),
+                }
+            )
+    return found

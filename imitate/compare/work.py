@@ -95,6 +95,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         notes=chosen.notes,
         versions=versions(),
         machine=provenance(),
+        settings_from=chosen.settings_from,
     ).save(job.folder)
     shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
     return True

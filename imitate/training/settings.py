@@ -14,7 +14,7 @@ from imitate.algorithms import find, is_own
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
-__all__ = ["RUN_FIELDS", "make_config", "over", "tuned", "variant_settings"]
+__all__ = ["RUN_FIELDS", "has_preset", "make_config", "over", "tuned", "variant_settings"]
 
 # Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
@@ -30,10 +30,18 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 
     Raises InputError for an unknown algorithm or variant.
     """
+    default = _presets(algorithm).get("default", {})
+    return over(over(default, _for_environment(algorithm, env_id)), variant_settings(algorithm))
+
+
+def has_preset(algorithm: str, env_id: str) -> bool:
+    """Whether there are settings for this environment, and not only for all."""
+    return bool(_for_environment(algorithm, env_id))
+
+
+def _for_environment(algorithm: str, env_id: str) -> dict[str, Any]:
     table = _presets(algorithm)
-    tables = [table[name] for name in game_ids(env_id) if name in table]
-    environment = tables[0] if tables else {}
-    return over(over(table.get("default", {}), environment), variant_settings(algorithm))
+    return next((dict(table[name]) for name in game_ids(env_id) if name in table), {})
 
 
 def variant_settings(algorithm: str) -> dict[str, Any]:

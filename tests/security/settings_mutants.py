@@ -96,7 +96,8 @@ def make_bases(folder: Path) -> None:
     from imitate.algorithms import ALGORITHMS
     from imitate.cli import main
     from imitate.files import write_json
-    from imitate.training.experiment import Experiment, execute
+    from imitate.training.execute import execute
+    from imitate.training.experiment import Experiment
 
     assert main(["collect", "CartPole-v1", "--episodes", "3", "--out", str(folder / "demos.h5")]) == 0
     fill(folder / "report", RETURNS)

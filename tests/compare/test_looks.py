@@ -1,4 +1,4 @@
-"""Ten learners are told apart, whatever one's eyes."""
+"""Learners are told apart, whatever one's eyes, and look the same on every page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from imitate.compare.figures import COLORS, DARK_COLORS, DASHES
+from imitate.compare.looks import HUES, LOOKS, looks
 
 
 def linear(color: str) -> np.ndarray:
@@ -44,15 +44,30 @@ EYES = {  # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB
 
 
 @pytest.mark.parametrize("eyes", EYES)
-@pytest.mark.parametrize(("colors", "paper"), [(COLORS, "#ffffff"), (DARK_COLORS, "#111417")])
-def test_ten_learners_are_told_apart_by_all_eyes(colors: tuple[str, ...], paper: str, eyes: str) -> None:
+@pytest.mark.parametrize(("paper", "shade"), [("#ffffff", 0), ("#111417", 1)])
+def test_algorithms_are_told_apart_by_all_eyes(paper: str, shade: int, eyes: str) -> None:
     """Two of the same dash differ by 20 in L*a*b* (2 is just noticed side by side), each by 4.5 : 1 from the page."""
-    seen = [lab(np.asarray(EYES[eyes]) @ linear(color)) for color in colors]
-    assert len(colors) == len(DASHES) == 10
-    for a, b in itertools.combinations(range(10), 2):
-        assert DASHES[a] != DASHES[b] or np.linalg.norm(seen[a] - seen[b]) >= 20, (colors[a], colors[b])
+    colors = [pair[shade] for pair in HUES.values()]
+    seen = {color: lab(np.asarray(EYES[eyes]) @ linear(color)) for color in colors}
+    for (a, p), (b, q) in itertools.combinations(LOOKS.items(), 2):
+        first, second = (p.light, q.light) if shade == 0 else (p.dark, q.dark)
+        assert p.dash != q.dash or np.linalg.norm(seen[first] - seen[second]) >= 20, (a, b)
     for color in colors:
         light, dark = sorted(
             (float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (color, paper)), reverse=True
         )
         assert (light + 0.05) / (dark + 0.05) >= 4.5, color
+
+
+def test_an_algorithm_looks_the_same_on_every_page() -> None:
+    a, b = looks(["bc", "aggrevated", "sb3:ppo"]), looks(["sb3:ppo", "ppo", "aggrevated"])
+    assert a["aggrevated"] == b["aggrevated"]
+    assert a["sb3:ppo"] == b["sb3:ppo"]
+
+
+def test_relatives_share_a_colour_and_differ_in_their_dash() -> None:
+    names = ["ppo", "sb3:ppo", "ppo@wide", "gail", "gail:random", "mine:Learner", "mine:Learner@two"]
+    found = looks(names)
+    assert {found[name].light for name in names[:3]} == {LOOKS["ppo"].light}
+    assert found["gail:random"].light == LOOKS["gail"].light
+    assert len(set(found.values())) == len(names)

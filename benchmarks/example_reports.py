@@ -1,0 +1,80 @@
+"""Write the reports in examples/ anew, from the runs beside them, and the README's picture of one.
+
+    python benchmarks/example_reports.py
+
+No run is repeated. The videos are those of the reports that are replaced; the picture needs chromium.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from imitate.compare import Suite, write_suite_report
+from imitate.compare.learners import title
+from imitate.compare.plan import file_name
+from imitate.files import write_json
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+KEPT = ("report.html", "table.md")
+FILM = re.compile(
+    r'<video [^>]*?(?:poster="data:image/jpeg;base64,(?P<poster>[^"]*)" )?src="data:video/mp4;base64,(?P<film>[^"]*)" '
+    r'aria-label="(?P<who>.*?) playing an episode of [^"]*? with a return of (?P<shown>[^"]*)"'
+)
+
+
+def rewrite(example: Path) -> None:
+    """The report of a suite and those of its environments."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder)
+        with tarfile.open(example / "runs.tar.gz") as archive:
+            archive.extractall(runs, filter="data")
+        for label, part in Suite.read(runs).parts.items():
+            names = {title(name): file_name(name) for name in part.algorithms} | {"Expert": "expert"}
+            restore_films(
+                (example / label / "report.html").read_text("utf-8"), names, runs / label / "videos"
+            )
+        write_suite_report(runs)
+        for label in ("", *Suite.read(runs).parts):
+            for name in KEPT if label else (*KEPT, "suite.toml"):
+                shutil.copy(runs / label / name, example / label / name)
+
+
+def restore_films(page: str, names: dict[str, str], folder: Path) -> None:
+    """The films of a page as the files that it was made from."""
+    folder.mkdir(exist_ok=True)
+    for found in FILM.finditer(page):
+        film = folder / f"{names[html.unescape(found['who'])]}.mp4"
+        film.write_bytes(base64.b64decode(found["film"]))
+        if found["poster"]:
+            film.with_suffix(".jpg").write_bytes(base64.b64decode(found["poster"]))
+        shown = float(found["shown"].replace(",", "").replace("−", "-"))
+        write_json(film.with_suffix(".json"), {"episode_return": shown})
+
+
+def picture(page: Path, path: Path) -> None:
+    """A page down to the end of its first figure, as a browser shows it."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import chromium
+
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        chromium.Page(page.as_uri(), Path(profile), width=1_100) as browser,
+    ):
+        end = browser.evaluate("document.querySelector('figure .panels').getBoundingClientRect().bottom + 4")
+        clip = {"x": 0, "y": 0, "width": 1_100, "height": end, "scale": 1}
+        data = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+
+if __name__ == "__main__":
+    for example in ("classic", "mujoco"):
+        rewrite(EXAMPLES / example)
+    picture(EXAMPLES / "classic" / "report.html", EXAMPLES / "report.png")
