@@ -16,7 +16,7 @@ from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_env
-from imitate.errors import InputError, did_you_mean, one_line
+from imitate.errors import InputError, did_you_mean, one_line, raised
 
 __all__ = ["MAX_EPISODE_STEPS", "Env", "is_mujoco", "make_env", "resolve_env_id", "stacked_frames"]
 
@@ -70,10 +70,10 @@ def make_env(
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
-    except AssertionError as error:
-        if not is_robotics(env_id):
-            raise
-        raise InputError(f"{env_id} can't be made: {NEEDS}") from error
+    except Exception as error:
+        if isinstance(error, AssertionError) and is_robotics(env_id):
+            raise InputError(f"{env_id} can't be made: {NEEDS}") from error
+        raise raised(f"{env_id} can't be made: it", error) from error
     return env
 
 
