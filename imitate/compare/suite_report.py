@@ -11,13 +11,14 @@ import numpy as np
 
 from imitate.compare import views
 from imitate.compare.aggregate import THRESHOLDS, Aggregate, Estimate, Lead, SuiteOutcome, leads, read_suite
+from imitate.compare.collapse import mean_words
 from imitate.compare.figures import COLORS, DARK_COLORS, DASHES, draw_grid, draw_profiles, save_drawing
 from imitate.compare.learners import title
 from imitate.compare.report import page_template, write_report, write_texts
 from imitate.compare.results import COSTS
 from imitate.compare.suite import Suite
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
-from imitate.compare.summary import plain
+from imitate.compare.summary import answer_facts, plain
 from imitate.compare.tables import Cell, Row, as_csv, as_latex, as_markdown, runs_csv
 from imitate.compare.verdict import Answer, answer
 from imitate.compare.words import listed, number, percent
@@ -72,7 +73,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
         for label, outcome in suite.outcomes.items():
             for entry in outcome.learners:
                 if entry.algorithm == name:
-                    cells[label] = Cell(number(entry.mean), entry.mean)
+                    cells[label] = Cell(mean_words(outcome, entry), entry.mean)
         table.append(Row(title(name), suite.order.index(name), cells))
     for who in ("Expert", "Random actions"):
         cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
@@ -89,8 +90,7 @@ def _range(estimate: Estimate) -> str:
 
 def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
     return {
-        "verdict": said.verdict,
-        "sentence": said.sentence,
+        **answer_facts(said),
         "warnings": suite_warnings(suite),
         "scored": list(suite.scored),
         "algorithms": {
@@ -104,11 +104,11 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
         },
         "pairs": [
             {"a": lead.a, "b": lead.b, "iqm": _numbers(lead.iqm), "improvement": _numbers(lead.improvement)}
-            | plain({"p": lead.p})
+            | plain({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
             for lead in found
         ],
         "environments": {
-            label: vars(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
+            label: answer_facts(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
             for label, outcome in suite.outcomes.items()
         },
         "failures": [

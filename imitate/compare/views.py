@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from imitate.compare.collapse import mean_words
 from imitate.compare.figures import COLORS, DASHES, band
 from imitate.compare.learners import summary
 from imitate.compare.outcome import Entry, Outcome
@@ -16,7 +17,7 @@ from imitate.compare.results import COSTS
 from imitate.compare.statistics import difference
 from imitate.compare.summary import plain
 from imitate.compare.verdict import Pair, typical_cost
-from imitate.compare.words import listed, number, percent
+from imitate.compare.words import listed, number, p_words, percent
 
 __all__ = ["audit", "chart", "films", "finals", "matrix", "p_words", "settings", "tiles"]
 
@@ -101,10 +102,10 @@ def finals(outcome: Outcome) -> dict[str, Any]:
                 "title": entry.title,
                 "color": outcome.place(entry) % len(COLORS),
                 "mean": at(entry.mean),
-                "text": number(entry.mean),
+                "text": mean_words(outcome, entry),
                 "ends": None if ends is None else (at(ends[0]), round(at(ends[1]) - at(ends[0]), 2)),
                 "dots": [at(result.mean) for result in entry.results],
-                "words": f"{entry.title}: mean {number(entry.mean)}, seeds "
+                "words": f"{entry.title}: mean {mean_words(outcome, entry)}, seeds "
                 + listed([number(result.mean) for result in entry.results]),
             }
         )
@@ -146,19 +147,15 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
     return {"across": [title for _, title in across], "rows": lines}
 
 
-def p_words(p: float) -> str:
-    """`p = 0.03`; empty where one seed allows no test."""
-    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
 def films(outcome: Outcome) -> list[dict[str, Any]]:
     """The videos as data URLs: the expert's, then the learners', best first."""
     films = []
-    about: dict[str, tuple[str, float | None, int | None]] = {"expert": ("Expert", outcome.expert_mean, None)}
+    expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
+    about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
     for entry in outcome.ranked():
         about[entry.algorithm.replace(":", "-")] = (
             entry.title,
-            entry.mean,
+            mean_words(outcome, entry),
             outcome.place(entry) % len(COLORS),
         )
     for name, (shown_as, mean, color) in about.items():
