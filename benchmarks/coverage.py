@@ -2,10 +2,10 @@
 
     python benchmarks/coverage.py [--repetitions 2000]
 
-Returns are drawn from known distributions, for 3, 5 and 10 seeds and 20 test episodes. `before` are the intervals as of
-commit 8e71fdf: Student's t over the seeds' means below five seeds, and for a suite the percentiles of a bootstrap of the
-seeds alone. `after` are those of `imitate.compare.statistics`. `pooled` would be narrower for a suite: the same with
-the degrees of freedom of all environments, tasks * (S - 1). To results/coverage.json.
+Returns are drawn from known distributions, for 3, 5 and 10 seeds and 20 test episodes. `before` are the intervals of
+commit 8e71fdf: Student's t over the seeds' means below five seeds, and for a suite the percentiles of a bootstrap of
+the seeds alone. `after` are those of `imitate.compare.statistics`. `pooled` would be narrower for a suite: the same
+with the degrees of freedom of all environments, tasks * (S - 1). To results/coverage.json.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ def shares(found: Mapping[str, list[bool]]) -> dict[str, float]:
 
 
 def table(
-    title: str, worlds: Mapping[str, Any], measure: Callable[[Any, int, int], dict[str, float]], repetitions: int
+    title: str,
+    worlds: Mapping[str, Any],
+    measure: Callable[[Any, int, int], dict[str, float]],
+    repetitions: int,
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By kind of returns and number of seeds; printed as it comes."""
     print(title)

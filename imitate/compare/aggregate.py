@@ -31,7 +31,7 @@ from imitate.compare.suite import Suite
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite"]
+__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite", "together"]
 
 THRESHOLDS = np.linspace(0.0, 1.2, 49)
 """Scores at which performance profiles are drawn."""
@@ -55,6 +55,7 @@ class Aggregate:
     imitates: bool
     scores: Array
     iqm: Estimate
+    mean: Estimate
     gap: Estimate
     profile: Array
     draws: Array = field(repr=False)
@@ -138,12 +139,17 @@ def read_suite(*folders: Path) -> SuiteOutcome:
             outcomes[label] = outcome
     if not outcomes:
         raise InputError(f"no learner in {folders[0]} came to an end, there is nothing to report")
+    return together(suites[0].name, outcomes, absent)
+
+
+def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] = ()) -> SuiteOutcome:
+    """What comparisons with at least one learner say as a whole; one is enough."""
     scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
     names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)
     found = {name: _aggregate(name, [outcomes[label] for label in scored]) for name in names}
     complete = sorted((each for each in found.values() if each is not None), key=lambda each: -each.iqm.value)
     partly = [name for name, each in found.items() if each is None]
-    return SuiteOutcome(suites[0].name, outcomes, scored, complete, partly, absent)
+    return SuiteOutcome(suite, outcomes, scored, complete, partly, absent)
 
 
 def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
@@ -170,6 +176,7 @@ def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
         any(entry.imitates for entry in learned),
         scores,
         _estimate(iqm(scores), iqms(drawn), seeds),
+        _estimate(float(scores.mean()), drawn.mean((1, 2)), seeds),
         _estimate(optimality_gap(scores), 1 - np.minimum(drawn, 1).mean((1, 2)), seeds, 0.0),
         np.clip(np.stack([share, *stretched(share, shares, seeds)], 1), 0, 1),
         drawn,

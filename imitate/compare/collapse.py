@@ -35,7 +35,7 @@ def lower_group(means: ArrayLike, span: float) -> int:
 
 
 def collapse(outcome: Outcome, entry: Entry) -> str:
-    """"1 of 5 seeds collapsed", or "" if the learner's seeds are one group.
+    """ "1 of 5 seeds collapsed", or "" if the learner's seeds are one group.
 
     The span is the way from random actions to the expert, or to the best run if that is better.
     """

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-import numpy as np
-
 from imitate.compare.outcome import Entry, Outcome
 from imitate.compare.statistics import Difference, difference, holm, improvement
 
@@ -76,8 +74,8 @@ def pairs(outcome: Outcome) -> list[Pair]:
 def _pair(outcome: Outcome, a: Entry, b: Entry) -> Pair:
     final, chance = _tested(a, difference(a.x, b.x), b), improvement(a.x, b.x)
     asked, area = a.imitates != b.imitates, None
-    if asked and outcome.area(a) and outcome.area(b):
-        area = _tested(a, difference(outcome.areas(a), outcome.areas(b)), b)
+    if asked and (areas := outcome.areas(a)):
+        area = _tested(a, difference(areas, outcome.areas(b)), b)
     ends = (final.low, final.high, final.p)
     return Pair(a.algorithm, b.algorithm, final.mean, *ends, chance, final.p, asked, area)
 

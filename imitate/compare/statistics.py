@@ -58,8 +58,8 @@ def interval(x: ArrayLike) -> tuple[float, float]:
 
     A t interval from the variance components of seeds and episodes (two-way random effects, Satterthwaite's degrees of
     freedom). It covers 92 to 98 % from three seeds on, where the percentile bootstrap of so few seeds is too narrow.
-    It can't cover if the seeds show only one of two groups (`imitate.compare.collapse`). Of one row, a single policy, it is over its
-    episodes. NaN of a single number.
+    It can't cover if the seeds show only one of two groups (`imitate.compare.collapse`). Of one row, a single policy,
+    it is over its episodes. NaN of a single number.
     """
     found = _contrast([np.atleast_2d(np.asarray(x, float))], [1.0])
     return found.low, found.high
@@ -164,7 +164,9 @@ def drawn_scores(
     # How often each episode is drawn, as a share.
     weights = np.random.default_rng((seed, 0)).multinomial(episodes, np.full(episodes, 1 / episodes), count)
     rows = np.random.default_rng((seed, seeds)).integers(seeds, size=(count, seeds))
-    means, low, high = (weights @ each.T / episodes for each in (x, low, high))  # (count, S) and (count,) twice
+    means, low, high = (
+        weights @ each.T / episodes for each in (x, low, high)
+    )  # (count, S), (count,), (count,)
     # In a draw whose expert is no better than random actions, any score is possible: a huge one stands for it.
     span = np.maximum(high - low, 1e-6 * np.abs(high - low).max())
     return np.asarray((np.take_along_axis(means, rows, 1) - low[:, None]) / span[:, None])
@@ -173,8 +175,8 @@ def drawn_scores(
 def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Array]:
     """Ends of the 95 % interval of `value` (...) from its bootstrap draws (..., count); NaN of one seed.
 
-    The distance of the draws' 2.5 and 97.5 % points is stretched by sqrt(S / (S - 1)) * t(S - 1) / 1.96: drawing S seeds
-    out of S varies too little, and a normal distribution doesn't know how little S seeds say of their own spread.
+    The distance of the draws' 2.5 and 97.5 % points is stretched by sqrt(S / (S - 1)) * t(S - 1) / 1.96: drawing S
+    seeds out of S varies too little, and a normal distribution doesn't know how little S seeds say of their spread.
     """
     center = np.asarray(value, float)
     if seeds < 2:
@@ -196,7 +198,8 @@ def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
     distance = value - low if value > 0 else high - value
     if distance <= 1e-12:
         return float(abs(value) <= 1e-12)
-    return float(2 * stats.t.sf(abs(value) / distance * stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1), seeds - 1))
+    units = stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1)
+    return float(2 * stats.t.sf(abs(value) / distance * units, seeds - 1))
 
 
 def reached(curve: ArrayLike, share: float) -> float | None:

@@ -96,6 +96,7 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
         "algorithms": {
             each.algorithm: {
                 "iqm": _numbers(each.iqm),
+                "mean": _numbers(each.mean),
                 "optimality_gap": _numbers(each.gap),
                 "scores": each.scores.tolist(),
                 "profile": {"scores": THRESHOLDS.tolist(), "share": each.profile[:, 0].tolist()},

@@ -27,7 +27,8 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
         ("no", rivals[0], imitators),
     ]
     for verdict, best, others in asked:
-        ahead = [table.get((best.algorithm, other.algorithm)) for other in others]  # pairs are of the better first
+        # Pairs are of the better first.
+        ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
         certain = [lead for lead in ahead if lead is not None and lead.certain]
         if len(certain) == len(others):
             return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
@@ -67,7 +68,8 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
     for label, outcome in suite.outcomes.items():
         if label not in suite.scored:
             said.append(f"{label} has no scores, as its expert is no better than random actions.")
-        said += [f"{label}: {caution}" for caution in cautions(outcome)]
+        if found := cautions(outcome):
+            said.append(f"{label}: {' '.join(found)}")
         said += [f"{label}: failed: {failure}." for failure in outcome.failures]
         if outcome.missing:
             said.append(f"{label}: not run yet: {_few(outcome.missing)}.")

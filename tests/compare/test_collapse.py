@@ -27,7 +27,9 @@ from imitate.compare.verdict import answer, warnings
         ([0.0, 1.0, 1.0], 1),
     ],
 )
-def test_two_groups_are_a_third_of_the_way_and_twice_their_width_apart(means: list[float], below: int) -> None:
+def test_two_groups_are_a_third_of_the_way_and_twice_their_width_apart(
+    means: list[float], below: int
+) -> None:
     assert lower_group(means, span=1.0) == below
     assert lower_group([100 * mean - 50 for mean in reversed(means)], span=100.0) == below
 

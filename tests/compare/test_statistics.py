@@ -50,7 +50,7 @@ def test_95_percent_intervals_hold_95_percent(
         held += low <= 0 <= high
         found = difference(a, b)
         paired += found.low <= 0 <= found.high
-    least = 0.89 if seeds == 3 else 0.92  # 0.92 with three seeds in 2,000 repetitions (benchmarks/coverage.py)
+    least = 0.89 if seeds == 3 else 0.92  # with three seeds it is 0.92 (benchmarks/coverage.py)
     assert least <= held / 400 <= 0.985
     assert least <= paired / 400 <= 0.985
 
@@ -148,7 +148,8 @@ def test_draws_keep_environments_apart_and_episodes_together() -> None:
     assert drawn.shape == (200, 2)
     assert set(drawn.ravel().round(9)) == {0.5, 1.0}
     fixed = drawn_scores(np.full((2, 4), 10.0), random, random + 20, count=200)
-    assert len(set(fixed[:, 0].round(9))) == 5  # now 0 to 4 of the episodes drawn are hard: the scale is drawn too
+    # Now 0 to 4 of the episodes drawn are hard, and the scale is drawn too.
+    assert len(set(fixed[:, 0].round(9))) == 5
 
 
 def test_a_pair_is_drawn_with_the_same_seeds_and_episodes() -> None:
