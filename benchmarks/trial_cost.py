@@ -22,7 +22,7 @@ RECORD = Path(__file__).parent / "results" / "trial-cost.json"
 TASKS = {
     "Acrobot-v1": "train aggrevated --env Acrobot-v1 --expert zoo:dqn/Acrobot-v1 --budget 5000",
     "Pendulum-v1": "train aggrevated --env Pendulum-v1 --expert zoo:sac/Pendulum-v1 --budget 5000",
-    "HalfCheetah-v5": "train aggrevated --env HalfCheetah-v5 --expert zoo:a2c/HalfCheetah-v3 --budget 20000",
+    "LunarLander-v3": "train aggrevated --env LunarLander-v3 --expert zoo:ppo/LunarLander-v2 --budget 10000",
 }
 
 

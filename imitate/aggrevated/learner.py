@@ -135,14 +135,12 @@ class AggreVaTeD(DAgger):
         assert self.rival is not None
         seeds = list(itertools.islice(episode_seeds(draw_seed(self.seed, self.iteration, 2)), pairs))
         students = (self.student, self.rival)
-        rollouts, returns = zip(
-            *(played(student.policy, self.sampler.envs, seeds, limit) for student in students), strict=True
-        )
-        self.sampler.env_steps += sum(int(rollout.steps.sum()) for rollout in rollouts)
-        both = paired(*returns, pairs)
+        games = [played(student.policy, self.sampler.envs, seeds, limit) for student in students]
+        self.sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in games)
+        both = paired(games[0][1], games[1][1], pairs)
         if both is not None and wins(both[1], both[0]):
             self.student, self.trusted = self.rival, False
-            for rollout in rollouts:
+            for rollout, _ in games:
                 self.student.observe(rollout.obs[rollout.steps])
                 self.label(rollout, ~rollout.steps)
             self.actor.seed(draw_seed(self.seed, self.iteration, 4))

@@ -10,6 +10,7 @@ The trial costs its steps, a fifth of the budget by default, and the processor t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -72,7 +73,7 @@ def lead(returns: Array, others: Array) -> float:
     6.928...
     """
     gains = returns - others
-    return float(gains.mean()) / max(float(gains.std(ddof=1)) / len(gains) ** 0.5, 1e-8)
+    return float(gains.mean()) / max(float(gains.std(ddof=1)) / math.sqrt(len(gains)), 1e-8)
 
 
 def wins(returns: Array, others: Array) -> bool:

@@ -181,7 +181,9 @@ def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Ar
     center = np.asarray(value, float)
     if seeds < 2:
         return np.full(center.shape, np.nan), np.full(center.shape, np.nan)
-    points = np.percentile(draws, (50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)), axis=-1)
+    points = np.percentile(
+        np.asarray(draws, float), (50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)), axis=-1
+    )
     factor = np.sqrt(seeds / (seeds - 1)) * stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1) / _NORMAL
     low, high = np.minimum(points[0] - center, 0.0), np.maximum(points[1] - center, 0.0)
     return np.asarray(center + factor * low), np.asarray(center + factor * high)

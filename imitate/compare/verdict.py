@@ -18,7 +18,15 @@ from imitate.compare.statistics import ENOUGH_SEEDS, Difference
 from imitate.compare.words import interval_words, listed, number, p_words, percent
 
 __all__ = [
-    *("MARGIN", "Answer", "Pair", "answer", "cautions", "cost_words", "pairs", "typical_cost", "warnings")
+    "MARGIN",
+    "Answer",
+    "Pair",
+    "answer",
+    "cautions",
+    "cost_words",
+    "pairs",
+    "typical_cost",
+    "warnings",
 ]
 
 Verdict = Literal["yes", "no", "unclear"]
