@@ -1,23 +1,32 @@
 """What a suite says as a whole: statistics of runs' scores over environments, as in arXiv:2108.13264.
 
-A score is a run's mean return where 0 is random actions' and 1 the expert's; scores have the shape (S, tasks). Seeds
-are drawn anew for each environment (stratified bootstrap), environments are not.
+A score is a run's mean return where 0 is random actions' and 1 the expert's; scores have the shape (S, tasks). In each
+environment seeds and episodes are drawn anew, the episodes of all learners, the expert and random actions together
+(stratified, crossed bootstrap). Environments are not drawn.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from imitate.compare.learners import title
 from imitate.compare.outcome import Outcome, read_outcome
-from imitate.compare.statistics import holm, improvement, iqm, optimality_gap, profile, resampled
+from imitate.compare.statistics import (
+    drawn_scores,
+    holm,
+    improvement,
+    iqm,
+    iqms,
+    optimality_gap,
+    profile,
+    stretched,
+    stretched_p,
+)
 from imitate.compare.suite import Suite
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -40,7 +49,7 @@ class Estimate:
 @dataclass(frozen=True)
 class Aggregate:
     """A learner over all scored environments. scores (S, tasks); profile (K, 3): share of runs above each of
-    THRESHOLDS, and its interval's ends; draws (count,): the bootstrap's interquartile means."""
+    THRESHOLDS, and its interval's ends; draws (count, S, tasks): the bootstrap's scores."""
 
     algorithm: str
     imitates: bool
@@ -62,7 +71,10 @@ class Lead:
 
     iqm          interquartile mean of a minus that of b
     improvement  probability that a run of a ends better than one of b, averaged over the environments
-    p            of no difference in the IQM, Holm-corrected over all pairs
+    p            of no difference in the IQM, Holm-corrected over the pairs of its family
+    alone        the same uncorrected: below 0.05 if the interval leaves 0 out
+    asked        whether the pair is of an imitator and a learner by RL: the family that the verdict rests on. All
+                 other pairs are a family of their own
     """
 
     a: str
@@ -70,6 +82,8 @@ class Lead:
     iqm: Estimate
     improvement: Estimate
     p: float
+    alone: float
+    asked: bool
 
     @property
     def certain(self) -> bool:
@@ -132,81 +146,68 @@ def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] 
     """What comparisons with at least one learner say as a whole; one is enough."""
     scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
     names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)
-    found = {name: _aggregate(name, [outcomes[label] for label in scored], n) for n, name in enumerate(names)}
+    found = {name: _aggregate(name, [outcomes[label] for label in scored]) for name in names}
     complete = sorted((each for each in found.values() if each is not None), key=lambda each: -each.iqm.value)
     partly = [name for name, each in found.items() if each is None]
     return SuiteOutcome(suite, outcomes, scored, complete, partly, absent)
 
 
-def _aggregate(name: str, outcomes: Sequence[Outcome], number: int) -> Aggregate | None:
-    """None where a learner has no result in one of them. `number` gives each learner draws of its own."""
-    columns: list[list[float]] = []
-    imitates = False
-    for outcome in outcomes:
-        entry = next((entry for entry in outcome.learners if entry.algorithm == name), None)
-        if entry is None:
-            return None
-        imitates = imitates or entry.imitates
-        columns.append([outcome.share(result.mean) or 0.0 for result in entry.results])
-    if not columns:
+def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
+    """None where a learner has no result in one of them."""
+    entries = [next((e for e in outcome.learners if e.algorithm == name), None) for outcome in outcomes]
+    learned = [entry for entry in entries if entry is not None]
+    if not learned or len(learned) < len(entries):
         return None
-    seeds = min(map(len, columns))
-    scores = np.array([column[:seeds] for column in columns]).T
-    drawn = resampled(scores, seed=number)
-    flat = drawn.reshape(len(drawn), -1)
-    draws = np.asarray(stats.trim_mean(flat, 0.25, axis=1))
-    shares = np.array([(flat > threshold).mean(1) for threshold in THRESHOLDS])  # (K, count)
+    seeds = min(len(entry.results) for entry in learned)
+    # One environment with two experts has the same episodes twice.
+    places = [f"{outcome.comparison.env_id} {outcome.comparison.env_kwargs}" for outcome in outcomes]
+    columns, draws = [], []
+    for entry, outcome, place in zip(learned, outcomes, places, strict=True):
+        references = outcome.references
+        assert references.expert is not None  # or there were no scores
+        returns = (entry.x[:seeds], references.random.returns, references.expert.measured.returns)
+        columns.append([outcome.share(mean) or 0.0 for mean in returns[0].mean(1)])
+        draws.append(drawn_scores(*returns, seed=places.index(place)))
+    scores, drawn = np.array(columns).T, np.stack(draws, 2)  # (S, tasks), (count, S, tasks)
+    shares = np.array([(drawn > threshold).mean((1, 2)) for threshold in THRESHOLDS])  # (K, count)
+    share = profile(scores, THRESHOLDS)
     return Aggregate(
         name,
-        imitates,
+        any(entry.imitates for entry in learned),
         scores,
-        _estimate(iqm(scores), draws, seeds),
-        _estimate(float(scores.mean()), flat.mean(1), seeds),
-        _estimate(optimality_gap(scores), 1 - np.minimum(flat, 1).mean(1), seeds),
-        np.stack([profile(scores, THRESHOLDS), *_ends(shares, seeds)], 1),
-        draws,
+        _estimate(iqm(scores), iqms(drawn), seeds),
+        _estimate(float(scores.mean()), drawn.mean((1, 2)), seeds),
+        _estimate(optimality_gap(scores), 1 - np.minimum(drawn, 1).mean((1, 2)), seeds, 0.0),
+        np.clip(np.stack([share, *stretched(share, shares, seeds)], 1), 0, 1),
+        drawn,
     )
 
 
 def leads(aggregates: Sequence[Aggregate]) -> list[Lead]:
     """Every two learners, the better first."""
-    found = []
-    for a, b in combinations(aggregates, 2):
-        seeds = min(len(a.scores), len(b.scores))
-        gain = a.draws - b.draws
-        p = 2 * max(min((gain <= 0).mean(), (gain >= 0).mean()), 1 / len(gain)) if seeds > 1 else math.nan
-        found.append(
-            Lead(
-                a.algorithm,
-                b.algorithm,
-                _estimate(a.iqm.value - b.iqm.value, gain, seeds),
-                _improvement(a.scores, b.scores),
-                min(float(p), 1.0),
-            )
-        )
-    corrected = holm([lead.p for lead in found])
-    return [
-        Lead(lead.a, lead.b, lead.iqm, lead.improvement, p) for lead, p in zip(found, corrected, strict=True)
-    ]
+    found = [_lead(a, b) for a, b in combinations(aggregates, 2)]
+    corrected = {asked: iter(holm([p.alone for p in found if p.asked == asked])) for asked in (True, False)}
+    return [replace(lead, p=next(corrected[lead.asked])) for lead in found]
 
 
-def _improvement(a: Array, b: Array) -> Estimate:
+def _lead(a: Aggregate, b: Aggregate) -> Lead:
+    seeds = min(len(a.scores), len(b.scores))
+    gain = _estimate(a.iqm.value - b.iqm.value, iqms(a.draws) - iqms(b.draws), seeds)
+    p = stretched_p(gain.value, gain.low, gain.high, seeds)
+    return Lead(a.algorithm, b.algorithm, gain, _improvement(a, b, seeds), p, p, a.imitates != b.imitates)
+
+
+def _improvement(a: Aggregate, b: Aggregate, seeds: int) -> Estimate:
     """Mean over the environments (columns) of the probability that a run of a ends better than one of b."""
-    value = float(np.mean([improvement(a[:, n : n + 1], b[:, n : n + 1]) for n in range(a.shape[1])]))
-    x, y = resampled(a, seed=0), resampled(b, seed=1)  # (count, S, tasks)
-    ahead = np.sign(x[:, :, None] - y[:, None]).mean((1, 2, 3))
-    return _estimate(value, (ahead + 1) / 2, min(len(a), len(b)))
+    columns = range(a.scores.shape[1])
+    value = float(np.mean([improvement(a.scores[:, n : n + 1], b.scores[:, n : n + 1]) for n in columns]))
+    ahead = np.sign(a.draws[:, :, None] - b.draws[:, None]).mean((1, 2, 3))
+    return _estimate(value, (ahead + 1) / 2, seeds, 0.0, 1.0)
 
 
-def _estimate(value: float, draws: Array, seeds: int) -> Estimate:
-    low, high = _ends(draws, seeds)
+def _estimate(
+    value: float, draws: Array, seeds: int, least: float = -np.inf, most: float = np.inf
+) -> Estimate:
+    """With an interval that keeps within the values that are possible."""
+    low, high = np.clip(stretched(value, draws, seeds), least, most)
     return Estimate(value, float(low), float(high))
-
-
-def _ends(draws: Array, seeds: int) -> tuple[Array, Array]:
-    """2.5 and 97.5 % of the draws along the last axis."""
-    if seeds < 2:
-        nothing = np.full(np.shape(draws)[:-1], np.nan)
-        return nothing, nothing
-    low, high = np.percentile(draws, (2.5, 97.5), axis=-1)
-    return np.asarray(low), np.asarray(high)

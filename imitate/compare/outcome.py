@@ -106,16 +106,22 @@ class Outcome:
     def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
         """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty where
         the expert is no better than random."""
-        expert = self.references.expert
-        if expert is None:
+        ends = self._curve_ends()
+        if ends is None:
             return []
-        low, high = float(np.mean(self.references.random.curve)), float(np.mean(expert.measured.curve))
-        if high <= low:
-            return []
+        low, high = ends
         return [
             (float(getattr(point, cost)), (float(np.mean(point.returns)) - low) / (high - low))
             for point in result.curve
         ]
+
+    def _curve_ends(self) -> tuple[float, float] | None:
+        """Mean returns of random actions and the expert on the curves' episodes; None if the expert is no better."""
+        expert = self.references.expert
+        if expert is None:
+            return None
+        low, high = float(np.mean(self.references.random.curve)), float(np.mean(expert.measured.curve))
+        return None if high <= low else (low, high)
 
     def to_reach(self, entry: Entry, share: float, cost: Cost = "steps") -> list[float | None]:
         """What each seed had spent when it first was at this share of the way; None if it was not within the budget.
@@ -131,8 +137,20 @@ class Outcome:
 
     def area(self, entry: Entry) -> list[float]:
         """The mean share over the budget, for each seed; empty if there are no shares."""
-        curves = [self.shares(result) for result in entry.results]
-        return [area(curve, self.comparison.budget) for curve in curves if curve]
+        return [float(np.mean(each)) for each in self.areas(entry)]
+
+    def areas(self, entry: Entry) -> list[list[float]]:
+        """The same for each seed and each of the curves' episodes; the scale is that of the episodes' means."""
+        ends = self._curve_ends()
+        if ends is None:
+            return []
+        low, high = ends
+        found = []
+        for result in entry.results:
+            shares = (np.array([point.returns for point in result.curve]) - low) / (high - low)  # (P, E)
+            steps = [point.steps for point in result.curve]
+            found.append([area(np.stack([steps, each], 1), self.comparison.budget) for each in shares.T])
+        return found
 
     def place(self, entry: Entry) -> int:
         """In the comparison's order, whether or not the others came to an end: what colours go by."""

@@ -18,11 +18,8 @@ from imitate.compare.results import COSTS
 from imitate.compare.suite import Suite
 from imitate.compare.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.suite_verdict import suite_answer, suite_warnings
-from imitate.compare.summary import plain
-from imitate.compare.tables import (
-    as_csv,
-    as_markdown,
-)
+from imitate.compare.summary import answer_facts, plain
+from imitate.compare.tables import as_csv, as_markdown
 from imitate.compare.verdict import Answer, answer, typical_cost
 from imitate.compare.words import listed, number, percent
 from imitate.files import write_json
@@ -60,13 +57,13 @@ def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
 
 def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
     return {
-        "verdict": said.verdict,
-        "sentence": said.sentence,
+        **answer_facts(said),
         "warnings": suite_warnings(suite),
         "scored": list(suite.scored),
         "algorithms": {
             each.algorithm: {
                 "iqm": _numbers(each.iqm),
+                "mean": _numbers(each.mean),
                 "optimality_gap": _numbers(each.gap),
                 "scores": each.scores.tolist(),
                 "profile": {
@@ -78,11 +75,11 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
         },
         "pairs": [
             {"a": lead.a, "b": lead.b, "iqm": _numbers(lead.iqm), "improvement": _numbers(lead.improvement)}
-            | plain({"p": lead.p})
+            | plain({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
             for lead in found
         ],
         "environments": {
-            label: vars(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
+            label: answer_facts(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
             for label, outcome in suite.outcomes.items()
         },
         "failures": [

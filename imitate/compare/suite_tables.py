@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from imitate.compare.aggregate import Estimate, Lead, SuiteOutcome
+from imitate.compare.collapse import mean_words
 from imitate.compare.learners import title
 from imitate.compare.tables import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
 from imitate.compare.verdict import pairs
@@ -32,7 +33,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
         for label, outcome in suite.outcomes.items():
             for entry in outcome.learners:
                 if entry.algorithm == name:
-                    cells[label] = Cell(number(entry.mean), entry.mean, entry.ci95)
+                    cells[label] = Cell(mean_words(outcome, entry), entry.mean, entry.ci95)
         table.append(Row(title(name), suite.order.index(name), cells))
     for who in ("Expert", "Random actions"):
         cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from imitate.compare.aggregate import Aggregate, Lead, SuiteOutcome, leads
 from imitate.compare.learners import title
-from imitate.compare.statistics import ENOUGH_SEEDS
-from imitate.compare.verdict import Answer, Verdict, answer
-from imitate.compare.words import listed, number
+from imitate.compare.statistics import ENOUGH_SEEDS, Difference
+from imitate.compare.verdict import Answer, Verdict, answer, cautions
+from imitate.compare.words import interval_words, listed, number, p_words
 
 __all__ = ["suite_answer", "suite_warnings"]
 
@@ -21,30 +21,40 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL"
         return Answer("unclear", f"Can't tell: no learner by {lacking} has a score in every environment.")
-    table = {(lead.a, lead.b): lead for lead in leads(suite.aggregates)}
-    for candidates, others, verdict in ((imitators, rivals, "yes"), (rivals, imitators, "no")):
-        best = candidates[0]
-        if all(_above(table, best, other) for other in others):
-            return _said(suite, "yes" if verdict == "yes" else "no", best, others[0])
-    return _said(suite, "unclear", imitators[0], rivals[0])
+    table = {(lead.a, lead.b): lead for lead in leads(suite.aggregates) if lead.asked}
+    asked: list[tuple[Verdict, Aggregate, list[Aggregate]]] = [
+        ("yes", imitators[0], rivals),
+        ("no", rivals[0], imitators),
+    ]
+    for verdict, best, others in asked:
+        # Pairs are of the better first.
+        ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
+        certain = [lead for lead in ahead if lead is not None and lead.certain]
+        if len(certain) == len(others):
+            return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
+    return _said(suite, "unclear", next(lead for lead in table.values() if not lead.certain))
 
 
-def _above(table: dict[tuple[str, str], Lead], best: Aggregate, other: Aggregate) -> bool:
-    """Whether a learner is certainly better than another; pairs are of the better first."""
-    lead = table.get((best.algorithm, other.algorithm))
-    return lead is not None and lead.certain and lead.iqm.value > 0
-
-
-def _said(suite: SuiteOutcome, verdict: Verdict, best: Aggregate, other: Aggregate) -> Answer:
-    lead = {"yes": "Worth it: yes.", "no": "Worth it: no.", "unclear": "Can't tell yet."}[verdict]
-    count = len(suite.scored)
+def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
+    """`lead` is the test that decided, or the first that didn't."""
+    known = {each.algorithm: each for each in suite.aggregates}
+    a, b, count = known[lead.a], known[lead.b], len(suite.scored)
+    gain = f"difference of {number(lead.iqm.value)}"
+    if suite.seeds > 1:
+        gain += f" ({interval_words(lead.iqm.low, lead.iqm.high)}, {p_words(lead.p)})"
+    head = "Can't tell yet." if verdict == "unclear" else f"Worth it: {verdict}."
+    why = f"the {gain} decides" if verdict != "unclear" else f"a {gain} decides nothing"
     scores = (
-        f"Over {count} environment{'s' if count > 1 else ''} {best.title} reaches {number(best.iqm.value)} "
-        f"of the expert (interquartile mean), {other.title} {number(other.iqm.value)}"
+        f"Over {count} environment{'s' if count > 1 else ''} {a.title} reaches {number(a.iqm.value)} "
+        f"of the expert (interquartile mean), {b.title} {number(b.iqm.value)}"
     )
     verdicts = [answer(suite.outcomes[label]).verdict for label in suite.scored]
-    parts = f"by environment it is {verdicts.count('yes')} times yes, {verdicts.count('no')} times no"
-    return Answer(verdict, f"{lead} {scores}; {parts}.")
+    parts = f"By environment it is {verdicts.count('yes')} times yes, {verdicts.count('no')} times no"
+    said = f"{head} {scores}; {why}. {parts}."
+    if verdict == "unclear":
+        return Answer(verdict, said)
+    result = Difference(lead.iqm.value, lead.iqm.low, lead.iqm.high, lead.p)
+    return Answer(verdict, said, "IQM", a.algorithm, b.algorithm, result)
 
 
 def suite_warnings(suite: SuiteOutcome) -> list[str]:
@@ -58,6 +68,8 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
     for label, outcome in suite.outcomes.items():
         if label not in suite.scored:
             said.append(f"{label} has no scores, as its expert is no better than random actions.")
+        if found := cautions(outcome):
+            said.append(f"{label}: {' '.join(found)}")
         said += [f"{label}: failed: {failure}." for failure in outcome.failures]
         if outcome.missing:
             said.append(f"{label}: not run yet: {_few(outcome.missing)}.")

@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from imitate.compare.collapse import collapse
 from imitate.compare.curves import band
 from imitate.compare.outcome import Entry, Outcome
-from imitate.compare.results import COSTS
+from imitate.compare.results import COSTS, Reference
 from imitate.compare.verdict import Answer, Pair, warnings
 
-__all__ = ["plain", "summary_of"]
+__all__ = ["answer_facts", "plain", "summary_of"]
 
 
 def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[str, Any]:
     comparison, expert = outcome.comparison, outcome.references.expert
     return {
-        "verdict": said.verdict,
-        "sentence": said.sentence,
+        **answer_facts(said),
         "warnings": warnings(outcome),
         "env_id": comparison.env_id,
         "budget": comparison.budget,
         "seeds": comparison.seeds,
-        "expert": None if expert is None else {"spec": expert.spec, "mean": expert.measured.mean},
-        "random": {"mean": outcome.random_mean},
+        "expert": None if expert is None else {"spec": expert.spec} | _reference(expert.measured),
+        "random": _reference(outcome.references.random),
         "algorithms": {entry.algorithm: _facts(outcome, entry) for entry in outcome.learners},
-        "pairs": [plain(vars(pair)) for pair in found],
+        "pairs": [plain(asdict(pair)) for pair in found],
         "audit": {entry.algorithm: entry.mean for entry in outcome.controls},
         "failures": list(outcome.failures),
         "missing": list(outcome.missing),
         "comparison": comparison.to_json(),
     }
+
+
+def answer_facts(said: Answer) -> dict[str, Any]:
+    """The verdict, why, and the test that decided; `test` is None if none did."""
+    result = said.result
+    test = None if result is None else {"name": said.test, "a": said.a, "b": said.b} | asdict(result)
+    return {"verdict": said.verdict, "sentence": said.sentence, "test": test}
+
+
+def _reference(measured: Reference) -> dict[str, float]:
+    """Mean returns on the test episodes and on those of the curves."""
+    return {"mean": measured.mean, "curve_mean": float(np.mean(measured.curve))}
 
 
 def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
@@ -45,6 +60,7 @@ def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
         "worst_tenth": entry.worst,
         "share_of_expert": outcome.share(entry.mean),
         "seeds": [result.seed for result in entry.results],
+        "collapsed": collapse(outcome, entry) or None,
         "seed_means": [result.mean for result in entry.results],
         **{name: entry.average(name) for name in counts},
         **{
@@ -64,6 +80,8 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
     def known(value: Any) -> Any:
         if isinstance(value, list):
             return [known(each) for each in value]
+        if isinstance(value, dict):
+            return plain(value)
         return None if isinstance(value, float) and math.isnan(value) else value
 
     return {name: known(value) for name, value in values.items()}

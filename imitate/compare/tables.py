@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from imitate.compare.collapse import mean_words
 from imitate.compare.outcome import Entry, Outcome
 from imitate.compare.results import Cost, Reference
 from imitate.compare.statistics import worst
@@ -64,7 +65,7 @@ def _row(outcome: Outcome, entry: Entry) -> Row:
     shares = bool(outcome.shares(entry.results[0]))
     cells = {
         "Learner": Cell(entry.title),
-        "Mean return": Cell(number(entry.mean), entry.mean),
+        "Mean return": Cell(mean_words(outcome, entry), entry.mean),
         "95 % interval": Cell(
             "one seed" if ends is None else _range(*ends), None if ends is None else ends[0]
         ),

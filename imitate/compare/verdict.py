@@ -1,81 +1,63 @@
-"""The answer of a comparison: who beats whom, and whether imitation was worth it against pure RL.
+"""The answer of a comparison: whether imitation was worth it against pure RL, and what a reader must know.
 
-Everything rests on differences that are paired by episode and corrected by Holm over all pairs, never on whether two
-intervals overlap.
+It rests on differences that are paired by episode and corrected by Holm, never on whether two intervals overlap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
-import numpy as np
-
+from imitate.compare.collapse import collapse
 from imitate.compare.outcome import Entry, Outcome
+from imitate.compare.pairs import SIGNIFICANT, Pair, pairs
 from imitate.compare.results import Cost
-from imitate.compare.statistics import ENOUGH_SEEDS, difference, holm, improvement
-from imitate.compare.words import listed, number, percent
+from imitate.compare.statistics import ENOUGH_SEEDS, Difference
+from imitate.compare.words import interval_words, listed, number, p_words, percent
 
-__all__ = ["MARGIN", "Answer", "Pair", "answer", "cost_words", "pairs", "typical_cost", "warnings"]
+__all__ = [
+    "MARGIN",
+    "Answer",
+    "Pair",
+    "answer",
+    "cautions",
+    "cost_words",
+    "pairs",
+    "typical_cost",
+    "warnings",
+]
 
 Verdict = Literal["yes", "no", "unclear"]
 
-_SIGNIFICANT = 0.05
 MARGIN = 0.05
 """A learner that ends at most this share of the way from random to expert behind another counts as level."""
 GOAL = 0.95
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two learners, or a learner and the expert: mean return of a minus that of b, paired by episode.
-
-    p            of no difference, Holm-corrected over all pairs of the comparison; NaN where one seed allows no test
-    improvement  probability that a run of a ends better than one of b
-    """
-
-    a: str
-    b: str
-    mean: float
-    low: float
-    high: float
-    p: float
-    improvement: float
-
-    @property
-    def certain(self) -> bool:
-        return self.p < _SIGNIFICANT
-
-
-@dataclass(frozen=True)
 class Answer:
-    """`verdict` on "is imitation worth it here, against pure RL?", and a sentence or two that say why."""
+    """`verdict` on "is imitation worth it here, against pure RL?", and sentences that say why.
+
+    test    that decided: "final return", "area under the curve", "IQM" of a suite; None if none did
+    result  of that test: the difference between `a` and `b`, its interval, and p corrected for all tests of the family.
+            Where several had to be passed, the one with the largest p
+    """
 
     verdict: Verdict
     sentence: str
+    test: str | None = None
+    a: str | None = None
+    b: str | None = None
+    result: Difference | None = None
 
 
-def pairs(outcome: Outcome) -> list[Pair]:
-    """Every two learners, in the comparison's order, and every learner with the expert."""
-    tested = {entry.algorithm: entry.x for entry in outcome.learners}
-    sampled = {entry.algorithm: len(entry.results) > 1 for entry in outcome.learners}
-    if outcome.references.expert is not None:
-        tested["expert"] = np.array([outcome.references.expert.measured.returns])
-        sampled["expert"] = True  # one policy is all there is of it
-    found = []
-    for a, b in combinations(tested, 2):
-        diff = difference(tested[a], tested[b])
-        known = sampled[a] and sampled[b]
-        ends = (diff.low, diff.high, diff.p) if known else (math.nan,) * 3
-        found.append(Pair(a, b, diff.mean, *ends, improvement(tested[a], tested[b])))
-    corrected = holm([pair.p for pair in found])
-    return [
-        Pair(pair.a, pair.b, pair.mean, pair.low, pair.high, p, pair.improvement)
-        for pair, p in zip(found, corrected, strict=True)
-    ]
+@dataclass(frozen=True)
+class _Test:
+    name: str
+    pair: Pair
+    result: Difference
 
 
 def answer(outcome: Outcome) -> Answer:
@@ -85,67 +67,87 @@ def answer(outcome: Outcome) -> Answer:
     rivals = [entry for entry in outcome.ranked() if not entry.imitates]
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL (add ppo)"
-        best = _reached(outcome, outcome.ranked()[0])
-        return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}.")
-    table = {(pair.a, pair.b): pair for pair in pairs(outcome)}
-    for candidates, others, verdict in ((imitators, rivals, "yes"), (rivals, imitators, "no")):
+        best = f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
+        return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}")
+    found = [pair for pair in pairs(outcome) if pair.asked]
+    table = {(pair.a, pair.b): pair for pair in [*found, *(pair.turned() for pair in found)]}
+    asked: list[tuple[Verdict, list[Entry], list[Entry]]] = [
+        ("yes", imitators, rivals),
+        ("no", rivals, imitators),
+    ]
+    for verdict, candidates, others in asked:
         for entry in candidates:
-            if all(_ahead(outcome, table, entry, other, len(table)) for other in others):
-                return _said(outcome, "yes" if verdict == "yes" else "no", entry, others[0])
-    return _said(outcome, "unclear", imitators[0], rivals[0])
+            tests = [_ahead(outcome, table[entry.algorithm, other.algorithm]) for other in others]
+            passed = [test for test in tests if test is not None]
+            if len(passed) == len(others):
+                return _decided(outcome, verdict, max(passed, key=lambda test: test.result.p))
+    return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
 
 
-def _ahead(
-    outcome: Outcome, table: dict[tuple[str, str], Pair], entry: Entry, other: Entry, tests: int
-) -> bool:
-    """Certainly better in the end; or certainly not worse by more than the margin, and certainly faster."""
-    pair, sign = table.get((entry.algorithm, other.algorithm)), 1.0
-    if pair is None:
-        pair, sign = table[other.algorithm, entry.algorithm], -1.0
-    if math.isnan(pair.p):
-        return False
+def _ahead(outcome: Outcome, pair: Pair) -> _Test | None:
+    """The test by which the pair's first is better: certainly so in the end; or certainly not worse by more than the
+    margin, and certainly faster."""
+    final = Difference(pair.mean, pair.low, pair.high, pair.p)
     if pair.certain:
-        return sign * pair.mean > 0
+        return _Test("final return", pair, final) if pair.mean > 0 else None
     span = (outcome.expert_mean or 0.0) - outcome.random_mean
-    lowest = pair.low if sign > 0 else -pair.high
-    if outcome.share(0.0) is None or lowest < -MARGIN * span:
-        return False
-    areas = [np.array(outcome.area(each))[:, None] for each in (entry, other)]
-    faster = difference(*areas)
-    return faster.mean > 0 and faster.p * tests < _SIGNIFICANT
+    if pair.area is None or not pair.low >= -MARGIN * span:  # NaN: one seed
+        return None
+    faster = pair.area.mean > 0 and pair.area.p < SIGNIFICANT
+    return _Test("area under the curve", pair, pair.area) if faster else None
 
 
-def _said(outcome: Outcome, verdict: Verdict, best: Entry, other: Entry) -> Answer:
-    budget = number(outcome.comparison.budget)
-    if verdict == "unclear":
-        seeds = min(len(best.results), len(other.results))
-        why = "one seed allows no test" if seeds == 1 else f"{seeds} seeds do not tell them apart"
-        ends = f"{_ended(outcome, best)}, {_ended(outcome, other)} after {budget} steps"
-        return Answer("unclear", f"Can't tell yet: {ends}; {why}.")
-    lead = "Worth it: yes." if verdict == "yes" else "Worth it: no."
-    rest = f"{other.title} was at {_value(outcome, other)} after {budget}"
-    return Answer(verdict, f"{lead} {_reached(outcome, best)}; {rest}.")
+def _decided(outcome: Outcome, verdict: Verdict, test: _Test) -> Answer:
+    ended = _ended(outcome, _named(outcome, test.pair))
+    measured = percent if test.name == "area under the curve" else number
+    result = test.result
+    ends = f"{interval_words(result.low, result.high, measured)}, {p_words(result.p)}"
+    by = f"The {test.name} decides: a difference of {measured(result.mean)} ({ends})."
+    said = f"Worth it: {verdict}. {ended}. {by}{_cheapest(outcome)}"
+    return Answer(verdict, said, test.name, test.pair.a, test.pair.b, result)
 
 
-def _reached(outcome: Outcome, entry: Entry) -> str:
-    """What it took to 95 % of the expert, or how far it came."""
-    steps, ended = typical_cost(outcome.to_reach(entry, GOAL)), outcome.share(entry.mean)
-    if steps is None or ended is None or ended < GOAL - MARGIN:  # it may have been there, and lost it again
-        return f"{_ended(outcome, entry)} after {number(outcome.comparison.budget)} steps"
-    took = f"{number(round(steps))} steps"
-    answers = typical_cost(outcome.to_reach(entry, GOAL, "queries"))
-    if entry.imitates and answers is not None:
-        took = f"{number(round(answers))} expert answers and {took}"
-    return f"{entry.title} reaches {percent(GOAL)} of the expert with {took}"
+def _open(outcome: Outcome, asked: Iterable[Pair]) -> Answer:
+    """Names the first pair that is not told apart: without one there would be a verdict."""
+    pair = next(pair for pair in asked if not pair.certain)
+    both = _named(outcome, pair)
+    seeds = min(len(entry.results) for entry in both)
+    why = "one seed allows no test"
+    if seeds > 1:
+        ends = f"{interval_words(pair.low, pair.high)}, {p_words(pair.p)}"
+        why = f"{seeds} seeds do not tell them apart: the difference is {number(pair.mean)} ({ends})"
+    return Answer("unclear", f"Can't tell yet: {_ended(outcome, both)}; {why}.")
 
 
-def _ended(outcome: Outcome, entry: Entry) -> str:
-    return f"{entry.title} ended at {_value(outcome, entry)}"
+def _named(outcome: Outcome, pair: Pair) -> list[Entry]:
+    return [next(e for e in outcome.learners if e.algorithm == name) for name in (pair.a, pair.b)]
+
+
+def _ended(outcome: Outcome, entries: Sequence[Entry]) -> str:
+    first, *others = (f"{entry.title}{{}} at {_value(outcome, entry)}" for entry in entries)
+    steps = f"after {number(outcome.comparison.budget)} steps"
+    return ", ".join([first.format(" ended"), *(other.format("") for other in others)]) + f" {steps}"
 
 
 def _value(outcome: Outcome, entry: Entry) -> str:
-    share = outcome.share(entry.mean)
-    return f"a return of {number(entry.mean)}" if share is None else percent(share)
+    share, note = outcome.share(entry.mean), collapse(outcome, entry)
+    text = f"a return of {number(entry.mean)}" if share is None else percent(share)
+    return f"{text} ({note})" if note else text
+
+
+def _cheapest(outcome: Outcome) -> str:
+    """A sentence on who reached 95 % of the expert in the fewest steps; "" if nobody did and is still there."""
+    there = []
+    for entry in outcome.learners:
+        steps, ended = typical_cost(outcome.to_reach(entry, GOAL)), outcome.share(entry.mean)
+        if steps is not None and ended is not None and ended >= GOAL - MARGIN:  # it may have lost it again
+            answers = typical_cost(outcome.to_reach(entry, GOAL, "queries")) if entry.imitates else None
+            there.append((steps, answers or 0.0, entry.title))
+    if not there:
+        return ""
+    steps, answers, name = min(there)
+    asked = f"{number(round(answers))} expert answers and " if answers else ""
+    return f" {name} reached {percent(GOAL)} of the expert at the least cost: {asked}{number(round(steps))} steps."
 
 
 def typical_cost(costs: Sequence[float | None]) -> float | None:
@@ -164,6 +166,20 @@ def warnings(outcome: Outcome) -> list[str]:
         said.append(
             f"{count} little of another: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
         )
+    said += cautions(outcome)
+    expert = outcome.references.expert
+    if expert is not None and outcome.share(0.0) is None:
+        said.append(
+            f"The expert ({number(expert.measured.mean)}) is no better than random actions: shares mean nothing."
+        )
+    if outcome.missing:
+        said.append(f"Not run yet: {listed(list(outcome.missing))}.")
+    return said
+
+
+def cautions(outcome: Outcome) -> list[str]:
+    """The warnings that the page of a suite repeats: of the learners and of a weak expert."""
+    said = []
     for entry in outcome.learners:
         notes = [note for note in entry.results[0].notes if note.startswith("preset")]
         said += [f"{entry.title}: {note}." for note in notes]
@@ -172,14 +188,11 @@ def warnings(outcome: Outcome) -> list[str]:
             said.append(
                 f"{entry.title} spent {number(round(spent))} of {number(outcome.comparison.budget)} steps."
             )
-    if outcome.missing:
-        said.append(f"Not run yet: {listed(list(outcome.missing))}.")
+        if note := collapse(outcome, entry):
+            each = listed([number(value) for value in sorted(result.mean for result in entry.results)])
+            said.append(f"{entry.title}: {note} ({each}). Its mean describes neither group of seeds.")
     expert = outcome.references.expert
-    if expert is not None and outcome.share(0.0) is None:
-        said.append(
-            f"The expert ({number(expert.measured.mean)}) is no better than random actions: shares mean nothing."
-        )
-    elif expert is not None and expert.published_return is not None:
+    if expert is not None and expert.published_return is not None and outcome.share(0.0) is not None:
         short = expert.published_return - expert.measured.mean
         if short > 0.2 * abs(expert.published_return):
             said.append(

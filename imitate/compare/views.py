@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from imitate.compare.charts import Dots, Lines, rounded
+from imitate.compare.collapse import mean_words
 from imitate.compare.figures import balanced, save_figure
 from imitate.compare.learners import summary, title
 from imitate.compare.looks import looks
 from imitate.compare.outcome import Entry, Outcome
 from imitate.compare.statistics import difference
 from imitate.compare.verdict import Pair, typical_cost
-from imitate.compare.words import listed, number, percent
+from imitate.compare.words import listed, number, p_words, percent
 
 __all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
 
@@ -157,17 +158,17 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
     return {"across": [title for _, title in across], "rows": lines}
 
 
-def p_words(p: float) -> str:
-    """`p = 0.03`; empty where one seed allows no test."""
-    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
 def films(outcome: Outcome) -> list[dict[str, Any]]:
     """The videos as data URLs: the expert's, then the learners', best first."""
     films = []
-    about: dict[str, tuple[str, float | None, int | None]] = {"expert": ("Expert", outcome.expert_mean, None)}
+    expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
+    about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
     for entry in outcome.ranked():
-        about[entry.algorithm.replace(":", "-")] = (entry.title, entry.mean, outcome.place(entry))
+        about[entry.algorithm.replace(":", "-")] = (
+            entry.title,
+            mean_words(outcome, entry),
+            outcome.place(entry),
+        )
     for name, (shown_as, mean, color) in about.items():
         path, shown = outcome.videos.get(name, (None, 0.0))
         if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:

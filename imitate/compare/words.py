@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
-__all__ = ["duration", "listed", "number", "percent"]
+__all__ = ["duration", "interval_words", "listed", "number", "p_words", "percent"]
 
 
 def listed(words: Sequence[str]) -> str:
@@ -22,6 +23,16 @@ def number(value: float) -> str:
 
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %".replace("-0 %", "0 %").replace("-", "−")
+
+
+def interval_words(low: float, high: float, written: Callable[[float], str] = number) -> str:
+    """`95 % interval 1.20 to 3`."""
+    return f"95 % interval {written(low)} to {written(high)}"
+
+
+def p_words(p: float) -> str:
+    """`p = 0.03`; empty where one seed allows no test."""
+    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def duration(seconds: float) -> str:

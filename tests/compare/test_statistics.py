@@ -10,14 +10,17 @@ import pytest
 from imitate.compare.statistics import (
     area,
     difference,
+    drawn_scores,
     holm,
     improvement,
     interval,
     iqm,
+    iqms,
     optimality_gap,
     profile,
     reached,
-    resampled,
+    stretched,
+    stretched_p,
     worst,
 )
 
@@ -28,16 +31,16 @@ OTHERS = np.array([[0.2, 0.5, 0.3], [0.1, 0.6, 0.7], [0.25, 0.2, 0.9]])
 # --- intervals
 
 
-@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(
     ("of_seeds", "of_episodes", "noise"), [(1, 0, 0.5), (0, 1, 0.5), (0.5, 2, 1), (1, 1, 0.2)]
 )
 def test_95_percent_intervals_hold_95_percent(
     seeds: int, of_seeds: float, of_episodes: float, noise: float
 ) -> None:
-    """The true mean is 0. Two thousand repetitions: one standard error is half a percent."""
+    """The true mean is 0. 400 repetitions: one standard error is 1.1 %."""
     rng, held, paired = np.random.default_rng(3), 0, 0
-    for _ in range(2_000):
+    for _ in range(400):
         hardness = of_episodes * rng.normal(size=(1, 20))
         a, b = (
             of_seeds * rng.normal(size=(seeds, 1)) + hardness + noise * rng.normal(size=(seeds, 20))
@@ -47,8 +50,9 @@ def test_95_percent_intervals_hold_95_percent(
         held += low <= 0 <= high
         found = difference(a, b)
         paired += found.low <= 0 <= found.high
-    assert 0.93 <= held / 2_000 <= 0.97
-    assert 0.93 <= paired / 2_000 <= 0.97
+    least = 0.89 if seeds == 3 else 0.92  # with three seeds it is 0.92 (benchmarks/coverage.py)
+    assert least <= held / 400 <= 0.985
+    assert least <= paired / 400 <= 0.985
 
 
 def test_five_seeds_that_differ_and_episodes_that_do_not_give_students_t() -> None:
@@ -57,9 +61,12 @@ def test_five_seeds_that_differ_and_episodes_that_do_not_give_students_t() -> No
     assert (low, high) == pytest.approx((3 - 1.963, 3 + 1.963), abs=1e-3)
 
 
-def test_below_five_seeds_it_is_students_t_over_their_means() -> None:
-    # Means 1, 2 and 3: 2 +- 4.303 * 1 / sqrt(3) = 2.484, whatever the episodes of each are.
-    assert interval([[0.0, 2.0], [1.0, 3.0], [4.0, 2.0]]) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+def test_below_five_seeds_the_interval_is_for_other_episodes_too() -> None:
+    # Three seeds that do the same on episodes of 1, 2 and 3: 2 +- 4.303 * 1 / sqrt(3) = 2.484. It had no width.
+    same = [[1.0, 2.0, 3.0]] * 3
+    assert interval(same) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+    # Seeds of 1, 2 and 3 on episodes without an effect: the same again, from the seeds.
+    assert interval(np.transpose(same)) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
 
 
 def test_one_policy_has_an_interval_over_its_episodes() -> None:
@@ -133,12 +140,54 @@ def test_a_profile_is_the_share_of_runs_above() -> None:
     assert profile(SCORES, [0.0, 0.5, 0.95]).tolist() == [1.0, 6 / 12, 2 / 12]
 
 
-def test_resampling_keeps_tasks_apart() -> None:
-    scores = np.array([[0.0, 10.0], [1.0, 11.0]])
-    drawn = resampled(scores, 200)
-    assert drawn.shape == (200, 2, 2)
-    assert set(drawn[..., 0].ravel()) == {0.0, 1.0}
-    assert set(drawn[..., 1].ravel()) == {10.0, 11.0}
+def test_draws_keep_environments_apart_and_episodes_together() -> None:
+    """Random actions get 0 or 10 by episode, the expert 20 more, seed 0 ten more than random and seed 1 twenty more:
+    scores of 0.5 and 1 in every draw, since an episode gives the same to all three."""
+    random = np.array([0.0, 10.0, 0.0, 10.0])
+    drawn = drawn_scores(np.stack([random + 10, random + 20]), random, random + 20, count=200)
+    assert drawn.shape == (200, 2)
+    assert set(drawn.ravel().round(9)) == {0.5, 1.0}
+    fixed = drawn_scores(np.full((2, 4), 10.0), random, random + 20, count=200)
+    # Now 0 to 4 of the episodes drawn are hard, and the scale is drawn too.
+    assert len(set(fixed[:, 0].round(9))) == 5
+
+
+def test_a_pair_is_drawn_with_the_same_seeds_and_episodes() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 8))
+    a, b = (drawn_scores(x + gain, np.zeros(8), np.ones(8), seed=3) for gain in (0.25, 0.0))
+    np.testing.assert_allclose(a - b, 0.25)
+    assert not np.allclose(a, drawn_scores(x + 0.25, np.zeros(8), np.ones(8), seed=4))
+
+
+def test_an_expert_that_some_draws_leave_below_random_gives_no_narrow_interval() -> None:
+    drawn = drawn_scores(np.ones((3, 4)), np.zeros(4), [-10.0, 0.0, 0.0, 12.0], count=400)
+    assert np.isfinite(drawn).all()
+    low, high = stretched(2.0, drawn.mean(1), 3)
+    assert high - low > 100
+
+
+def test_ends_are_stretched_for_few_seeds() -> None:
+    # 2.5 and 97.5 % of 0, 1, ... 1000 are 25 and 975; times sqrt(5 / 4) * 2.776 / 1.960 = 1.5838
+    low, high = stretched(500.0, np.arange(1_001.0), 5)
+    assert (low, high) == pytest.approx((500 - 475 * 1.5838, 500 + 475 * 1.5838), abs=0.1)
+    assert np.isnan(stretched(500.0, np.arange(1_001.0), 1)).all()
+    low, high = stretched([1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]], 5)
+    assert low.tolist() == high.tolist() == [1.0, 2.0]
+
+
+def test_p_is_below_5_percent_if_the_interval_leaves_0_out_and_has_no_floor() -> None:
+    assert stretched_p(1.0, 0.0, 3.0, seeds=5) == pytest.approx(0.05)
+    assert stretched_p(-1.0, -9.0, 0.0, seeds=3) == pytest.approx(0.05)
+    assert stretched_p(1.0, 0.1, 9.0, seeds=5) < 0.05 < stretched_p(1.0, -0.1, 1.1, seeds=5)
+    # Ten times the end's distance: t = 27.76 with 4 degrees of freedom.
+    assert stretched_p(1.0, 0.9, 1.1, seeds=5) == pytest.approx(1.0e-5, rel=0.02)
+    assert stretched_p(0.0, 0.0, 0.0, seeds=5) == 1.0
+    assert stretched_p(0.5, 0.5, 0.5, seeds=5) == 0.0
+    assert math.isnan(stretched_p(0.5, math.nan, math.nan, seeds=1))
+
+
+def test_iqms_are_those_of_each_draw() -> None:
+    assert iqms(np.stack([SCORES, SCORES + 1])) == pytest.approx([iqm(SCORES), iqm(SCORES) + 1])
 
 
 # --- curves

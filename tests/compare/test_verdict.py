@@ -35,16 +35,18 @@ def test_the_answer_is_yes_where_imitation_is_certainly_better(tmp_path: Path) -
     said = answer(outcome(tmp_path))
     assert said.verdict == "yes"
     assert said.sentence == (
-        "Worth it: yes. DAgger reaches 95 % of the expert with 800 expert answers and 1,600 steps; "
-        "PPO was at 25 % after 1,600."
+        "Worth it: yes. DAgger ended at 100 %, PPO at 25 % after 1,600 steps. The final return decides: a difference "
+        "of 360 (95 % interval 320.7 to 399.3, p < 0.001). DAgger reached 95 % of the expert at the least cost: 800 "
+        "expert answers and 1,600 steps."
     )
+    assert (said.test, said.a, said.b) == ("final return", "dagger", "ppo")
 
 
 @pytest.mark.parametrize(
     ("returns", "verdict", "said"),
     [
-        ({"bc": five(100, 180), "ppo": five(500, 500)}, "no", "Worth it: no. PPO reaches 95 % of the expert"),
-        ({"bc": five(100, 480), "ppo": five(120, 470)}, "unclear", "; 5 seeds do not tell them apart."),
+        ({"bc": five(100, 180), "ppo": five(500, 500)}, "no", "Worth it: no. PPO ended at 100 %, BC at 25 %"),
+        ({"bc": five(100, 480), "ppo": five(120, 470)}, "unclear", "; 5 seeds do not tell them apart: "),
         ({"bc": five(500, 500)[:1], "ppo": five(20, 20)[:1]}, "unclear", "; one seed allows no test."),
         ({"bc": five(390, 410)}, "unclear", "no learner by pure RL (add ppo) took part. BC ended at 79 %"),
         ({"ppo": five(390, 410)}, "unclear", "no learner by imitation took part."),
@@ -68,7 +70,50 @@ def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
         result("dagger", quick.seed, quick.returns, curve=points).save(path)
     said = answer(read_outcome(out))
     assert said.verdict == "yes"
-    assert "with 50 expert answers and 100 steps; PPO was at 100 %" in said.sentence
+    # DAgger's curve is a step at 100 (area 1 - 1/32), PPO's a ramp (1/2): 15/32 apart.
+    assert "The area under the curve decides: a difference of 47 % (95 % interval 47 % to" in said.sentence
+    assert said.sentence.endswith("at the least cost: 50 expert answers and 100 steps.")
+    (pair,) = [each for each in pairs(read_outcome(out)) if each.asked]
+    assert said.test == "area under the curve"
+    assert said.result == pair.area
+    assert pair.p == 1.0  # the final return, which does not decide
+    assert json.loads(write_report(out).with_name("summary.json").read_text())["test"]["name"] == said.test
+
+
+def test_the_cost_is_that_of_the_cheapest_and_not_of_the_best(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"dagger": five(500, 500), "bc": five(480, 480), "ppo": five(20, 60)})
+    for path in (out / "runs").glob("bc-*"):
+        quick = Result.load(path)
+        assert quick is not None
+        points = [Point(100 * n, 100 * n, 2.0 * n, [480.0 if n > 2 else 20.0] * 2) for n in range(POINTS + 1)]
+        result("bc", quick.seed, quick.returns, curve=points).save(path)
+    said = answer(read_outcome(out))
+    assert "DAgger ended at 100 %, PPO at" in said.sentence
+    assert "BC reached 95 % of the expert at the least cost: 300 expert answers" in said.sentence
+
+
+def test_the_verdicts_family_is_imitators_against_rl(tmp_path: Path) -> None:
+    """Final return and area of one pair are two tests; how many other learners are compared does not matter."""
+    few = {"dagger": five(200, 400), "ppo": five(100, 240)}
+    (alone,) = [each for each in pairs(outcome(tmp_path / "few", few)) if each.asked]
+    more = few | {name: five(300, 320) for name in ("bc", "gail", "sqil")}
+    table = {(each.a, each.b): each for each in pairs(outcome(tmp_path / "more", more))}
+    assert alone.area is not None
+    low, high = sorted((alone.alone, alone.area.p))
+    assert alone.p >= alone.alone
+    assert low <= high
+    asked = [names for names, each in table.items() if each.asked]
+    assert asked == [("dagger", "ppo"), ("ppo", "bc"), ("ppo", "gail"), ("ppo", "sqil")]
+    assert table["ppo", "bc"].p <= 8 * table["ppo", "bc"].alone  # four pairs, two tests each: not 15 pairs
+    assert table["bc", "gail"].area is None
+
+
+def test_interval_and_p_agree(tmp_path: Path) -> None:
+    """p uncorrected is below 0.05 if the interval leaves 0 out."""
+    for top in range(200, 600, 50):
+        for pair in pairs(outcome(tmp_path / str(top), {"dagger": five(180, top), "ppo": five(100, 240)})):
+            assert (pair.alone < 0.05) == (pair.low > 0 or pair.high < 0)
+            assert pair.p >= pair.alone
 
 
 def test_warnings_name_what_is_missing(tmp_path: Path) -> None:
