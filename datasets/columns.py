@@ -54,7 +54,7 @@ class Column:
         if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:
             raise InputError(
                 f"{file}: {stop - start} rows of {self.name} take {(stop - start) * self.row_bytes >> 20} MiB, "
-                "too much for one trajectory; use batches(), which streams"
+                "too much for one trajectory; use pieces() or batches(), which stream"
             )
         if into is None:
             into = np.empty((stop - start, *self.shape), self.dtype)

@@ -14,6 +14,7 @@ import tyro
 from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.datasets import convert as converting
 from imitate.datasets import edit
+from imitate.datasets.contain import check_env
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
@@ -139,9 +140,10 @@ def video(
         for number in episodes:
             if not 0 <= number < len(reader):
                 raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
+        check_env(reader.info.env_id, reader.info.env_kwargs)
         with filming(reader.info.env_id, out, reader.info.env_kwargs, width=width) as (env_, _):
             for number in episodes:
-                for _ in again(env_, reader[number], number):
+                for _ in again(env_, reader, number):
                     pass
     print(f"{out}: {len(episodes)} episodes")
     return 0
