@@ -24,7 +24,7 @@ __all__ = ["check_env", "contained"]
 
 SECONDS = 10.0
 _PATIENCE = 3  # a busy machine may give the child only a third of a processor
-MEMORY = 1 << 29
+MEMORY = 3 << 27
 """Bytes that the child may take beyond what the caller has."""
 
 _ENV_SECONDS = 5.0

@@ -167,11 +167,11 @@ def _save_episodes(
 
 def _once(reader: DemoReader) -> Iterator[int]:
     """The numbers of the episodes without repetitions."""
-    facts = [row.tobytes() for row in reader.table[["length", "return", "terminated", "seed"]]]
+    facts = reader.table[["length", "return", "terminated", "seed"]].tolist()
     alike, seen = Counter(facts), set()
     for number, fact in enumerate(facts):
         if alike[fact] > 1:
-            content = hashlib.sha256(fact)
+            content = hashlib.sha256(repr(fact).encode())
             for piece in reader.pieces(number):
                 for array in (piece.obs, piece.actions, piece.rewards, piece.labels):
                     content.update(array.tobytes())

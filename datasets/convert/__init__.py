@@ -24,8 +24,8 @@ from imitate.datasets.convert import (
     ours,
     robomimic,
 )
-from imitate.datasets.convert.foreign import Notes
-from imitate.datasets.convert.pieces import Episode
+from imitate.datasets.convert.foreign import Most, Notes, most
+from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
@@ -128,6 +128,8 @@ def convert(
             recording = replace(recording, episodes=_part(recording, source, mask))
         elif recording.masks:
             notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+        if source_name != "imitate":
+            recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         at_opening = notes.copy()
         info = complete(recording, env_id, env_kwargs)
         notes.clear()  # of a pass that looked for bounds
@@ -161,6 +163,10 @@ def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterato
             f"{source} has no part {mask!r}{did_you_mean(mask, recording.masks)}; it has {known}"
         )
     return recording.masks[mask]
+
+
+def _within(episodes: Callable[[], Iterator[Episode]], limit: Most) -> Callable[[], Iterator[Episode]]:
+    return lambda: within(limit, episodes())
 
 
 def _write(target: Format, out: Path, info: Any, episodes: Iterable[Episode], labelled: bool) -> None:

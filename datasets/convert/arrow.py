@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,9 +27,6 @@ __all__ = [
     "parts",
     "write",
 ]
-
-_EXPANDED, _COMPRESSION = 256 << 20, 1100
-"""Bytes that any file may hold, and a byte of it. Rows that are all equal take nearly none."""
 
 
 def batches(path: Path) -> Iterator[Any]:
@@ -137,16 +135,7 @@ def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     size = path.stat().st_size
-    contained(partial(_read_all, read, size), str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
-
-
-def _read_all(read: Callable[[], Iterator[Any]], size: int) -> None:
-    """Raise InputError where a file of `size` bytes holds far more: it says the same over and over."""
-    left = _EXPANDED + _COMPRESSION * size
-    for batch in read():
-        left -= batch.nbytes
-        if left < 0:
-            raise InputError(f"it has {size} bytes and claims more than {_EXPANDED + _COMPRESSION * size}")
+    contained(lambda: deque(read(), 0), str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
 
 
 def _batches(path: Path) -> Iterator[Any]:

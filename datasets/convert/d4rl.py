@@ -14,7 +14,7 @@ import numpy as np
 
 from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.ends import ends_of_flags
-from imitate.datasets.convert.foreign import Notes, most_episodes, refused
+from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
@@ -45,7 +45,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
             notes["timeouts are not stored: only terminals end an episode"] += 1
         for name in (key for key in file.get("infos", ()) if f"infos/{key}" not in _OURS.values()):
             notes[f"infos {name!r} are left out"] += 1
-        ends = ends_of_flags(_flags(file, steps), most_episodes(path))
+        ends = ends_of_flags(_flags(file, steps), most(path).episodes)
         notes["steps are both terminal and timed out: terminal wins"] += int(
             (ends.terminated & ends.truncated).sum()
         )

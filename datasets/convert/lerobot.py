@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow, video_files
-from imitate.datasets.convert.foreign import Notes, most_episodes, refused
+from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.lerobot_layout import (
     DATA_PATH,
     FINAL,
@@ -240,12 +240,12 @@ def _chosen(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) -> l
 def _episodes(path: Path, videos: Sequence[str]) -> dict[str, Array]:
     """Of each episode (E,) its length and where its frames are, by number."""
     names = [*_EPISODE, *(f"videos/{key}/{name}" for key in videos for name in _PLACE)]
-    most, held = most_episodes(path), [dict.fromkeys(names, np.empty(0))]
+    limit, held = most(path).episodes, [dict.fromkeys(names, np.empty(0))]
     for file in sorted((path / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
         for batch in arrow.parquet(file, names, rows=_MOST_ROWS):
             held.append({name: arrow.numbers(arrow.column(batch, name)).reshape(-1) for name in names})
-            if sum(len(part["length"]) for part in held) > most:
-                raise InputError(f"it claims more than {most} episodes, which files of its size can't hold")
+            if sum(len(part["length"]) for part in held) > limit:
+                raise InputError(f"it claims more than {limit} episodes, which files of its size can't hold")
     table = {name: np.concatenate([part[name] for part in held]) for name in names}
     order = np.argsort(table["episode_index"], kind="stable")
     return {name: rows[order] for name, rows in table.items()}

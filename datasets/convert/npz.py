@@ -13,7 +13,7 @@ import numpy as np
 
 from imitate.datasets.convert.arrays import Column, Grown, Joined
 from imitate.datasets.convert.ends import Ends, ends_of_flags
-from imitate.datasets.convert.foreign import Notes, most_episodes, refused
+from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Recording
@@ -44,7 +44,7 @@ def read(
     with refused(path):
         arrays, names = _arrays(path, columns)
         steps = arrays["action"].rows
-        ends = _ends(arrays, steps, most_episodes(path), notes)
+        ends = _ends(arrays, steps, most(path).episodes, notes)
         count = len(ends.lengths)
         note = why_unsaid(names)
         if note is not None:

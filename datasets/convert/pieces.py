@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from imitate.datasets.convert.foreign import Notes, refused
+from imitate.datasets.convert.foreign import Most, Notes, refused
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Episode", "Rows", "assembled", "marked", "pieces_of", "rows_within", "spans", "whole"]
+__all__ = ["Episode", "Rows", "assembled", "marked", "pieces_of", "rows_within", "spans", "whole", "within"]
 
 T = TypeVar("T")
 
@@ -100,6 +100,24 @@ def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, 
         info=info or {},
         expert_actions=None if labels is None else labels[:steps],
     )
+
+
+def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
+    """The episodes. Raises InputError where there are more steps or bytes than a data set of its size can hold."""
+    steps = nbytes = 0
+
+    def counted(pieces: Episode) -> Episode:
+        nonlocal steps, nbytes
+        for piece in pieces:
+            steps += len(piece)
+            nbytes += piece.obs.nbytes + piece.actions.nbytes
+            if steps > most.steps or nbytes > most.nbytes:
+                raise InputError(
+                    f"it has {steps} steps of {nbytes} bytes or more, which files of its size can't hold"
+                )
+            yield piece
+
+    return map(counted, episodes)
 
 
 def pieces_of(trajectory: Trajectory) -> Episode:

@@ -62,8 +62,12 @@ def _stream(container: Any, shape: tuple[int, ...]) -> Any:
             f"its codec is {stream.codec_context.name}, wanted one of {', '.join(sorted(_CODECS))}"
         )
     size = (stream.codec_context.height, stream.codec_context.width)
-    if size != tuple(shape[:2]) or size[0] * size[1] > _LARGEST_FRAME:
+    if size != tuple(shape[:2]):
         raise InputError(f"its frames have {size} pixels, the data set says {shape}")
+    if size[0] * size[1] > _LARGEST_FRAME:
+        raise InputError(
+            f"its frames have {size} pixels, over the limit of {_LARGEST_FRAME}: make them smaller"
+        )
     return stream
 
 

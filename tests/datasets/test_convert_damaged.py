@@ -112,7 +112,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         "npz",
         "",
         lambda p: array_of(p, obs=LARGE, actions=LARGE),
-        "bytes an episode",
+        "claims 8589934592 bytes and has 128",
     ),
     "an archive without its beginning": (
         "npz",
