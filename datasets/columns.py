@@ -14,11 +14,13 @@ from imitate.datasets.schema import DemoInfo, damaged, outside
 from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
 
-__all__ = ["LARGEST_EPISODE", "Column", "read_columns"]
+__all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]
 
 _READ_BYTES = 1 << 22
 LARGEST_EPISODE = 1 << 30
 """Bytes of one column that are read at once."""
+PIECE_BYTES = 1 << 25
+"""Bytes, over all columns, of the pieces in which episodes of any length are read and converted."""
 
 
 class Column:

@@ -143,7 +143,7 @@ def _cut_off(path: Path, why: str) -> InputError:
     beside = savepoint_of(path)
     how = f"`imitate data repair {path}` restores what {beside.name} beside it knows"
     if not beside.is_file():
-        how = f"`imitate data repair` could restore it with {beside.name}, which is not beside it; copy it or record it again"
+        how = f"`imitate data repair` needs {beside.name}, which is not beside it; copy both again, or record it again"
     return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions
-from imitate.datasets.columns import read_columns
+from imitate.datasets.columns import PIECE_BYTES, read_columns
 from imitate.datasets.opening import open_demos, paths_of, read_table
 from imitate.datasets.play import stack_frames
 from imitate.datasets.schema import common_info, read_info
@@ -23,8 +23,6 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
 __all__ = ["DemoReader"]
-
-_PIECE_BYTES = 1 << 25
 
 
 class DemoReader:
@@ -111,7 +109,7 @@ class DemoReader:
         episode = self.table[index]
         length = int(episode["length"])
         step_bytes = sum(column.row_bytes for column in self._columns.values())
-        rows = max(1, _PIECE_BYTES // step_bytes)
+        rows = max(1, PIECE_BYTES // step_bytes)
         return (self._read(episode, start, min(start + rows, length)) for start in range(0, length, rows))
 
     def _read(self, episode: Any, start: int, stop: int) -> Trajectory:

@@ -56,7 +56,7 @@ EPISODES = np.dtype(
 COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions" in some files
 
 _LONGEST_TEXT = 1 << 20  # of an attribute
-LONGEST_KWARGS = 1 << 16
+LONGEST_KWARGS = 1 << 14
 """Characters of the environment's keywords as JSON. With more, a file could ask for a world of any size."""
 
 

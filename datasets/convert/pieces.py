@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from imitate.datasets.columns import PIECE_BYTES
 from imitate.datasets.convert.foreign import Most, Notes, refused
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
@@ -24,7 +25,6 @@ truncated. Most episodes are one piece."""
 Rows = dict[str, Array]
 """Rows of an episode (n, ...): obs, actions, and if known rewards, expert_actions, terminated, truncated."""
 
-_PIECE = 1 << 25  # bytes over all columns, unless a single step takes more
 _LARGEST_STEP = 1 << 26
 _LARGEST_WHOLE = 1 << 28
 _REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
@@ -45,7 +45,7 @@ def rows_within(step_bytes: int) -> int:
     """How many steps a piece has. Raises InputError for steps of more than _LARGEST_STEP bytes, or of none."""
     if not 0 < step_bytes <= _LARGEST_STEP:
         raise InputError(f"a step takes {step_bytes} bytes, wanted 1 to {_LARGEST_STEP}")
-    return max(1, _PIECE // step_bytes)
+    return max(1, PIECE_BYTES // step_bytes)
 
 
 def spans(steps: int, step_bytes: int) -> Iterator[tuple[int, int]]:

@@ -157,9 +157,10 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
         raise InputError("the data hold no episodes")
     obs, actions = first.obs.dtype, first.actions.dtype
     low, high = first.actions.min(0), first.actions.max(0)
-    for piece in pieces:
+    for piece in chain([first], pieces):
         obs, actions = np.result_type(obs, piece.obs), np.result_type(actions, piece.actions)
-        low, high = np.minimum(low, piece.actions.min(0)), np.maximum(high, piece.actions.max(0))
+        for taken in (piece.actions, piece.labels):
+            low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
     least, most = (0.0, 255.0) if obs == np.uint8 else (-np.inf, np.inf)
     if obs.kind != "f" and obs != np.uint8:
         least, most = float(np.iinfo(obs).min), float(np.iinfo(obs).max)
