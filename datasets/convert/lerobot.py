@@ -6,7 +6,6 @@ Where our own writer made it, the final observations, which the format has no pl
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby, pairwise
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow, video_files
-from imitate.datasets.convert.foreign import Notes, most, refused
+from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.lerobot_layout import (
     DATA_PATH,
     FINAL,
@@ -24,6 +23,14 @@ from imitate.datasets.convert.lerobot_layout import (
     VERSION,
     VIDEO_PATH,
     numbered,
+)
+from imitate.datasets.convert.lerobot_meta import (
+    MOST_ROWS,
+    chosen_of,
+    episodes_of,
+    features_of,
+    left_out,
+    row_bytes,
 )
 from imitate.datasets.convert.lerobot_writer import losses, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within
@@ -36,15 +43,12 @@ from imitate.files import read_json
 __all__ = ["FOLDER", "found", "losses", "read", "write"]
 
 FOLDER = True
-_EPISODE = ("episode_index", "length")
-_PLACE = ("chunk_index", "file_index", "from_timestamp")
 _OTHERS = {
     "rewards": "next.reward",
     "expert_actions": "expert_action",
     "terminated": "next.terminated",
     "truncated": "next.truncated",
 }
-_MOST_ROWS = 1 << 16  # that are read at once
 
 
 def found(path: Path) -> bool:
@@ -63,13 +67,13 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         for name, wanted in (("data_path", DATA_PATH), ("video_path", VIDEO_PATH)):
             if info.get(name) not in (wanted, None):
                 raise InputError(f"its {name} is {info[name]!r}, wanted {wanted!r}")
-        features = _features(info)
-        chosen = _chosen(features, keys, notes)
-        table = _episodes(path, [key for key in chosen if features[key]["dtype"] == "video"])
+        features = features_of(info)
+        chosen = chosen_of(features, keys, notes)
+        table = episodes_of(path, [key for key in chosen if features[key]["dtype"] == "video"])
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
         if ours is None:
-            notes[_left_out(path, info, features)] += 1
+            notes[left_out(path, info, features)] += 1
         rows = _Rows(path, features, chosen, float(info["fps"]), notes)
 
         def episodes() -> Iterator[Episode]:
@@ -93,7 +97,7 @@ class _Rows:
         if "next.terminated" not in features:
             notes["all episodes count as truncated: `next.done` does not say why they end"] += 1
         self._step_bytes = 8 + sum(
-            map(_row_bytes, (features[name] for name in (*self._columns, *self._videos)))
+            map(row_bytes, (features[name] for name in (*self._columns, *self._videos)))
         )
 
     def play(
@@ -143,7 +147,7 @@ class _Rows:
     def _steps(self) -> Iterator[tuple[int, Rows]]:
         """The number of an episode and some of its rows, from the Parquet files in order."""
         names = ["episode_index", *self._columns]
-        rows = min(rows_within(self._step_bytes), _MOST_ROWS)
+        rows = min(rows_within(self._step_bytes), MOST_ROWS)
         for file in sorted((self._path / "data").glob("chunk-*/file-*.parquet")):
             for batch in arrow.parquet(file, names, rows=rows):
                 arrays = {name: self._column(batch, name) for name in names}
@@ -206,67 +210,6 @@ class _Final:
         row = self._held.slice(number - self._first, 1)
         obs = arrow.numbers(arrow.column(row, "observation"))[0]
         return obs, int(arrow.numbers(arrow.column(row, "seed"))[0])
-
-
-def _features(info: Mapping[str, Any]) -> dict[str, Any]:
-    features = info.get("features")
-    if not isinstance(features, dict) or "action" not in features:
-        raise InputError("its meta/info.json names no actions")
-    for name, feature in features.items():
-        shape = feature.get("shape") if isinstance(feature, dict) else None
-        sound = isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape)
-        if not sound or not isinstance(feature.get("dtype"), str) or "/" in name or ".." in name:
-            raise InputError(f"its feature {name!r} is not described by shape and dtype")
-    return features
-
-
-def _chosen(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) -> list[str]:
-    observed = [name for name in features if name.startswith("observation")]
-    for key in keys:
-        if key not in observed:
-            raise InputError(f"no observation {key!r}; there are {', '.join(observed)}")
-    pictures = [name for name in observed if features[name]["dtype"] in ("video", "image")]
-    chosen = list(keys) or [name for name in observed if name not in pictures] or pictures[:1]
-    if len(chosen) > 1 and set(chosen) & set(pictures):
-        raise InputError(f"pictures can't be taken together with other observations: choose one of {chosen}")
-    for name in observed:
-        if name not in chosen:
-            notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
-    if not chosen:
-        raise InputError("it has no observations")
-    return chosen
-
-
-def _episodes(path: Path, videos: Sequence[str]) -> dict[str, Array]:
-    """Of each episode (E,) its length and where its frames are, by number."""
-    names = [*_EPISODE, *(f"videos/{key}/{name}" for key in videos for name in _PLACE)]
-    limit, held = most(path).episodes, [dict.fromkeys(names, np.empty(0))]
-    for file in sorted((path / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
-        for batch in arrow.parquet(file, names, rows=_MOST_ROWS):
-            held.append({name: arrow.numbers(arrow.column(batch, name)).reshape(-1) for name in names})
-            if sum(len(part["length"]) for part in held) > limit:
-                raise InputError(f"it claims more than {limit} episodes, which files of its size can't hold")
-    table = {name: np.concatenate([part[name] for part in held]) for name in names}
-    order = np.argsort(table["episode_index"], kind="stable")
-    return {name: rows[order] for name, rows in table.items()}
-
-
-def _left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
-    """What our format has no place for."""
-    left = [f"{info['fps']!r} frames a second"]
-    if info.get("robot_type") is not None:
-        left.append(f"the robot type {str(info['robot_type'])[:80]!r}")
-    if any(feature.get("names") for feature in features.values()):
-        left.append("names of features")
-    if (path / "meta" / "tasks.parquet").is_file():
-        left.append("texts of tasks")
-    return f"left out: {', '.join(left)}"
-
-
-def _row_bytes(feature: Mapping[str, Any]) -> int:
-    kind = feature["dtype"]
-    size = 1 if kind in ("video", "image") else np.dtype(kind).itemsize
-    return size * math.prod(feature["shape"])
 
 
 def _images(files: list[bytes], shape: Sequence[int]) -> Array:
