@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import math
 import os
@@ -94,6 +95,7 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
 
 def _child(check: Callable[[], None], send: int, seconds: float, memory: int) -> NoReturn:
     try:
+        gc.freeze()  # garbage of the parent's, such as a decoder, may have threads that are not here
         faulthandler.disable()
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes

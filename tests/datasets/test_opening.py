@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -25,6 +26,24 @@ def path(tmp_path: Path) -> Path:
         writer.append(trajectory(5, 0))
         writer.append(trajectory(5, 1))
     return tmp_path / "demos.h5"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_garbage_of_the_parent_is_not_collected_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder of the parent would wait there for its threads, which the child does not have."""
+    monkeypatch.setattr(contain, "SECONDS", 1.0)
+    parent = os.getpid()
+
+    class Decoder:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            if os.getpid() != parent:
+                time.sleep(60)
+
+    Decoder()
+    contained(lambda: bool(gc.collect()) and None, "demos.h5")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
