@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -135,7 +134,12 @@ def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     size = path.stat().st_size
-    contained(lambda: deque(read(), 0), str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
+
+    def read_all() -> None:
+        for _ in read():
+            pass
+
+    contained(read_all, str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
 
 
 def _batches(path: Path) -> Iterator[Any]:

@@ -86,7 +86,7 @@ def rows_of(parent: h5py.Group, name: str, count: int) -> h5py.Dataset:
 
 
 def row_bytes(rows: h5py.Dataset) -> int:
-    return rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=object))
+    return int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=object))
 
 
 def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:

@@ -81,4 +81,4 @@ def left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -
 def row_bytes(feature: Mapping[str, Any]) -> int:
     kind = feature["dtype"]
     size = 1 if kind in ("video", "image") else np.dtype(kind).itemsize
-    return size * math.prod(feature["shape"])
+    return int(size * math.prod(feature["shape"]))
