@@ -14,11 +14,13 @@ from imitate.datasets.schema import DemoInfo, damaged, outside
 from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
 
-__all__ = ["LARGEST_EPISODE", "Column", "read_columns"]
+__all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]
 
 _READ_BYTES = 1 << 22
 LARGEST_EPISODE = 1 << 30
 """Bytes of one column that are read at once."""
+PIECE_BYTES = 1 << 25
+"""Bytes, over all columns, of the pieces in which episodes of any length are read and converted."""
 
 
 class Column:
@@ -54,7 +56,7 @@ class Column:
         if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:
             raise InputError(
                 f"{file}: {stop - start} rows of {self.name} take {(stop - start) * self.row_bytes >> 20} MiB, "
-                "too much for one trajectory; use batches(), which streams"
+                "too much for one trajectory; use pieces() or batches(), which stream"
             )
         if into is None:
             into = np.empty((stop - start, *self.shape), self.dtype)

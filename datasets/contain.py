@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
+import json
 import math
 import os
 import select
 import signal
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from imitate.datasets.schema import LONGEST_KWARGS
+from imitate.envs.make import make_env
 from imitate.errors import InputError, one_line
 
-__all__ = ["contained"]
+__all__ = ["check_env", "contained"]
 
 SECONDS = 10.0
 _PATIENCE = 3  # a busy machine may give the child only a third of a processor
-MEMORY = 1 << 29
+MEMORY = 3 << 27
 """Bytes that the child may take beyond what the caller has."""
+
+_ENV_SECONDS = 5.0
 
 _OK, _REFUSED = b"\0", b"\1"
 _LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
@@ -61,14 +68,34 @@ def contained(
             _, status = os.waitpid(child, 0)
             slow |= os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
     if message.startswith(_REFUSED):
-        raise InputError(message[1:].decode("utf-8", "replace"))
+        said = message[1:].decode("utf-8", "replace")
+        raise InputError(said if what in said else f"{what}: {said}")
     if message != _OK:
-        how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the HDF5 library"
+        how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the library that opens it"
         raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
+
+
+def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError if an environment with keywords that a file chose would take too much memory or time, or crash.
+
+    It is made in a child process. Nothing is said of one that can't be made: making it here says why.
+    """
+    if not env_kwargs:
+        return
+    what = f"{env_id} with the env_kwargs that the file names"
+    if len(json.dumps(dict(env_kwargs), default=str)) > LONGEST_KWARGS:
+        raise InputError(f"{what}: they have more than {LONGEST_KWARGS} characters; shorten them")
+    contained(partial(_make, env_id, env_kwargs), what, _ENV_SECONDS)
+
+
+def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    with suppress(InputError), closing(make_env(env_id, env_kwargs)):
+        pass
 
 
 def _child(check: Callable[[], None], send: int, seconds: float, memory: int) -> NoReturn:
     try:
+        gc.freeze()  # garbage of the parent's, such as a decoder, may have threads that are not here
         faulthandler.disable()
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
@@ -77,6 +104,8 @@ def _child(check: Callable[[], None], send: int, seconds: float, memory: int) ->
         os.write(send, _OK)
     except InputError as error:
         os.write(send, _REFUSED + str(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
+    except MemoryError:
+        os.write(send, _REFUSED + f"it would take more than {memory >> 20} MiB of memory".encode())
     except BaseException as error:
         os.write(send, _REFUSED + one_line(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
     finally:

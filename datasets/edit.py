@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -29,11 +30,18 @@ def save(
     out: str | Path, info: DemoInfo, trajectories: Iterable[Trajectory], *, expert_actions: bool = False
 ) -> None:
     """Write a whole file, or none. Raises InputError where `out` exists, or there are no trajectories."""
+    _save(out, info, ([trajectory] for trajectory in trajectories), expert_actions)
+
+
+def _save(
+    out: str | Path, info: DemoInfo, episodes: Iterable[Iterable[Trajectory]], expert_actions: bool
+) -> None:
+    """As `save`, of episodes in pieces."""
     out = Path(out)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
-    trajectories = iter(trajectories)
-    first = list(islice(trajectories, 1))
+    episodes = iter(episodes)
+    first = list(islice(episodes, 1))
     if not first:
         raise InputError(f"no episodes are left for {out}: choose wider bounds")
     try:
@@ -41,8 +49,8 @@ def save(
             atomic(out, new=True) as temporary,
             DemoWriter(temporary, info, expert_actions=expert_actions, sync=False) as writer,
         ):
-            for trajectory in chain(first, trajectories):
-                writer.append(trajectory)
+            for pieces in chain(first, episodes):
+                writer.append_pieces(pieces)
     except FileExistsError as error:
         raise InputError(f"{out} exists already: choose another name") from error
 
@@ -50,13 +58,13 @@ def save(
 def concat(sources: Source, out: str | Path) -> None:
     """All episodes of all files, one after another."""
     with DemoReader(sources) as reader:
-        save(out, reader.info, reader, expert_actions=reader.has_expert_actions)
+        _save_episodes(out, reader, np.arange(len(reader)), reader.info)
 
 
 def merge(sources: Source, out: str | Path) -> None:
     """As `concat`, with an episode that several files have (the same to the bit) only once."""
     with DemoReader(sources) as reader:
-        save(out, reader.info, _once(reader), expert_actions=reader.has_expert_actions)
+        _save_episodes(out, reader, np.array(list(_once(reader))), reader.info)
 
 
 def split(
@@ -149,37 +157,48 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
         return DemoReader(path)
 
 
-def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:
+def _save_episodes(
+    out: str | Path, reader: DemoReader, episodes: Array, info: DemoInfo | None = None
+) -> None:
     # A part of a collection is none: it lacks seeds.
-    info = replace(reader.info, seed=None)
-    chosen = (reader[int(episode)] for episode in episodes)
-    save(out, info, chosen, expert_actions=reader.has_expert_actions)
+    info = replace(reader.info, seed=None) if info is None else info
+    _save(out, info, (reader.pieces(int(number)) for number in episodes), reader.has_expert_actions)
 
 
-def _once(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
-    seen = set()
-    for trajectory in trajectories:
-        content = hashlib.sha256(f"{trajectory.info['seed']} {trajectory.terminated}".encode())
-        for array in (trajectory.obs, trajectory.actions, trajectory.rewards, trajectory.labels):
-            content.update(array.tobytes())
-        if content.digest() not in seen:
+def _once(reader: DemoReader) -> Iterator[int]:
+    """The numbers of the episodes without repetitions."""
+    facts = reader.table[["length", "return", "terminated", "seed"]].tolist()
+    alike, seen = Counter(facts), set()
+    for number, fact in enumerate(facts):
+        if alike[fact] > 1:
+            content = hashlib.sha256(repr(fact).encode())
+            for piece in reader.pieces(number):
+                for array in (piece.obs, piece.actions, piece.rewards, piece.labels):
+                    content.update(array.tobytes())
+            if content.digest() in seen:
+                continue
             seen.add(content.digest())
-            yield trajectory
+        yield number
 
 
 def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
     """The steps (counted over all episodes, sorted), a trajectory each."""
     numbers = np.searchsorted(reader.table["start"], steps, side="right") - 1
     for number in np.unique(numbers):
-        whole = reader[int(number)]
-        for at in (steps[numbers == number] - int(reader.table["start"][number])).tolist():
-            last = at == len(whole) - 1
-            yield replace(
-                whole,
-                obs=whole.obs[at : at + 2],
-                actions=whole.actions[at : at + 1],
-                rewards=whole.rewards[at : at + 1],
-                terminated=whole.terminated and last,
-                truncated=whole.truncated or not last,
-                expert_actions=None if whole.expert_actions is None else whole.expert_actions[at : at + 1],
-            )
+        wanted = steps[numbers == number] - int(reader.table["start"][number])
+        first = 0
+        for piece in reader.pieces(int(number)):
+            labels = piece.expert_actions
+            inside = wanted[(wanted >= first) & (wanted < first + len(piece))] - first
+            for at in inside.tolist():
+                last = at == len(piece) - 1
+                yield replace(
+                    piece,
+                    obs=piece.obs[at : at + 2],
+                    actions=piece.actions[at : at + 1],
+                    rewards=piece.rewards[at : at + 1],
+                    terminated=piece.terminated and last,
+                    truncated=piece.truncated or not last,
+                    expert_actions=None if labels is None else labels[at : at + 1],
+                )
+            first += len(piece)

@@ -15,6 +15,7 @@ from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, one_line
+from imitate.files import read_bytes
 
 __all__ = ["PAUSE", "QUIT", "UNDO", "KeyMap", "key_map"]
 
@@ -137,9 +138,7 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InputError(f"{path} has more than {_LARGEST_FILE} bytes: no keys need so many")
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(read_bytes(path, _LARGEST_FILE).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no TOML: {one_line(error)}") from error
 

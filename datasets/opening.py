@@ -14,11 +14,11 @@ import numpy as np
 
 from imitate.datasets.contain import contained
 from imitate.datasets.layout import FAILED, MOST_FAILED
-from imitate.datasets.savepoint import lost_power
+from imitate.datasets.savepoint import lost_power, savepoint_of
 from imitate.datasets.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
 from imitate.datasets.superblock import SIZE, Settled, being_written, end_of_file
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
 __all__ = ["check_storage", "open_demos", "paths_of", "read_failed", "read_table"]
 
@@ -138,23 +138,27 @@ def _check(path: Path) -> None:
     size, superblock = path.stat().st_size, _superblock(path)
     writing = being_written(superblock)
     if writing and size < end_of_file(superblock):
-        raise InputError(f"{path} is not a whole HDF5 file (truncated file); restore it or record it again")
+        raise _cut_off(path, "truncated file")
     source = Settled(path) if writing else path
     try:
         file = h5py.File(source, "r")
     except Exception as error:
-        raise InputError(
-            f"{path} is not a whole HDF5 file ({error}); restore it or record it again"
-        ) from error
+        raise _cut_off(path, one_line(error)) from error
     with damaged(path, "it"), file:
         info = read_info(file)
         _check_datasets(file, info, size, writing)
         # The end that the superblock has is from when the writer began; this is what it claimed since.
         if writing and size < file["episodes"].attrs["reserved"]:
-            raise InputError(
-                f"{path} is not a whole HDF5 file (truncated file); restore it or record it again"
-            )
+            raise _cut_off(path, "truncated file")
         read_table(file)
+
+
+def _cut_off(path: Path, why: str) -> InputError:
+    beside = savepoint_of(path)
+    how = f"`imitate data repair {path}` restores what {beside.name} beside it knows"
+    if not beside.is_file():
+        how = f"`imitate data repair` needs {beside.name}, which is not beside it; copy both again, or record it again"
+    return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
 
 
 def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,9 +78,9 @@ def plot(source: str | Path, out: str | Path) -> None:
 def _actions(reader: DemoReader) -> tuple[list[Array], list[str]]:
     """Columns (N,) of the actions of the first episodes, and what they are called."""
     parts, steps = [], 0
-    for episode in reader:
-        parts.append(episode.labels)
-        steps += len(episode)
+    for piece in chain.from_iterable(map(reader.pieces, range(len(reader)))):
+        parts.append(piece.labels)
+        steps += len(piece)
         if steps >= _MOST_STEPS:
             break
     actions = np.concatenate(parts)

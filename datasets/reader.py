@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import h5py
 import numpy as np
 
 from imitate.datasets.batches import Field, Shuffler, load_transitions
-from imitate.datasets.columns import read_columns
+from imitate.datasets.columns import PIECE_BYTES, read_columns
 from imitate.datasets.opening import open_demos, paths_of, read_failed, read_table
 from imitate.datasets.play import stack_frames
 from imitate.datasets.schema import common_info, read_info
@@ -102,15 +102,34 @@ class DemoReader:
         return "expert_actions" in self._columns
 
     def __getitem__(self, index: int) -> Trajectory:
-        episode = self.table[index]  # an IndexError ends iteration
-        start, stop = int(episode["start"]), int(episode["start"] + episode["length"])
-        first, k = int(episode["obs_start"]), self.info.frame_stack
-        columns = {name: column.read(start, stop) for name, column in self._columns.items() if name != "obs"}
+        """A whole episode. Raises InputError where a column of it takes more than 1 GiB: `pieces` reads any."""
+        return self._read(
+            self.table[index], 0, int(self.table[index]["length"])
+        )  # an IndexError ends iteration
+
+    def pieces(self, index: int) -> Iterator[Trajectory]:
+        """An episode in pieces of some 32 MB: each begins with the observation that the one before it ends with, and
+        all but the last are truncated."""
+        episode = self.table[index]
+        length = int(episode["length"])
+        step_bytes = sum(column.row_bytes for column in self._columns.values())
+        rows = max(1, PIECE_BYTES // step_bytes)
+        return (self._read(episode, start, min(start + rows, length)) for start in range(0, length, rows))
+
+    def _read(self, episode: Any, start: int, stop: int) -> Trajectory:
+        """Its steps [start, stop)."""
+        last = stop == episode["length"]
+        step, row, k = int(episode["start"]), int(episode["obs_start"]), self.info.frame_stack
+        columns = {
+            name: column.read(step + start, step + stop)
+            for name, column in self._columns.items()
+            if name != "obs"
+        }
         return Trajectory(
-            obs=stack_frames(self._columns["obs"].read(first, first + stop - start + k), k),
+            obs=stack_frames(self._columns["obs"].read(row + start, row + stop + k), k),
             **columns,
-            terminated=bool(episode["terminated"]),
-            truncated=bool(episode["truncated"]),
+            terminated=bool(episode["terminated"]) and last,
+            truncated=bool(episode["truncated"]) or not last,
             info={"seed": int(episode["seed"]), "env_id": self.info.env_id, "expert": self.info.expert},
         )
 

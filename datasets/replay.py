@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from imitate.datasets.contain import check_env
 from imitate.datasets.reader import DemoReader
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError
@@ -39,14 +40,15 @@ class Difference:
 
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
     """Of each episode its first difference, or None. Needs the environment, and the seed of each episode."""
+    check_env(reader.info.env_id, reader.info.env_kwargs)
     with closing(make_env(reader.info.env_id, reader.info.env_kwargs)) as env:
         for number in range(len(reader)) if episodes is None else episodes:
-            yield first_difference(env, reader[number], number)
+            yield first_difference(env, reader, number)
 
 
-def first_difference(env: Env, trajectory: Trajectory, number: int) -> Difference | None:
+def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | None:
     """Compares to the last bit. Raises InputError where the seed of the episode is not known."""
-    steps = zip(again(env, trajectory, number), _recorded(trajectory), strict=True)
+    steps = zip(again(env, reader, number), _recorded(reader, number), strict=True)
     for step, (now, was) in enumerate(steps, start=-1):
         for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):
             a, b = np.asarray(one), np.asarray(other)
@@ -55,22 +57,25 @@ def first_difference(env: Env, trajectory: Trajectory, number: int) -> Differenc
     return None
 
 
-def again(env: Env, trajectory: Trajectory, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
+def again(env: Env, reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
     """Observation, reward and flags after the reset and after each recorded action."""
-    seed = int(trajectory.info.get("seed", -1))
+    seed = int(reader.table["seed"][number])
     if seed < 0:
         raise InputError(f"episode {number} has no seed, so its beginning is not known: it can't be replayed")
     yield env.reset(seed=seed)[0], np.float32(0), False, False
-    for action in trajectory.actions:
+    for action in chain.from_iterable(piece.actions for piece in reader.pieces(number)):
         obs, reward, terminated, truncated, _ = env.step(action)
         yield obs, np.float32(reward), bool(terminated), bool(truncated)
 
 
-def _recorded(trajectory: Trajectory) -> Iterator[tuple[Any, np.float32, bool, bool]]:
-    yield trajectory.obs[0], np.float32(0), False, False
-    for step, reward in enumerate(trajectory.rewards):
-        last = step == len(trajectory) - 1
-        yield trajectory.obs[step + 1], reward, last and trajectory.terminated, last and trajectory.truncated
+def _recorded(reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
+    left = int(reader.table["length"][number])
+    for piece in reader.pieces(number):
+        if left == reader.table["length"][number]:
+            yield piece.obs[0], np.float32(0), False, False
+        for obs, reward in zip(piece.obs[1:], piece.rewards, strict=True):
+            left -= 1
+            yield obs, reward, piece.terminated and not left, piece.truncated and not left
 
 
 def _most(a: Array, b: Array) -> float:

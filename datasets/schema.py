@@ -22,6 +22,7 @@ from imitate.files import versions
 __all__ = [
     "COLUMNS",
     "EPISODES",
+    "LONGEST_KWARGS",
     "DemoInfo",
     "common_info",
     "damaged",
@@ -55,6 +56,8 @@ EPISODES = np.dtype(
 COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions" in some files
 
 _LONGEST_TEXT = 1 << 20  # of an attribute
+LONGEST_KWARGS = 1 << 14
+"""Characters of the environment's keywords as JSON. With more, a file could ask for a world of any size."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,8 @@ def _info(read: _Read) -> DemoInfo:
             raise InputError(f"attribute {name!r} is the JSON of a {type(value).__name__}, wanted an object")
         return value
 
+    if len(read("env_kwargs", str)) > LONGEST_KWARGS:
+        raise InputError(f"its env_kwargs have more than {LONGEST_KWARGS} characters; shorten them")
     expert_return, seed = read("expert_return", float), read("seed", int)
     return DemoInfo(
         env_id=read("env_id", str),

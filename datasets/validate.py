@@ -64,15 +64,17 @@ def validate(path: str | Path) -> list[str]:
 
 
 def _episode(reader: DemoReader, number: int) -> list[str]:
+    total = 0.0
     try:
-        trajectory = reader[number]
+        for piece in reader.pieces(number):
+            total += piece.episode_return
     except InputError as error:  # NaN, values outside their space, or rows that can't be read
         return [str(error)]
     problems = []
-    total, stated = trajectory.episode_return, float(reader.table["return"][number])
+    stated = float(reader.table["return"][number])
     if not np.isclose(total, stated, rtol=1e-9, atol=1e-9):
         problems.append(f"its rewards add up to {total}, the table says {stated}")
-    if not (trajectory.terminated or trajectory.truncated):
+    if not (piece.terminated or piece.truncated):
         problems.append("it is neither terminated nor truncated")
     return problems
 

@@ -7,9 +7,10 @@ matter, see `savepoint`.
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -109,8 +110,8 @@ class DemoWriter:
                 )
             writer = cls(fresh, old.info, expert_actions=old.has_expert_actions)
             try:
-                for trajectory in itertools.islice(old, episodes):
-                    writer.append(trajectory)
+                for number in range(len(old) if episodes is None else episodes):
+                    writer.append_pieces(old.pieces(number))
                 for seed in old.failed_seeds:
                     writer.fail(seed)
                 writer.sync()
@@ -145,20 +146,48 @@ class DemoWriter:
 
         Raises InputError if it does not fit the file's spaces or the disk is full; what had been flushed is kept.
         """
+        rows = self._rows(trajectory)
+        self._pending.append(
+            rows | {"episodes": _row(trajectory, len(trajectory), trajectory.episode_return)}
+        )
+        self._pending_bytes += rows["obs"].nbytes
+        self.flush_due()
+
+    def append_pieces(self, pieces: Iterable[Trajectory]) -> None:
+        """Record one episode that comes in pieces, however long it is: each piece begins with the observation that the
+        one before it ends with, and the last says how the episode ends.
+
+        Raises InputError as `append` does. Nothing of the episode is kept where it or `pieces` raises.
+        """
+        pieces = iter(pieces)
+        first = list(islice(pieces, 2))
+        if len(first) == 1:
+            self.append(first[0])
+            return
+        self.flush()
+        before, length, total = self._written, 0, 0.0
+        try:
+            for piece in chain(first, pieces):
+                rows = self._rows(piece)
+                if length:
+                    rows["obs"] = rows["obs"][self.info.frame_stack :]
+                self._write(rows)
+                length, total = length + len(piece), total + piece.episode_return
+            self._write({"episodes": self._placed(_row(piece, length, total), before)})
+        except BaseException:
+            self._written = before  # the next episode overwrites these rows
+            raise
+
+    def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
+        """Its rows, by column, without that of the table. Raises InputError where they don't fit."""
         self._check(trajectory)
-        seed = int(trajectory.info.get("seed", -1))
-        flags = trajectory.terminated, trajectory.truncated
-        row = (0, 0, len(trajectory), trajectory.episode_return, *flags, seed)  # starts: see flush
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
             "actions": trajectory.actions,
             "rewards": trajectory.rewards,
             "expert_actions": trajectory.labels,
-            "episodes": np.array([row], EPISODES),
         }
-        self._pending.append({name: rows[name] for name in self._columns})
-        self._pending_bytes += rows["obs"].nbytes
-        self.flush_due()
+        return {name: rows[name] for name in self._columns if name in rows}
 
     def fail(self, seed: int) -> None:
         """Record that the environment failed in the episode with this seed, which is not in the file.
@@ -205,26 +234,39 @@ class DemoWriter:
             return
         begin = time.monotonic()
         pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in self._columns}
-        table, written = pending["episodes"], self._written
+        pending["episodes"] = self._placed(pending["episodes"], self._written)
+        try:
+            self._write(pending)
+        except InputError:
+            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
+            raise
+        self._pending, self._pending_bytes = [], 0
+        end = time.monotonic()
+        self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
+
+    def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
+        """Rows of the table of episodes, where each column has so many rows before them."""
         table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
+        return table
+
+    def _write(self, pending: Mapping[str, Array]) -> None:
+        """Append rows to columns. Raises InputError if the disk is full."""
+        written = self._written
         more = sum(rows.nbytes for rows in pending.values()) + self._slack
         # The table comes last: an episode exists once its row is on disk. An interrupt before that leaves rows that
         # nothing refers to; the next flush overwrites them.
         try:
             self._reserve(self._file.id.get_filesize() + more)
-            for name, column in self._columns.items():
-                column.resize(written[name] + len(pending[name]), axis=0)
-                column[written[name] :] = pending[name]
+            for name, rows in pending.items():
+                column = self._columns[name]
+                column.resize(written[name] + len(rows), axis=0)
+                column[written[name] :] = rows
                 column.flush()
         except (OSError, RuntimeError) as error:  # HDF5's come as either
-            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
             raise self._full(error) from error
-        self._written = {name: len(column) for name, column in self._columns.items()}
-        self._pending, self._pending_bytes = [], 0
-        end = time.monotonic()
-        self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
+        self._written = written | {name: written[name] + len(rows) for name, rows in pending.items()}
 
     def reader(self) -> DemoReader:
         """A reader of everything appended so far, while this writer is open; always the same one, which keeps its
@@ -290,3 +332,9 @@ class DemoWriter:
                 )
             if name != "obs" and outside(space, array).any():
                 raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
+
+
+def _row(trajectory: Trajectory, length: int, total: float) -> Array:
+    """A row (1,) of the table of episodes, for one that ends as `trajectory` does; its place is not known yet."""
+    seed = int(trajectory.info.get("seed", -1))
+    return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)

@@ -132,7 +132,9 @@ def _found(spec: str) -> Found | None:
 def _from_folder(folder: Path, asked: Asked) -> Expert:
     stored, source = read_folder(folder), asked.spec
     env_kwargs = dict(stored.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
-    env_id, env, reason = spaces_here(asked.env_id or stored.env_id, env_kwargs)
+    env_id, env, reason = spaces_here(
+        asked.env_id or stored.env_id, env_kwargs, typed=asked.env_kwargs is not None
+    )
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", source, reason)
     elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
@@ -169,7 +171,9 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
     run = read_json(folder / "config.json", _Run)
     policy = load_policy(folder)
     env_kwargs = dict(run.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
-    env_id, env, reason = spaces_here(asked.env_id or run.env_id, env_kwargs)
+    env_id, env, reason = spaces_here(
+        asked.env_id or run.env_id, env_kwargs, typed=asked.env_kwargs is not None
+    )
     if env is None:
         logger.warning("%s opens, but can't be run here: %s", asked.spec, reason)
     elif differences := differences_of((policy.observation_space, policy.action_space), env):

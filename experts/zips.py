@@ -15,6 +15,7 @@ from typing import Any
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.datasets.contain import check_env
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
@@ -104,7 +105,9 @@ def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
         env_kwargs = dict(asked.env_kwargs)
     else:
         env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
-    env_id, env, reason = spaces_here(env_id, env_kwargs)
+    env_id, env, reason = spaces_here(
+        env_id, env_kwargs, typed=asked.env_kwargs is not None or not found.env_kwargs
+    )
     trained = _trained_spaces(archive, env, source, env_id)
     keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
     wrapped = wrappers_of(found.config)
@@ -185,10 +188,17 @@ def _statistics(found: Found, asked: str | None) -> Path | None:
 Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
 
 
-def spaces_here(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, Spaces | None, str]:
-    """The registered id and the environment's spaces; or no spaces, and why it can't be made here."""
+def spaces_here(
+    env_id: str, env_kwargs: Mapping[str, Any], *, typed: bool = False
+) -> tuple[str, Spaces | None, str]:
+    """The registered id and the environment's spaces; or no spaces, and why it can't be made here.
+
+    typed   whether the user chose the keywords; those that a file chose are tried in a child process first
+    """
     try:
         env_id = resolve_env_id(env_id)
+        if not typed:
+            check_env(env_id, env_kwargs)
         env = make_env(env_id, env_kwargs)
     except Exception as error:  # a foreign environment, with keywords from a file
         return env_id, None, one_line(error)[:300]

@@ -1,7 +1,7 @@
 """Other projects' data sets in, ours out, and the other way round: `imitate data convert`.
 
-A format is a module that reads a data set as a stream of trajectories and writes one from such a stream, an episode at
-a time. Files from others are data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
+A format is a module that reads a data set as a stream of episodes and writes one from such a stream, in pieces of some
+32 MB. Files from others are data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
 checked before they are read.
 """
 
@@ -24,8 +24,9 @@ from imitate.datasets.convert import (
     ours,
     robomimic,
 )
-from imitate.datasets.convert.recording import Format, Notes, Recording, complete, fitted
-from imitate.datasets.trajectory import Trajectory
+from imitate.datasets.convert.foreign import Most, Notes, most
+from imitate.datasets.convert.pieces import Episode, within
+from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
@@ -51,6 +52,8 @@ _STRUCTURED = ("minari", "minari-arrow", "imitate")
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
 """Those whose observations have no keys."""
 
+_WITH_COLUMNS = ("npz", "csv")
+
 _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
 
@@ -70,6 +73,8 @@ def format_of(path: Path) -> str:
     """The name of the format of an existing data set, by its content. Raises InputError where none fits."""
     if not path.exists():
         raise InputError(f"no data set at {path}; check the path")
+    if not (path.is_file() or path.is_dir()):
+        raise InputError(f"{path} is neither a file nor a folder; check the path")
     for name, format in FORMATS.items():
         if format.found(path):
             return name
@@ -84,6 +89,7 @@ def convert(
     env_id: str | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     obs_keys: Sequence[str] = (),
+    columns: Sequence[str] = (),
     mask: str | None = None,
     clip: bool = False,
     dry_run: bool = False,
@@ -94,6 +100,7 @@ def convert(
     env_id    the environment, where the source names none
     obs_keys  the observations to take of several, in one array; by default all, as a Dict, where the format has Dict
               observations (Minari), else all flat ones
+    columns   which columns of a CSV or .npz are what, such as ["obs=level,velocity", "action=valve", "reward=r"]
     mask      take only the part that the source names so (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
@@ -110,14 +117,19 @@ def convert(
     target, source_name = FORMATS[target_name], format_of(source)
     if obs_keys and source_name in _ONE_ARRAY:
         raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
+    if columns and source_name not in _WITH_COLUMNS:
+        raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     notes = Notes()
-    with FORMATS[source_name].read(source, obs_keys, notes) as recording:
+    chosen: dict[str, Any] = {"columns": columns} if columns else {}
+    with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
         if mask is not None:
             recording = replace(recording, episodes=_part(recording, source, mask))
         elif recording.masks:
             notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+        if source_name != "imitate":
+            recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         at_opening = notes.copy()
         info = complete(recording, env_id, env_kwargs)
         notes.clear()  # of a pass that looked for bounds
@@ -135,15 +147,16 @@ def convert(
             raise InputError(f"{source} holds no episodes")
         stream = itertools.chain([first], episodes)
         if dry_run:
-            for _ in stream:
-                pass
+            for episode in stream:
+                for _ in episode:
+                    pass
         else:
             _write(target, out, info, stream, recording.labelled)
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
 
 
-def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Trajectory]]:
+def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Episode]]:
     if mask not in recording.masks:
         known = ", ".join(recording.masks) or "none"
         raise InputError(
@@ -152,7 +165,11 @@ def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterato
     return recording.masks[mask]
 
 
-def _write(target: Format, out: Path, info: Any, episodes: Iterable[Trajectory], labelled: bool) -> None:
+def _within(episodes: Callable[[], Iterator[Episode]], limit: Most) -> Callable[[], Iterator[Episode]]:
+    return lambda: within(limit, episodes())
+
+
+def _write(target: Format, out: Path, info: Any, episodes: Iterable[Episode], labelled: bool) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         with atomic_folder(out) if target.FOLDER else atomic(out, new=True) as temporary:
@@ -162,14 +179,18 @@ def _write(target: Format, out: Path, info: Any, episodes: Iterable[Trajectory],
 
 
 class _Counted:
-    """Trajectories, counted as they pass."""
+    """Episodes, counted with their steps as they pass."""
 
-    def __init__(self, trajectories: Iterable[Trajectory]) -> None:
-        self._trajectories = trajectories
+    def __init__(self, episodes: Iterable[Episode]) -> None:
+        self._episodes = episodes
         self.episodes = self.steps = 0
 
-    def __iter__(self) -> Iterator[Trajectory]:
-        for trajectory in self._trajectories:
+    def __iter__(self) -> Iterator[Episode]:
+        for pieces in self._episodes:
             self.episodes += 1
-            self.steps += len(trajectory)
-            yield trajectory
+            yield self._counted(pieces)
+
+    def _counted(self, pieces: Episode) -> Episode:
+        for piece in pieces:
+            self.steps += len(piece)
+            yield piece

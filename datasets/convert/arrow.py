@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from imitate.datasets.columns import LARGEST_EPISODE
 from imitate.datasets.contain import MEMORY, contained
-from imitate.datasets.convert.recording import needs
+from imitate.datasets.convert.foreign import needs
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -25,11 +24,8 @@ __all__ = [
     "parquet",
     "parquet_writer",
     "parts",
-    "table",
     "write",
 ]
-
-_PARQUET_ROWS = 256  # pictures can be in them
 
 
 def batches(path: Path) -> Iterator[Any]:
@@ -38,27 +34,15 @@ def batches(path: Path) -> Iterator[Any]:
     A child process has read them all before, so one that crashes the reader is an InputError.
     """
     needs("pyarrow")  # once, before the fork
-    contained(partial(_read_all, path), str(path), *_bounds(path))
+    _contained(path, partial(_batches, path))
     yield from _batches(path)
 
 
-def parquet(path: Path, names: Sequence[str] = ()) -> Iterator[Any]:
-    """Record batches of some columns (default: all) of a Parquet file, checked as those of `batches`."""
+def parquet(path: Path, names: Sequence[str] = (), *, rows: int) -> Iterator[Any]:
+    """Batches of so many rows of some columns (default: all) of a Parquet file, checked as those of `batches`."""
     needs("pyarrow.parquet")
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    contained(partial(_read_all, path, names), str(path), *_bounds(path))
-    yield from _parquet_batches(path, names)
-
-
-def table(paths: Sequence[Path]) -> Any:
-    """All rows of some small files. Raises InputError where there are none, or too many."""
-    pa = needs("pyarrow")
-    if not paths:
-        raise InputError("it has no Arrow file")
-    if sum(path.stat().st_size for path in paths) > LARGEST_EPISODE:
-        raise InputError(f"it has more than {LARGEST_EPISODE} bytes")
-    return pa.Table.from_batches([batch for path in paths for batch in batches(path)]).combine_chunks()
+    _contained(path, partial(_parquet_batches, path, names, rows))
+    yield from _parquet_batches(path, names, rows)
 
 
 def column(table: Any, name: str) -> Any:
@@ -146,10 +130,16 @@ def parquet_writer(path: Path, schema: Any) -> Any:
     return needs("pyarrow.parquet").ParquetWriter(str(path), schema, compression="snappy")
 
 
-def _bounds(path: Path) -> tuple[float, int]:
-    """Seconds and bytes that reading the file once may take."""
+def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
     size = path.stat().st_size
-    return 10 + size / (1 << 20), MEMORY + 2 * size
+
+    def read_all() -> None:
+        for _ in read():
+            pass
+
+    contained(read_all, str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
 
 
 def _batches(path: Path) -> Iterator[Any]:
@@ -168,7 +158,7 @@ def _batches(path: Path) -> Iterator[Any]:
             yield batch
 
 
-def _parquet_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
+def _parquet_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
     pq = needs("pyarrow.parquet")
     with pq.ParquetFile(str(path)) as file:
         missing = [name for name in names if name not in file.schema_arrow.names]
@@ -176,11 +166,6 @@ def _parquet_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
             raise InputError(
                 f"it has no column {missing[0]!r}; there are {', '.join(file.schema_arrow.names)}"
             )
-        for batch in file.iter_batches(_PARQUET_ROWS, columns=list(names) or None, use_threads=False):
+        for batch in file.iter_batches(rows, columns=list(names) or None, use_threads=False):
             batch.validate(full=True)
             yield batch
-
-
-def _read_all(path: Path, names: Sequence[str] | None = None) -> None:
-    for _ in _batches(path) if names is None else _parquet_batches(path, names):
-        pass

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import chain, count, groupby, islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import numpy as np
 
-from imitate.datasets.convert.recording import Notes, Recording, ended, refused
+from imitate.datasets.convert.foreign import Notes, refused
+from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, did_you_mean
 
 __all__ = ["FOLDER", "found", "losses", "read", "write"]
 
 FOLDER = False
 _LONGEST_LINE = 1 << 20
-_LONGEST_EPISODE = 1 << 24
 _MOST_COLUMNS = 4096
+_FIELDS = 1 << 18  # that are numbers or texts in Python at a time
+_ROLES = ("obs", "action", "expert_action", "reward", "terminated", "truncated", "episode", "seed")
+
+Places = Mapping[str, Sequence[int]]
+"""Where the columns of each role are."""
 
 
 def found(path: Path) -> bool:
@@ -30,42 +36,34 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
+def read(
+    path: Path,
+    keys: Sequence[str],  # noqa: ARG001
+    notes: Notes,
+    columns: Sequence[str] = (),
+) -> Iterator[Recording]:
     """Columns: obs_0 ..., action or action_0 ..., and where they are known episode, reward, terminated, truncated."""
     with refused(path):
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(_lines(file), [])
-        if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
-            raise InputError(
-                f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}"
-            )
-        at = {name: header.index(name) for name in header}
-        obs = _numbered(at, "obs")
-        actions, labels = _numbered(at, "action"), _numbered(at, "expert_action")
-        if not obs or not actions:
-            raise InputError(
-                f"it has columns {', '.join(header[:8])}; wanted obs_0 ... and action or action_0 ..."
-            )
-        known = {*obs, *actions, *labels} | {
-            at[name] for name in ("episode", "reward", "terminated", "truncated", "seed") if name in at
-        }
-        for name in header:
-            if at[name] not in known:
+        places = _places(header, columns)
+        known = {place for role in places.values() for place in role}
+        for place, name in enumerate(header):
+            if place not in known:
                 notes[f"column {name!r} is left out"] += 1
+        note = why_unsaid({role: [header[place] for place in at] for role, at in places.items()})
+        if note is not None:
+            notes[note] += 1
 
-        def episodes() -> Iterator[Trajectory]:
-            with path.open(encoding="utf-8", newline="") as file:
+        def episodes() -> Iterator[Episode]:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 lines = _lines(file)
                 next(lines)
-                for number, group in groupby(
-                    lines, key=lambda line: line[at["episode"]] if "episode" in at else ""
-                ):
-                    with refused(f"{path}: episode {number}"):
-                        episode = _episode(group, at, obs, actions, labels, notes)
-                    if episode is not None:
-                        yield episode
+                number = places["episode"][0] if "episode" in places else None
+                for name, group in groupby(lines, key=lambda line: "" if number is None else line[number]):
+                    yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes)
 
-        yield Recording(episodes, labelled=bool(labels))
+        yield Recording(episodes, labelled="expert_action" in places)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
@@ -75,7 +73,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return ["the environment, the expert and its return are not in a CSV"]
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     losses(info, labelled)
 
     def names(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -88,85 +86,117 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
         out = csv.writer(file)
         out.writerow(["episode", "seed", *obs, *actions, *labels, "reward", "terminated", "truncated"])
         for number, episode in enumerate(episodes):
-            steps = len(episode)
-            flags = np.zeros((steps, 2), int)
-            flags[-1] = episode.terminated, episode.truncated
-            columns = [
-                episode.obs[:-1],
-                episode.actions,
-                *([episode.labels] if labelled else []),
-                episode.rewards,
-                flags,
-            ]
-            # `tolist` makes Python floats of float32, whose shortest text would be long; NumPy's own text is exact too.
-            rows = zip(*(column.reshape(steps, -1).astype(str).tolist() for column in columns), strict=True)
-            seed = episode.info.get("seed", -1)
-            out.writerows([number, seed, *chain.from_iterable(row)] for row in rows)
-            last = episode.obs[-1:].reshape(-1).astype(str).tolist()
-            out.writerow([number, seed, *last, *[""] * (len(actions) + len(labels) + 3)])
+            for piece, last in marked(episode):
+                seed = piece.info.get("seed", -1)
+                flags = np.zeros((len(piece), 2), int)
+                flags[-1] = (piece.terminated, piece.truncated) if last else 0
+                columns = [
+                    piece.obs[:-1],
+                    piece.actions,
+                    *([piece.labels] if labelled else []),
+                    piece.rewards,
+                ]
+                for row in _texts([*columns, flags]):
+                    out.writerow([number, seed, *row])
+            final = next(_texts([piece.obs[-1:]]))
+            out.writerow([number, seed, *final, *[""] * (len(actions) + len(labels) + 3)])
 
 
-def _lines(file: Iterable[str]) -> Iterator[list[str]]:
-    width = None
-    for line in csv.reader(_bounded(file)):
-        width = len(line) if width is None else width
+def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
+    """The fields of each row. NumPy's texts are short and exact; those of Python floats of float32 would be long."""
+    flat = [column.reshape(len(column), -1) for column in columns]
+    size = max(1, _FIELDS // sum(column.shape[1] for column in flat))
+    for start in range(0, len(flat[0]), size):
+        rows = zip(*(column[start : start + size].astype(str).tolist() for column in flat), strict=True)
+        yield from (list(chain.from_iterable(row)) for row in rows)
+
+
+def _lines(file: TextIO) -> Iterator[list[str]]:
+    width, taken = None, 0
+
+    def bounded() -> Iterator[str]:
+        nonlocal taken
+        while line := file.readline(_LONGEST_LINE):
+            taken += len(line)
+            if taken >= _LONGEST_LINE:
+                raise InputError(f"a line has more than {_LONGEST_LINE} characters")
+            yield line
+
+    for line in csv.reader(bounded()):
+        width, taken = len(line) if width is None else width, 0
         if len(line) != width:
             raise InputError(f"a line has {len(line)} fields, the first has {width}")
         yield line
 
 
-def _bounded(file: Iterable[str]) -> Iterator[str]:
-    readline = file.readline  # type: ignore[attr-defined]
-    while line := readline(_LONGEST_LINE):
-        if len(line) >= _LONGEST_LINE:
-            raise InputError(f"a line has more than {_LONGEST_LINE} characters")
-        yield line
+def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
+    """Where the columns of each role are: those that `columns` names, else those of known names."""
+    if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
+        raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
+    at = {name: place for place, name in enumerate(header)}
+    chosen = chosen_columns(columns, _ROLES)
+    for role in _ROLES:
+        known = (_numbered(at, name) for name in (role, *NAMES[role]))
+        names = chosen.get(role) or next(filter(None, known), [])
+        for name in names:
+            if name not in at:
+                raise InputError(
+                    f"it has no column {name!r}{did_you_mean(name, at)}; it has {', '.join(header[:8])}"
+                )
+        if names:
+            chosen[role] = names
+    if "obs" not in chosen or "action" not in chosen:
+        raise InputError(
+            f"it has columns {', '.join(header[:8])!r}; wanted obs_0 ... and action or action_0 ..., or tell which "
+            "these are, such as --columns obs=level,velocity action=valve"
+        )
+    for role in _ROLES[3:]:
+        if len(chosen.get(role, ())) > 1:
+            raise InputError(f"{role} is one column, got {', '.join(chosen[role])}")
+    return {role: [at[name] for name in names] for role, names in chosen.items()}
 
 
-def _numbered(at: dict[str, int], name: str) -> list[int]:
+def _numbered(at: Mapping[str, int], name: str) -> list[str]:
     """Columns `name`, or `name_0`, `name_1` ..."""
-    count = sum(f"{name}_{n}" in at for n in range(len(at)))
-    return [at[name]] if name in at else [at[f"{name}_{n}"] for n in range(count)]
+    return [name] if name in at else list(takewhile(at.__contains__, (f"{name}_{n}" for n in count())))
 
 
-def _episode(
-    group: Iterator[list[str]],
-    at: dict[str, int],
-    obs: list[int],
-    actions: list[int],
-    labels: list[int],
-    notes: Notes,
-) -> Trajectory | None:
-    lines = []
-    for line in group:
-        lines.append(line)
-        if len(lines) * len(line) > _LONGEST_EPISODE:
-            raise InputError(
-                f"it has more than {_LONGEST_EPISODE} fields: name the column of episodes `episode`"
-            )
-    final = not any(lines[-1][column] for column in actions)
+def _episode(what: str, lines: Iterator[list[str]], places: Places, notes: Notes) -> Episode:
+    first = next(lines)
+    seed = int(first[places["seed"][0]] or -1) if "seed" in places else -1
+    lines, size = chain([first], lines), max(1, _FIELDS // len(first))
+    parts = iter(lambda: list(islice(lines, size)), [])
+    rows = (_rows(part, last, places) for part, last in marked(parts))
+    return assembled(what, rows, notes, {"seed": seed})
+
+
+def _rows(lines: Sequence[list[str]], last: bool, places: Places) -> Rows:
+    final = last and not any(lines[-1][place] for place in places["action"])
     steps = lines[:-1] if final else lines
+    rows = {"obs": _numbers(lines, places["obs"])}
+    for role, name in (("action", "actions"), ("expert_action", "expert_actions")):
+        if role in places:
+            rows[name] = _taken(steps, places[role])
+    if "reward" in places:
+        rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
+    for role in ("terminated", "truncated"):
+        if role in places:
+            rows[role] = np.array([_flag(line[places[role][0]]) for line in steps[-1:]], bool)
+    return rows
 
-    def numbers(columns: list[int], rows: list[list[str]]) -> Array:
-        return np.array([[float(row[column]) for column in columns] for row in rows])
 
-    def taken(columns: list[int], name: str) -> Array:
-        """Actions: a lone column of whole numbers is of discrete ones."""
-        if name in at and all(row[at[name]].lstrip("-").isdecimal() for row in steps):
-            return np.array([int(row[at[name]]) for row in steps])
-        return numbers(columns, steps)
+def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
+    return np.array([[float(line[place]) for place in places] for line in lines]).reshape(
+        len(lines), len(places)
+    )
 
-    if not steps:
-        raise InputError("it has no line with an action")
-    rewards = numbers([at["reward"]], steps)[:, 0] if "reward" in at else np.zeros(len(steps))
-    notes["rewards are absent and become 0"] += int("reward" not in at)
-    flags = [
-        bool(float(steps[-1][at[name]] or 0)) if name in at else False for name in ("terminated", "truncated")
-    ]
-    seed = int(steps[-1][at["seed"]] or -1) if "seed" in at else -1
-    observed, executed = numbers(obs, lines), taken(actions, "action")
-    more: dict[str, Any] = {"info": {"seed": seed}}
-    more["expert_actions"] = taken(labels, "expert_action") if labels else None
-    if final:
-        return Trajectory(observed, executed, rewards, flags[0], flags[1], **more)
-    return ended(observed, executed, rewards, flags[0], flags[1], notes, **more)
+
+def _taken(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
+    """Actions (n, D): those of one column are of discrete ones where all are whole numbers."""
+    if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
+        return _numbers(lines, places)
+    return np.array([int(line[places[0]]) for line in lines], np.int64)[:, None]
+
+
+def _flag(text: str) -> bool:
+    return text.lower() == "true" or (text.lower() not in ("", "false") and bool(float(text)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import h5py
 import numpy as np
 
 from imitate.datasets.convert import hdf5
-from imitate.datasets.convert.recording import Notes, Recording, ended, refused
+from imitate.datasets.convert.ends import ends_of_flags
+from imitate.datasets.convert.foreign import Notes, most, refused
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -37,35 +40,31 @@ def found(path: Path) -> bool:
 def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
     """Episodes end where `terminals` or `timeouts` are set; where both are, the task ended."""
     with hdf5.open_hdf5(path) as file, refused(path):
-        terminals = hdf5.array(file, "terminals").reshape(-1).astype(bool)
-        steps = len(terminals)
-        timeouts = np.zeros(steps, bool)
-        if "timeouts" in file:
-            timeouts = hdf5.array(file, "timeouts", 0, steps).reshape(-1).astype(bool)
-        else:
+        steps = len(hdf5.dataset(file, "terminals"))
+        if "timeouts" not in file:
             notes["timeouts are not stored: only terminals end an episode"] += 1
-        for name in _NEEDED[:3]:
-            if len(hdf5.dataset(file, name)) != steps:
-                raise InputError(f"{name} have {len(file[name])} rows, terminals have {steps}")
-        notes["steps are both terminal and timed out: terminal wins"] += int((terminals & timeouts).sum())
         for name in (key for key in file.get("infos", ()) if f"infos/{key}" not in _OURS.values()):
             notes[f"infos {name!r} are left out"] += 1
-        ends = np.flatnonzero(terminals | timeouts)
-        if steps and (not len(ends) or ends[-1] != steps - 1):
-            notes["the rows after the last end are an episode that was cut"] += 1
-            ends = np.append(ends, steps - 1)
+        ends = ends_of_flags(_flags(file, steps), most(path).episodes)
+        notes["steps are both terminal and timed out: terminal wins"] += int(
+            (ends.terminated & ends.truncated).sum()
+        )
+        notes["the rows after the last end are an episode that was cut"] += int(
+            not (ends.terminated | ends.truncated)[-1:].all()
+        )
         stored = hdf5.text(file, "imitate")
         info = info_from_plain(_json(stored), path) if stored else None
         labelled = bool(info and _OURS["labels"] in file)
+        names = {"obs": "observations", "actions": "actions", "rewards": "rewards"}
+        names |= {"expert_actions": _OURS["labels"]} if labelled else {}
+        columns = {name: hdf5.rows_of(file, stored, steps) for name, stored in names.items()}
 
-        def episodes() -> Iterator[Trajectory]:
-            start = 0
-            for number, end in enumerate(ends.tolist()):
-                with refused(f"{path}: episode {number}"):
-                    episode = _episode(file, start, end + 1, bool(terminals[end]), labelled, notes)
-                    if episode is not None:
-                        yield episode
-                start = end + 1
+        def episodes() -> Iterator[Episode]:
+            first = 0
+            for number, length in enumerate(ends.lengths.tolist()):
+                parts = _parts(file, columns, first, length, bool(ends.terminated[number]))
+                yield assembled(f"{path}: episode {number}", parts, notes, _seed(file, first))
+                first += length
 
         yield Recording(episodes, info=info, labelled=labelled)
 
@@ -74,24 +73,24 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return []
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:  # noqa: ARG001
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
     """With `next_observations`, so that nothing is lost."""
     with h5py.File(path, "w") as file:
         file.attrs["imitate"] = json.dumps(info_to_plain(info))
         file["metadata/env_id"] = info.env_id
-        for episode in episodes:
-            ends = np.arange(len(episode)) == len(episode) - 1
+        for piece, last in chain.from_iterable(map(marked, episodes)):
+            ends = (np.arange(len(piece)) == len(piece) - 1) & last
             columns = {
-                "observations": episode.obs[:-1],
-                "next_observations": episode.obs[1:],
-                "actions": episode.actions,
-                "rewards": episode.rewards,
-                "terminals": ends & episode.terminated,
-                "timeouts": ends & episode.truncated & (not episode.terminated),
-                _OURS["seeds"]: np.full(len(episode), episode.info.get("seed", -1), np.int64),
+                "observations": piece.obs[:-1],
+                "next_observations": piece.obs[1:],
+                "actions": piece.actions,
+                "rewards": piece.rewards,
+                "terminals": ends & piece.terminated,
+                "timeouts": ends & piece.truncated & (not piece.terminated),
+                _OURS["seeds"]: np.full(len(piece), piece.info.get("seed", -1), np.int64),
             }
-            if episode.expert_actions is not None:
-                columns[_OURS["labels"]] = episode.expert_actions
+            if piece.expert_actions is not None:
+                columns[_OURS["labels"]] = piece.expert_actions
             for name, rows in columns.items():
                 _append(file, name, rows)
 
@@ -113,20 +112,31 @@ def _append(file: h5py.File, name: str, rows: Array) -> None:
     column[-len(rows) :] = rows
 
 
-def _episode(
-    file: h5py.File, start: int, stop: int, terminated: bool, labelled: bool, notes: Notes
-) -> Trajectory | None:
-    obs, actions, rewards = (hdf5.array(file, name, start, stop) for name in _NEEDED[:3])
-    more: dict[str, Any] = {}
-    if _OURS["seeds"] in file:
-        more["info"] = {"seed": int(hdf5.array(file, _OURS["seeds"], start, start + 1)[0])}
-    if labelled:
-        more["expert_actions"] = hdf5.array(file, _OURS["labels"], start, stop)
-    rewards = rewards.reshape(-1)
-    if "next_observations" not in file:
-        return ended(obs, actions, rewards, terminated, not terminated, notes, **more)
-    last = hdf5.array(file, "next_observations", stop - 1, stop)
-    return Trajectory(np.concatenate([obs, last]), actions, rewards, terminated, not terminated, **more)
+def _flags(file: h5py.File, steps: int) -> Iterator[tuple[Array, Array, Array]]:
+    """Blocks of terminals, timeouts, and of either (n,)."""
+    columns = [hdf5.rows_of(file, name, steps) for name in ("terminals", "timeouts") if name in file]
+    for start, stop in spans(steps, sum(map(hdf5.row_bytes, columns))):
+        flags = [hdf5.array(column, start, stop).reshape(stop - start).astype(bool) for column in columns]
+        yield flags[0], flags[-1] & (len(flags) > 1), flags[0] | flags[-1]
+
+
+def _parts(
+    file: h5py.File, columns: Mapping[str, h5py.Dataset], first: int, length: int, terminated: bool
+) -> Iterator[Rows]:
+    for start, stop in spans(length, sum(map(hdf5.row_bytes, columns.values()))):
+        rows = {name: hdf5.array(column, first + start, first + stop) for name, column in columns.items()}
+        rows["rewards"] = rows["rewards"].reshape(-1)
+        rows |= {"terminated": np.array([terminated]), "truncated": np.array([not terminated])}
+        if stop == length and "next_observations" in file:
+            following = hdf5.dataset(file, "next_observations")
+            rows["obs"] = np.concatenate([rows["obs"], hdf5.array(following, first + stop - 1, first + stop)])
+        yield rows
+
+
+def _seed(file: h5py.File, first: int) -> dict[str, int]:
+    if _OURS["seeds"] not in file:
+        return {}
+    return {"seed": int(hdf5.array(hdf5.dataset(file, _OURS["seeds"]), first, first + 1)[0])}
 
 
 def _json(value: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import h5py
 import numpy as np
 
-from imitate.datasets.columns import LARGEST_EPISODE
 from imitate.datasets.contain import contained
 from imitate.datasets.opening import check_storage
 from imitate.datasets.schema import damaged
@@ -19,13 +18,25 @@ from imitate.datasets.superblock import SIZE, being_written
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["array", "dataset", "group", "is_hdf5", "open_hdf5", "text"]
+__all__ = [
+    "array",
+    "dataset",
+    "extend",
+    "group",
+    "is_hdf5",
+    "open_hdf5",
+    "row_bytes",
+    "rows_of",
+    "text",
+    "texts",
+]
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_OBJECTS = 1 << 22
 _BYTES_A_SECOND = 1 << 20  # a slow disk and many small objects; bounds how long a damaged file may take
 _LARGEST_SCALAR = 1 << 20
 _MOST_TEXT = 1 << 24
+_LARGEST_READ = 1 << 27
 
 
 def is_hdf5(path: Path) -> bool:
@@ -66,17 +77,40 @@ def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
     return found
 
 
-def array(parent: h5py.Group, name: str, start: int = 0, stop: int | None = None) -> Array:
-    """Rows [start, stop) of a dataset of numbers. Raises InputError where there are fewer, or far too many."""
-    rows = dataset(parent, name)
+def rows_of(parent: h5py.Group, name: str, count: int) -> h5py.Dataset:
+    """A dataset of so many rows of numbers. Raises InputError where it is missing or something else."""
+    found = dataset(parent, name)
+    if len(found) != count:
+        raise InputError(f"{found.name} has {len(found)} rows, wanted {count}")
+    return found
+
+
+def row_bytes(rows: h5py.Dataset) -> int:
+    return int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=object))
+
+
+def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
+    """Rows [start, stop) of a dataset. Raises InputError where there are fewer, or too many to be read at once."""
     stop = len(rows) if stop is None else stop
-    nbytes = (stop - start) * int(np.prod(rows.shape[1:], dtype=object)) * rows.dtype.itemsize
-    if nbytes > LARGEST_EPISODE:
-        raise InputError(f"{rows.name} has {nbytes} bytes an episode, over the limit of {LARGEST_EPISODE}")
+    nbytes = (stop - start) * row_bytes(rows)
+    if nbytes > _LARGEST_READ:
+        raise InputError(f"{rows.name} has {nbytes} bytes in a piece, over the limit of {_LARGEST_READ}")
     if len(rows) < stop:
         raise InputError(f"{rows.name} has {len(rows)} rows, wanted {stop}")
     read: Array = rows[start:stop]
     return read.astype(read.dtype.newbyteorder("="), copy=False)
+
+
+def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -> None:
+    """Append rows to a dataset, made here if there is none; `fixed`: these are all. Pixels are packed."""
+    if name in parent:
+        column = parent[name]
+        column.resize(len(column) + len(rows), axis=0)
+        column[len(column) - len(rows) :] = rows
+        return
+    growing: dict[str, Any] = {} if fixed else {"chunks": True, "maxshape": (None, *rows.shape[1:])}
+    packed = "gzip" if rows.ndim > 2 and rows.dtype == np.uint8 else None
+    parent.create_dataset(name, data=rows, compression=packed, **growing)
 
 
 def texts(parent: h5py.Group, name: str) -> list[str]:

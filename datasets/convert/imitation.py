@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow
-from imitate.datasets.convert.recording import Notes, Recording, needs, refused
+from imitate.datasets.convert.foreign import Notes, needs, refused
+from imitate.datasets.convert.pieces import Episode, pieces_of, whole
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.errors import InputError
@@ -27,7 +29,8 @@ FOLDER = True
 _COLUMNS = ("obs", "acts", "terminal")
 _ON_THE_HUB = "data/train-*.parquet"
 _SIDECAR = "imitate.json"
-_LARGEST_SIDECAR = 256 << 20
+_LARGEST_SIDECAR = 64 << 20
+_TERMINAL = "`terminal` is also set at time limits: these episodes count as terminated, whatever ended them"
 
 
 def found(path: Path) -> bool:
@@ -49,15 +52,19 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
         seeds = ours.get("seeds", [])
         flags = ours.get("truncated", [])
 
-        def episodes() -> Iterator[Trajectory]:
+        def episodes() -> Iterator[Episode]:
             number = 0
             for file in files:
-                for batch in arrow.parquet(file) if file.suffix == ".parquet" else arrow.batches(file):
+                for batch in (
+                    arrow.parquet(file, rows=1) if file.suffix == ".parquet" else arrow.batches(file)
+                ):
                     for row in range(batch.num_rows):
                         with refused(f"{path}: trajectory {number}"):
                             seed = int(seeds[number]) if number < len(seeds) else -1
                             truncated = bool(flags[number]) if number < len(flags) else False
-                            yield _trajectory(batch.slice(row, 1), seed, truncated, notes)
+                            trajectory = _trajectory(batch.slice(row, 1), seed, truncated, notes)
+                            notes[_TERMINAL] += int(trajectory.terminated and not ours)
+                        yield pieces_of(trajectory)
                         number += 1
 
         yield Recording(episodes, info=info_from_plain(ours["info"], path) if "info" in ours else None)
@@ -67,13 +74,14 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return ["clean labels are lost: `acts` are the noisy actions that were executed"] if labelled else []
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:  # noqa: ARG001
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
     """With empty infos. Seeds and provenance are in a file that `datasets` does not look at."""
     pa = needs("pyarrow")
     name, seeds, truncated = "data-00000-of-00001.arrow", [], []
     schema, writer = None, None
     with ExitStack() as stack:
-        for episode in episodes:
+        for pieces in episodes:
+            episode = whole(pieces, "imitation")
             columns = {"obs": episode.obs, "acts": episode.actions, "rews": episode.rewards}
             arrays = {name: _row(rows) for name, rows in columns.items()}
             arrays["infos"] = pa.array([["{}"] * len(episode)])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,18 @@ from imitate.datasets.convert.lerobot_layout import (
     VIDEO_PATH,
     numbered,
 )
+from imitate.datasets.convert.lerobot_stats import Stats
+from imitate.datasets.convert.pieces import Episode, marked
 from imitate.datasets.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
 __all__ = ["losses", "write"]
 
-_DEFAULT_FPS = 30
+_FPS = 30  # LeRobot's own default
 _FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
 _IMAGE = "observation.image"
-_QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
-_LARGEST_SAMPLE = 20_000
-_PIXELS_APART = 8
 _COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
@@ -45,13 +43,12 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
             f"{info.observation_space.dtype}: record single frames in colour, or use another format"
         )
-    return []
+    return [f"frames a second and tasks are not known: {_FPS} and the environment's id are written"]
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     losses(info, labelled)
-    fps = _fps(info)
-    writer = _Writer(path, info, fps, labelled)
+    writer = _Writer(path, info, _FPS, labelled)
     with closing(writer):
         for episode in episodes:
             writer.add(episode)
@@ -65,7 +62,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
         "chunks_size": CHUNK,
         "data_files_size_in_mb": _FILE_BYTES >> 20,
         "video_files_size_in_mb": 200,
-        "fps": fps,
+        "fps": _FPS,
         "splits": {"train": f"0:{writer.episodes}"},
         "data_path": DATA_PATH,
         "video_path": VIDEO_PATH if _IMAGE in features else None,
@@ -80,53 +77,12 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
     _write_tasks(path / "meta" / "tasks.parquet", info.env_id)
 
 
-class Stats:
-    """Statistics of a feature over steps; of pictures per channel, in [0, 1]. Quantiles are those of a sample."""
-
-    def __init__(self) -> None:
-        self.count = self._numbers = 0
-        self._shape: tuple[int, ...] = ()
-        self._low: Any = np.inf
-        self._high: Any = -np.inf
-        self._total: Any = 0.0
-        self._squares: Any = 0.0
-        self._sample: list[Array] = []
-        self._every = 1
-
-    def add(self, rows: Array) -> None:
-        """(T, D) of numbers, or (T, H, W, 3) of uint8."""
-        pixels = rows.ndim == 4
-        axes = (0, 1, 2) if pixels else (0,)
-        values = rows.astype(np.float64) / (255 if pixels else 1)
-        self._shape = (3, 1, 1) if pixels else values.shape[1:]
-        self._low = np.minimum(self._low, values.min(axes))
-        self._high = np.maximum(self._high, values.max(axes))
-        self._total = self._total + values.sum(axes)
-        self._squares = self._squares + (values**2).sum(axes)
-        self.count += len(rows)
-        self._numbers += values.size // values.shape[-1]
-        thin = values[:, ::_PIXELS_APART, ::_PIXELS_APART] if pixels else values
-        self._sample.append(thin.reshape(-1, values.shape[-1])[:: self._every])
-        if sum(map(len, self._sample)) > _LARGEST_SAMPLE:
-            self._sample, self._every = [np.concatenate(self._sample)[::2]], 2 * self._every
-
-    def plain(self) -> dict[str, Any]:
-        mean = self._total / self._numbers
-        deviation = np.sqrt(np.maximum(self._squares / self._numbers - mean**2, 0))
-        named = {"min": self._low, "max": self._high, "mean": mean, "std": deviation}
-        quantiles = np.quantile(np.concatenate(self._sample), _QUANTILES, axis=0)
-        named |= {f"q{round(100 * q):02d}": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
-        return {name: value.reshape(self._shape).tolist() for name, value in named.items()} | {
-            "count": [self.count]
-        }
-
-
 class _Writer:
     """Adds episodes: their steps to Parquet files, their pictures to a video each."""
 
     def __init__(self, path: Path, info: DemoInfo, fps: int, labelled: bool) -> None:
         self._path, self._fps, self._labelled, self._task = path, fps, labelled, info.env_id
-        self._picture = _is_picture(info)
+        self._picture, self._shape = _is_picture(info), info.observation_space.shape or ()
         self.features = _features(info, fps, labelled)
         self.stats = {name: Stats() for name in self.features}
         self.episodes = self.steps = 0
@@ -134,17 +90,28 @@ class _Writer:
         self._open: dict[str, ExitStack] = {}
         self._writers: dict[str, Any] = {}
 
-    def add(self, episode: Trajectory) -> None:
-        number, length = self.episodes, len(episode)
-        columns = self._columns(episode)
-        for name, rows in columns.items():
-            self.stats[name].add(rows.reshape(length, -1))
-        stored = {name: rows[:, 0] if rows.shape[1:] == (1,) else rows for name, rows in columns.items()}
+    def add(self, episode: Episode) -> None:
+        number, length = self.episodes, 0
         if self._bytes >= _FILE_BYTES:
             self._file, self._bytes = self._file + 1, 0
         place = divmod(self._file, CHUNK)
-        self._append("data/" + numbered(*place, ".parquet"), stored, "data")
-        self._bytes += sum(rows.nbytes for rows in stored.values())
+        stats = {name: Stats() for name in self.features}
+        with ExitStack() as stack:
+            film = stack.enter_context(self._film(number)) if self._picture else None
+            for piece, last in marked(episode):
+                columns = self._columns(piece, length, last)
+                seen = columns if film is None else columns | {_IMAGE: piece.obs[:-1]}
+                for name, rows in seen.items():
+                    self.stats[name].add(rows)
+                    stats[name].add(rows)
+                if film is not None:
+                    film(piece.obs[:-1])
+                stored = {
+                    name: rows[:, 0] if rows.shape[1:] == (1,) else rows for name, rows in columns.items()
+                }
+                self._append("data/" + numbered(*place, ".parquet"), stored, "data")
+                self._bytes += sum(rows.nbytes for rows in stored.values())
+                length += len(piece)
         row: dict[str, Any] = {
             "episode_index": number,
             "tasks": [self._task],
@@ -157,34 +124,33 @@ class _Writer:
             "meta/episodes/file_index": 0,
         }
         if self._picture:
-            pictures = episode.obs[:-1]
-            self.stats[_IMAGE].add(pictures)
             chunk, file = divmod(number, CHUNK)
-            video_files.write(
-                self._path / "videos" / _IMAGE / numbered(chunk, file, ".mp4"), pictures, self._fps
-            )
             where = {"chunk_index": chunk, "file_index": file, "from_timestamp": 0.0}
             where["to_timestamp"] = length / self._fps
             row |= {f"videos/{_IMAGE}/{name}": value for name, value in where.items()}
-        for name in self.features:
-            one = Stats()
-            one.add(episode.obs[:-1] if name == _IMAGE else columns[name].reshape(length, -1))
+        for name, one in stats.items():
             row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
         self._append(
             "meta/episodes/" + numbered(0, 0, ".parquet"), {k: [v] for k, v in row.items()}, "episodes"
         )
-        final = {"seed": [int(episode.info.get("seed", -1))], "observation": [episode.obs[-1].reshape(-1)]}
+        final = {"seed": [int(piece.info.get("seed", -1))], "observation": [piece.obs[-1].reshape(-1)]}
         self._append(FINAL, final, "final")
         self.episodes, self.steps = number + 1, self.steps + length
+
+    def _film(self, number: int) -> AbstractContextManager[Callable[[Array], None]]:
+        """The video of an episode."""
+        path = self._path / "videos" / _IMAGE / numbered(*divmod(number, CHUNK), ".mp4")
+        return video_files.writing(path, self._shape, self._fps)
 
     def close(self) -> None:
         for stack in self._open.values():
             stack.close()
 
-    def _columns(self, episode: Trajectory) -> dict[str, Array]:
-        """(T, D) of every feature that is in the Parquet files."""
+    def _columns(self, episode: Trajectory, first: int, ends: bool) -> dict[str, Array]:
+        """(T, D) of every feature that is in the Parquet files. The piece begins with step `first` of its episode."""
         length = len(episode)
-        last = np.arange(length) == length - 1
+        steps = first + np.arange(length)
+        last = (np.arange(length) == length - 1) & ends
         columns = {} if self._picture else {"observation.state": episode.obs[:-1]}
         columns |= {"action": episode.actions}
         columns |= {"expert_action": episode.labels} if self._labelled else {}
@@ -193,10 +159,10 @@ class _Writer:
             "next.done": last,
             "next.terminated": last & episode.terminated,
             "next.truncated": last & episode.truncated,
-            "timestamp": (np.arange(length) / self._fps).astype(np.float32),
-            "frame_index": np.arange(length),
+            "timestamp": (steps / self._fps).astype(np.float32),
+            "frame_index": steps,
             "episode_index": np.full(length, self.episodes),
-            "index": self.steps + np.arange(length),
+            "index": self.steps + steps,
             "task_index": np.zeros(length, np.int64),
         }
         return {name: rows.reshape(length, -1) for name, rows in columns.items()}
@@ -250,15 +216,6 @@ def _is_picture(info: DemoInfo) -> bool:
         and space.dtype == np.uint8
         and info.frame_stack == 1
     )
-
-
-def _fps(info: DemoInfo) -> int:
-    """The environment's frames a second, where it is installed and has some."""
-    try:
-        with closing(make_env(info.env_id, info.env_kwargs)) as env:
-            return max(1, int(env.metadata.get("render_fps") or _DEFAULT_FPS))
-    except InputError:
-        return _DEFAULT_FPS
 
 
 def _write_tasks(path: Path, task: str) -> None:

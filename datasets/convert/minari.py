@@ -4,10 +4,11 @@ folder an episode). https://minari.farama.org"""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ import h5py
 import numpy as np
 
 from imitate.datasets.convert import arrow, hdf5
+from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
-from imitate.datasets.convert.minari_writer import COLUMNS, store, write
-from imitate.datasets.convert.recording import Notes, Recording, refused
+from imitate.datasets.convert.minari_writer import store, write
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo, info_from_plain
-from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Array, Fields, Space
+from imitate.envs.fields import Fields, Space
 from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
 from imitate.files import read_json
@@ -30,6 +32,7 @@ __all__ = ["FOLDER", "found", "losses", "read", "store", "write"]
 
 FOLDER = True
 _LARGEST_METADATA = 64 << 20
+_FLAT = {"rewards": "rewards", "terminated": "terminations", "truncated": "truncations"}
 
 
 def found(path: Path) -> bool:
@@ -67,10 +70,11 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         if info is not None and keys:
             info = replace(info, observation_space=picked.space)
 
-        def episodes() -> Iterator[Trajectory]:
+        def episodes() -> Iterator[Episode]:
             for number in range(count):
                 with refused(f"{data}: episode {number}"):
-                    yield source(number, picked, action_space, notes)
+                    parts, seed = source(number, picked, action_space, notes)
+                yield assembled(f"{data}: episode {number}", _checked(parts), notes, {"seed": int(seed)})
 
         yield Recording(
             episodes,
@@ -90,35 +94,46 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 def _from_hdf5(
     file: h5py.File, number: int, picked: Picked, _: Space, notes: Notes, *, jpeg: bool
-) -> Trajectory:
+) -> tuple[Iterator[Rows], Any]:
+    """The rows of an episode, and its seed."""
     episode = hdf5.group(file, f"episode_{number}")
     infos = episode.get("infos")
-    labels = None
     if isinstance(infos, h5py.Group):
-        labels = hdf5.array(infos, "expert_actions")[:-1] if "expert_actions" in infos else None
         _note_infos(list(infos), notes)
+    return _hdf5_parts(episode, infos, picked, jpeg), episode.attrs.get("seed", -1)
 
-    def get(parent: h5py.Group, name: str | None, space: Space) -> Any:
-        name = "observations" if name is None else name
-        name = f"_index_{name}" if f"_index_{name}" in parent else name  # of a Tuple
-        if isinstance(space, Fields):
-            return hdf5.group(parent, name)
-        if jpeg and is_image(space):
-            return images_of(list(hdf5_rows(parent, name)), space)
-        return hdf5.array(parent, name)
 
+def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> Iterator[Rows]:
     keyed = isinstance(episode.get("observations"), h5py.Group)
-    if isinstance(parts := episode.get("actions"), h5py.Group):  # of a Tuple
-        actions = np.column_stack([hdf5.array(parts, f"_index_{place}") for place in range(len(parts))])
-    else:
-        actions = hdf5.array(episode, "actions")
-    return _trajectory(
-        picked.take(hdf5.group(episode, "observations") if keyed else episode, get),
-        actions,
-        *(hdf5.array(episode, name) for name in COLUMNS[2:]),
-        seed=episode.attrs.get("seed", -1),
-        labels=labels,
+    observed = hdf5.group(episode, "observations") if keyed else episode
+    parts = episode.get("actions")
+    names = (
+        [f"_index_{place}" for place in range(len(parts))] if isinstance(parts, h5py.Group) else ["actions"]
     )
+    actions = [hdf5.dataset(parts if isinstance(parts, h5py.Group) else episode, name) for name in names]
+    steps = len(actions[0]) if actions else 0
+    columns = {ours: hdf5.rows_of(episode, theirs, steps) for ours, theirs in _FLAT.items()}
+    if isinstance(infos, h5py.Group) and "expert_actions" in infos:
+        columns["expert_actions"] = hdf5.rows_of(infos, "expert_actions", steps + 1)
+    acted = sum(map(hdf5.row_bytes, [*columns.values(), *actions]))
+    for start, stop in spans(steps, picked.row_bytes + acted):
+        end = stop + (stop == steps)
+
+        def get(
+            parent: h5py.Group, name: str | None, space: Space, start: int = start, end: int = end
+        ) -> Any:
+            name = "observations" if name is None else name
+            name = f"_index_{name}" if f"_index_{name}" in parent else name  # of a Tuple
+            if isinstance(space, Fields):
+                return hdf5.group(parent, name)
+            if jpeg and is_image(space):
+                return images_of(list(hdf5_rows(parent, name)[start:end]), space)
+            return hdf5.array(hdf5.rows_of(parent, name, steps + 1), start, end)
+
+        rows = {name: hdf5.array(column, start, stop) for name, column in columns.items()}
+        taken = [hdf5.array(column, start, stop) for column in actions]
+        rows["actions"] = taken[0] if isinstance(parts, h5py.Dataset) else np.column_stack(taken)
+        yield rows | {"obs": picked.take(observed, get)}
 
 
 def hdf5_rows(parent: h5py.Group, name: str) -> h5py.Dataset:
@@ -131,11 +146,28 @@ def hdf5_rows(parent: h5py.Group, name: str) -> h5py.Dataset:
 
 def _from_arrow(
     data: Path, number: int, picked: Picked, action_space: Space, notes: Notes, *, jpeg: bool
-) -> Trajectory:
-    table = arrow.table(sorted((data / str(number)).glob("*.arrow")))
-    metadata = read_json(data / str(number) / "metadata.json", dict[str, Any])
-    infos = arrow.parts(table, "infos") if "infos" in table.column_names else {}
-    _note_infos(list(infos), notes)
+) -> tuple[Iterator[Rows], Any]:
+    seed = read_json(data / str(number) / "metadata.json", dict[str, Any]).get("seed")
+    files = sorted((data / str(number)).glob("*.arrow"))
+    if not files:
+        raise InputError("it has no Arrow file")
+    batches = chain.from_iterable(map(arrow.batches, files))
+    slices = (
+        batch.slice(start, stop - start)
+        for batch in batches
+        for start, stop in spans(batch.num_rows, picked.row_bytes + 64)
+    )
+    # Everything has a row as observations have, and the last one is padding.
+    parts = (_arrow_rows(rows, last, picked, action_space, jpeg, notes) for rows, last in marked(slices))
+    return parts, -1 if seed is None else seed
+
+
+def _arrow_rows(
+    table: Any, last: bool, picked: Picked, action_space: Space, jpeg: bool, notes: Notes
+) -> Rows:
+    infos = arrow.parts(table, "infos") if "infos" in table.schema.names else {}
+    if last:
+        _note_infos(list(infos), notes)
 
     def get(parent: Any, name: str | None, space: Space) -> Any:
         column = arrow.column(table, "observations") if name is None else parent[name]
@@ -148,43 +180,32 @@ def _from_arrow(
     obs = picked.take(
         arrow.parts(table, "observations") if isinstance(picked.space_as_stored, Fields) else table, get
     )
-    # Everything has a row as observations have, and the last one is padding.
     column = arrow.column(table, "actions")
     if arrow.is_struct(column):  # of a Tuple
         fields = arrow.fields(column)
-        actions = np.column_stack([arrow.numbers(fields[str(place)]) for place in range(len(fields))])[:-1]
+        actions = np.column_stack([arrow.numbers(fields[str(place)]) for place in range(len(fields))])
     else:
-        actions = arrow.numbers(column)[:-1].reshape(-1, *(action_space.shape or ()))
-    rest = [arrow.numbers(arrow.column(table, name))[:-1] for name in COLUMNS[2:]]
-    labels = infos.get("expert_actions")
-    if labels is not None:
-        labels = arrow.numbers(labels)[:-1].reshape(actions.shape)
-    seed = metadata.get("seed")
-    return _trajectory(obs, actions, *rest, seed=-1 if seed is None else seed, labels=labels)
+        actions = arrow.numbers(column).reshape(-1, *(action_space.shape or ()))
+    rows = {"actions": actions} | {
+        ours: arrow.numbers(arrow.column(table, theirs)) for ours, theirs in _FLAT.items()
+    }
+    if "expert_actions" in infos:
+        rows["expert_actions"] = arrow.numbers(infos["expert_actions"]).reshape(actions.shape)
+    return {"obs": obs} | {name: each[: len(each) - last] for name, each in rows.items()}
 
 
-def _trajectory(
-    obs: Array,
-    actions: Array,
-    rewards: Array,
-    terminations: Array,
-    truncations: Array,
-    *,
-    seed: Any,
-    labels: Any,
-) -> Trajectory:
-    for flags in (terminations, truncations):
-        if flags.shape != (len(actions),) or flags[:-1].any():
+def _checked(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """The rows of one episode: no flag is set before its last."""
+    for rows, last in marked(parts):
+        for name in ("rewards", "terminated", "truncated"):
+            if rows[name].shape != (len(rows["actions"]),):
+                raise InputError(
+                    f"{name} have shape {rows[name].shape}, there are {len(rows['actions'])} actions"
+                )
+        ends = rows["terminated"].astype(bool) | rows["truncated"].astype(bool)
+        if (ends[:-1] if last else ends).any():
             raise InputError("its flags are not those of one episode")
-    return Trajectory(
-        obs,
-        actions,
-        rewards,
-        bool(terminations[-1:].any()),
-        bool(truncations[-1:].any()),
-        info={"seed": int(seed)},
-        expert_actions=labels,
-    )
+        yield rows
 
 
 def _note_infos(names: list[str], notes: Notes) -> None:

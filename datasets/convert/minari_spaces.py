@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.convert.recording import Notes, typed
+from imitate.datasets.convert.foreign import Notes
+from imitate.datasets.convert.recording import typed
 from imitate.envs.fields import Array, Fields, Space, in_rows
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError
@@ -43,6 +44,11 @@ class Picked:
         alone = space[names[0]] if len(names) == 1 else None
         self._alone = names[0] if isinstance(alone, spaces.Box) and len(alone.shape) > 1 else None
         self.space = alone if alone is not None and self._alone else gym.spaces.flatten_space(self._chosen)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an observation, as it is taken."""
+        return int(np.dtype(self.space.dtype).itemsize * np.prod(self.space.shape or ()))
 
     def take(self, values: Any, get: Any) -> Array:
         """(T+1, *shape), where get(values, name, space) reads one part of a Dict."""

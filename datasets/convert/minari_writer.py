@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
@@ -14,36 +15,51 @@ import gymnasium as gym
 import h5py
 import numpy as np
 
-from imitate.datasets.convert import arrow
+from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.minari_spaces import space_to_text
+from imitate.datasets.convert.pieces import Episode, marked, whole
 from imitate.datasets.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array, as_dict
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
-__all__ = ["COLUMNS", "store", "write"]
+__all__ = ["store", "write"]
 
 VERSION = "0.5.4"
 """The version whose files these are."""
+
+_ID = re.compile(r"(?:[-\w][-\w/]*[-\w]/)?[-\w]+-v\d+")
+"""minari.dataset.minari_dataset.DATASET_ID_RE, with a version, which its parser needs."""
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
 def store(dataset_id: str) -> Path:
     """Where Minari keeps a data set: MINARI_DATASETS_PATH, or ~/.minari/datasets. Raises InputError for no id."""
+    check_id(dataset_id)
+    return _root().joinpath(*dataset_id.split("/"))
+
+
+def check_id(dataset_id: str) -> None:
+    """Raise InputError for ids that Minari can't parse. With one of them in its folder it lists no data set at all."""
+    if not _ID.fullmatch(dataset_id) or "" in dataset_id.split("/"):
+        raise InputError(
+            f"minari:{dataset_id} is no id of Minari's; wanted a version, and namespaces of two letters or more, such "
+            "as minari:D4RL/door/human-v2"
+        )
+
+
+def _root() -> Path:
     root = os.environ.get("MINARI_DATASETS_PATH")
-    parts = dataset_id.split("/")
-    if not all(part and part.replace("-", "").replace("_", "").isalnum() for part in parts):
-        raise InputError(f"minari:{dataset_id} is no id; wanted such as minari:D4RL/door/human-v2")
-    return (Path(root) if root else Path.home() / ".minari" / "datasets").joinpath(*parts)
+    return Path(root) if root else Path.home() / ".minari" / "datasets"
 
 
 def write(
-    path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool, *, layout: str = "hdf5"
+    path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool, *, layout: str = "hdf5"
 ) -> None:
     """Images are stored as they are, not as JPEG; labels and provenance in infos and metadata, for us to read back."""
-    data = path / "data"
+    data, dataset_id = path / "data", _dataset_id(path)
     data.mkdir()
     count = steps = 0
     with ExitStack() as stack:
@@ -52,8 +68,8 @@ def write(
             file = stack.enter_context(h5py.File(data / "main_data.hdf5", "w", track_order=True))
             add = partial(_add_hdf5, file)
         for episode in episodes:
-            add(count, episode)
-            count, steps = count + 1, steps + len(episode)
+            steps += add(count, episode)
+            count += 1
     metadata = {
         "total_episodes": count,
         "total_steps": steps,
@@ -62,7 +78,7 @@ def write(
         "observation_space": space_to_text(info.observation_space),
         "action_space": space_to_text(info.action_space),
         "env_spec": _env_spec(info),
-        "dataset_id": _dataset_id(path),
+        "dataset_id": dataset_id,
         "minari_version": VERSION,
         "algorithm_name": info.expert,
         "dataset_size": round(sum(file.stat().st_size for file in data.rglob("*")) / 1e6, 1),
@@ -72,30 +88,34 @@ def write(
     (data / "metadata.json").write_text(json.dumps(metadata), "utf-8")
 
 
-def _add_hdf5(file: h5py.File, number: int, episode: Trajectory) -> None:
-    group = file.create_group(f"episode_{number}")
-    group.attrs.update({"id": number, "total_steps": len(episode)})
-    if episode.info.get("seed", -1) >= 0:
-        group.attrs["seed"] = episode.info["seed"]
-    for name, rows in zip(COLUMNS, _columns(episode), strict=True):
-        _add_rows(group, name, rows)
-    if episode.expert_actions is not None:
-        group.create_dataset("infos/expert_actions", data=_padded(episode.expert_actions))
+def _add_hdf5(file: h5py.File, number: int, episode: Episode) -> int:
+    """Returns its steps."""
+    group, steps = file.create_group(f"episode_{number}"), 0
+    for piece, last in marked(episode):
+        for name, rows in zip(COLUMNS, _columns(piece, last), strict=True):
+            _add_rows(group, name, rows, skip=int(name == "observations" and steps > 0))
+        if piece.expert_actions is not None:
+            labels = _padded(piece.expert_actions) if last else piece.expert_actions
+            hdf5.extend(group, "infos/expert_actions", labels)
+        steps += len(piece)
+    group.attrs.update({"id": number, "total_steps": steps})
+    if piece.info.get("seed", -1) >= 0:
+        group.attrs["seed"] = piece.info["seed"]
+    return steps
 
 
-def _add_rows(group: h5py.Group, name: str, rows: Any) -> None:
+def _add_rows(group: h5py.Group, name: str, rows: Any, *, skip: int) -> None:
+    """`skip`: so many rows are there already."""
     if isinstance(rows, dict):
-        inner = group.create_group(name)
         for key, part in rows.items():
-            _add_rows(inner, key, part)
-        return
-    compression = "gzip" if rows.ndim > 2 and rows.dtype == np.uint8 else None
-    group.create_dataset(
-        name, data=rows, chunks=True, maxshape=(None, *rows.shape[1:]), compression=compression
-    )
+            _add_rows(group.require_group(name), key, part, skip=skip)
+    else:
+        hdf5.extend(group, name, rows[skip:])
 
 
-def _add_arrow(data: Path, number: int, episode: Trajectory) -> None:
+def _add_arrow(data: Path, number: int, pieces: Episode) -> int:
+    """Minari reads an episode as one batch."""
+    episode = whole(pieces, "minari-arrow")
     folder = data / str(number)
     folder.mkdir()
     obs, *rest = _columns(episode)
@@ -108,11 +128,12 @@ def _add_arrow(data: Path, number: int, episode: Trajectory) -> None:
     seed = episode.info.get("seed", -1)
     metadata = {"id": number, "total_steps": len(episode)} | ({"seed": seed} if seed >= 0 else {})
     (folder / "metadata.json").write_text(json.dumps(metadata), "utf-8")
+    return len(episode)
 
 
-def _columns(episode: Trajectory) -> tuple[Any, ...]:
+def _columns(episode: Trajectory, last: bool = True) -> tuple[Any, ...]:
     flags = np.zeros((2, len(episode)), bool)
-    flags[:, -1] = episode.terminated, episode.truncated
+    flags[:, -1] = episode.terminated and last, episode.truncated and last
     return as_dict(episode.obs), episode.actions, episode.rewards, *flags
 
 
@@ -135,11 +156,14 @@ def _env_spec(info: DemoInfo) -> str:
 
 def _dataset_id(path: Path) -> str:
     """Of a data set in Minari's folder, or one that is made up from the name."""
-    root = store("x").parent.resolve()
+    root = _root().resolve()
     # The folder is written under a name of its own first, `.NAME.1234.partial`.
     final = path.resolve()
     if final.name.endswith(".partial"):
         final = final.with_name(final.name[1:].rsplit(".", 2)[0])
     if final.is_relative_to(root):
-        return final.relative_to(root).as_posix()
-    return final.name if "-v" in final.name else f"{final.name}-v0"
+        dataset_id = final.relative_to(root).as_posix()
+        check_id(dataset_id)
+        return dataset_id
+    name = re.sub(r"[^-\w]", "-", final.name)
+    return name if _ID.fullmatch(name) else f"{name}-v0"

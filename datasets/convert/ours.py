@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from imitate.datasets.convert.foreign import Notes
 from imitate.datasets.convert.minari_spaces import Picked
-from imitate.datasets.convert.recording import Notes, Recording
+from imitate.datasets.convert.pieces import Episode
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
 from imitate.datasets.trajectory import Trajectory
@@ -29,10 +31,12 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
     with DemoReader(path) as reader:
         picked = Picked(reader.info.observation_space, keys, notes)
 
-        def episodes() -> Iterator[Trajectory]:
-            for episode in reader:
-                obs = picked.take(episode.obs, lambda rows, name, _: rows[name]) if keys else episode.obs
-                yield replace(episode, obs=obs)
+        def taken(piece: Trajectory) -> Trajectory:
+            return replace(piece, obs=picked.take(piece.obs, lambda rows, name, _: rows[name]))
+
+        def episodes() -> Iterator[Episode]:
+            for number in range(len(reader)):
+                yield map(taken, reader.pieces(number)) if keys else reader.pieces(number)
 
         info = replace(reader.info, observation_space=picked.space)
         yield Recording(episodes, info=info, labelled=reader.has_expert_actions)
@@ -42,7 +46,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return []
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     with DemoWriter(path, info, expert_actions=labelled, sync=False) as writer:
         for episode in episodes:
-            writer.append(episode)
+            writer.append_pieces(episode)

@@ -1,48 +1,42 @@
-"""What all formats have in common: a foreign data set as a stream of trajectories, and how it becomes ours."""
+"""What all formats have in common: a foreign data set as a stream of episodes, and how it becomes ours."""
 
 from __future__ import annotations
 
-import errno
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
-from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
+from imitate.datasets.contain import check_env
+from imitate.datasets.convert.foreign import Notes, refused
+from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.schema import DemoInfo
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError
 
-__all__ = ["Format", "Notes", "Recording", "complete", "ended", "fitted", "needs", "refused", "typed"]
-
-Notes = Counter[str]
-"""What the result does not have as the source had it, and how often."""
-
-_REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
-_DROPPED = "the last step of a cut episode is dropped, as the observation after it is not stored"
+__all__ = ["Format", "Recording", "complete", "fitted", "typed"]
 
 
 @dataclass(frozen=True)
 class Recording:
     """An open data set.
 
-    episodes   begins a new pass over all trajectories, in order
+    episodes   begins a new pass over all episodes, in order; one is read before the next is asked for
     info       what our own writer stored in the foreign file; None: somebody else wrote it
-    labelled   trajectories have `expert_actions`
+    labelled   episodes have `expert_actions`
     masks      passes over the parts that the data set names, such as "train"
 
     What the format does not know is empty or None.
     """
 
-    episodes: Callable[[], Iterator[Trajectory]]
+    episodes: Callable[[], Iterator[Episode]]
     env_id: str = ""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     observation_space: Space | None = None
@@ -50,7 +44,7 @@ class Recording:
     expert: str = ""
     info: DemoInfo | None = None
     labelled: bool = False
-    masks: Mapping[str, Callable[[], Iterator[Trajectory]]] = field(default_factory=dict)
+    masks: Mapping[str, Callable[[], Iterator[Episode]]] = field(default_factory=dict)
 
 
 class Format(Protocol):
@@ -71,17 +65,7 @@ class Format(Protocol):
 
     def losses(self, info: DemoInfo, labelled: bool) -> list[str]: ...
 
-    def write(self, path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None: ...
-
-
-def needs(module: str) -> Any:
-    """A package of the extra `formats`, imported. Raises InputError where it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"this format needs {module.partition('.')[0]}: pip install 'imitate-rl[formats]'"
-        ) from error
+    def write(self, path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None: ...
 
 
 def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, Any] | None) -> DemoInfo:
@@ -101,6 +85,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
     kwargs = recording.env_kwargs or env_kwargs or {}
     observation, action = recording.observation_space, recording.action_space
     if observation is None or action is None:
+        check_env(env_id, recording.env_kwargs)
         try:
             with closing(make_env(env_id, kwargs)) as env:
                 observation = observation or env.observation_space
@@ -113,71 +98,39 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
 
 
 def fitted(
-    episodes: Iterable[Trajectory], info: DemoInfo, notes: Notes, *, clip: bool = False
-) -> Iterator[Trajectory]:
-    """The trajectories in the types of the spaces. Raises InputError where they do not fit."""
-    for number, episode in enumerate(episodes):
+    episodes: Iterable[Episode], info: DemoInfo, notes: Notes, *, clip: bool = False
+) -> Iterator[Episode]:
+    """The episodes in the types of the spaces, without empty ones. Raises InputError where they do not fit."""
+    for number, pieces in enumerate(episodes):
+        fitting = _fitted(pieces, number, info, notes, clip)
+        first = next(fitting, None)
+        if first is not None:
+            yield chain([first], fitting)
+
+
+def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bool) -> Episode:
+    seen = Notes()
+    for piece in pieces:
         with refused(f"episode {number}"):
             arrays: dict[str, Any] = {
-                "obs": typed(episode.obs, info.observation_space, "observations", notes),
-                "actions": typed(episode.actions, info.action_space, "actions", notes),
+                "obs": typed(piece.obs, info.observation_space, "observations", seen),
+                "actions": typed(piece.actions, info.action_space, "actions", seen),
             }
-            if episode.expert_actions is not None:
-                arrays["expert_actions"] = typed(episode.expert_actions, info.action_space, "labels", notes)
+            if piece.expert_actions is not None:
+                arrays["expert_actions"] = typed(piece.expert_actions, info.action_space, "labels", seen)
             if clip and isinstance(info.action_space, spaces.Box):
                 low, high = info.action_space.low, info.action_space.high
                 for name in arrays.keys() & {"actions", "expert_actions"}:
-                    notes["actions are clipped to the action space"] += int(
-                        ((arrays[name] < low) | (arrays[name] > high)).any()
-                    )
+                    outside = ((arrays[name] < low) | (arrays[name] > high)).any()
+                    seen["actions are clipped to the action space"] += int(outside)
                     arrays[name] = np.clip(arrays[name], low, high)
-            rewards = np.asarray(episode.rewards, np.float32)
-            notes["rewards are rounded to float32"] += int(not np.array_equal(rewards, episode.rewards))
-            truncated = episode.truncated or not episode.terminated
-            notes["an episode that ends without a reason counts as truncated"] += int(
-                not (episode.terminated or episode.truncated)
-            )
-            yield replace(episode, **arrays, rewards=rewards, truncated=truncated)
-
-
-def ended(
-    obs: Array, actions: Array, rewards: Array, terminated: bool, truncated: bool, notes: Notes, **more: Any
-) -> Trajectory | None:
-    """The trajectory of T steps whose last observation is not stored: obs (T, ...). None: nothing is left of it.
-
-    A terminated one gets its last observation again, since nothing looks at what follows a termination. A cut one loses
-    its last step: its last observation then is the true final one.
-    """
-    if terminated:
-        notes[_REPEATED] += 1
-        return Trajectory(np.concatenate([obs, obs[-1:]]), actions, rewards, True, False, **more)
-    notes[_DROPPED] += 1
-    if len(actions) < 2:
-        return None
-    if more.get("expert_actions") is not None:
-        more["expert_actions"] = more["expert_actions"][:-1]
-    return Trajectory(obs, actions[:-1], rewards[:-1], False, truncated, **more)
-
-
-class refused:
-    """As a context: an InputError says of what it is, and whatever else goes wrong in foreign data becomes one."""
-
-    def __init__(self, what: str | Path) -> None:
-        self._what = str(what)
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, InputError):
-            if self._what not in str(error):
-                raise InputError(f"{self._what}: {error}") from error
-        elif isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            return  # of the disk, and not of what is in the file
-        elif isinstance(error, Exception):
-            raise InputError(
-                f"{self._what} can't be read ({type(error).__name__}: {one_line(error)[:200]}): it is damaged or "
-                "of another version"
-            ) from error
+            rewards = np.asarray(piece.rewards, np.float32)
+            seen["rewards are rounded to float32"] += int(not np.array_equal(rewards, piece.rewards))
+            unsaid = not (piece.terminated or piece.truncated)
+            seen["an episode that ends without a reason counts as truncated"] += int(unsaid)
+            fit = replace(piece, **arrays, rewards=rewards, truncated=piece.truncated or unsaid)
+        yield fit
+    notes.update(note for note, count in seen.items() if count)
 
 
 def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
@@ -196,19 +149,22 @@ def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
     return new
 
 
-def _as_wide_as(episodes: Iterator[Trajectory]) -> tuple[Space, Space]:
+def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
     """Spaces that hold all observations (without bounds) and actions."""
-    first = next(episodes, None)
+    pieces = (piece for episode in episodes for piece in episode)
+    first = next(pieces, None)
     if first is None:
         raise InputError("the data hold no episodes")
+    obs, actions = first.obs.dtype, first.actions.dtype
     low, high = first.actions.min(0), first.actions.max(0)
-    for episode in episodes:
-        low, high = np.minimum(low, episode.actions.min(0)), np.maximum(high, episode.actions.max(0))
-    obs = first.obs
-    least, most = (0.0, 255.0) if obs.dtype == np.uint8 else (-np.inf, np.inf)
-    if obs.dtype.kind != "f" and obs.dtype != np.uint8:
-        least, most = float(np.iinfo(obs.dtype).min), float(np.iinfo(obs.dtype).max)
-    observation = spaces.Box(least, most, obs.shape[1:], dtype=obs.dtype)
-    if first.actions.dtype.kind in "iu":
+    for piece in chain([first], pieces):
+        obs, actions = np.result_type(obs, piece.obs), np.result_type(actions, piece.actions)
+        for taken in (piece.actions, piece.labels):
+            low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
+    least, most = (0.0, 255.0) if obs == np.uint8 else (-np.inf, np.inf)
+    if obs.kind != "f" and obs != np.uint8:
+        least, most = float(np.iinfo(obs).min), float(np.iinfo(obs).max)
+    observation = spaces.Box(least, most, first.obs.shape[1:], dtype=obs)
+    if actions.kind in "iu":
         return observation, spaces.Discrete(int(np.max(high)) + 1)
-    return observation, spaces.Box(low, high, dtype=first.actions.dtype)
+    return observation, spaces.Box(low, high, dtype=actions)

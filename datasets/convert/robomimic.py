@@ -14,9 +14,10 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.convert import hdf5
-from imitate.datasets.convert.recording import Notes, Recording, ended, refused
+from imitate.datasets.convert.foreign import Notes, refused
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
+from imitate.datasets.convert.recording import Recording
 from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
@@ -46,12 +47,13 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
         labelled = bool(stored and names and "expert_actions" in hdf5.group(data, names[0]))
 
-        def episodes(names: Sequence[str] = names) -> Iterator[Trajectory]:
+        def episodes(names: Sequence[str] = names) -> Iterator[Episode]:
             for name in names:
                 with refused(f"{path}: {name}"):
-                    episode = _episode(hdf5.group(data, name), keys, labelled, notes)
-                    if episode is not None:
-                        yield episode
+                    demo = hdf5.group(data, name)
+                    seed = {"seed": int(demo.attrs.get("seed", -1))}
+                    parts = _parts(demo, keys, labelled, notes)
+                yield assembled(f"{path}: {name}", parts, notes, seed)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
         width = actions.shape[1:] if actions is not None else (1,)
@@ -82,7 +84,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return ["simulator states are not known: robomimic can train and evaluate, not play back from states"]
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: bool) -> None:
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     """Observations are called `flat`, as robomimic's own EnvGym does, or `image`."""
     losses(info, labelled)
     key = "flat" if len(info.observation_space.shape or ()) < 2 else "image"
@@ -93,46 +95,60 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Trajectory], labelled: 
         data.attrs["imitate"] = json.dumps(info_to_plain(info))
         steps = 0
         for number, episode in enumerate(episodes):
-            demo = data.create_group(f"demo_{number}")
-            demo.attrs["num_samples"] = len(episode)
-            demo.attrs["seed"] = episode.info.get("seed", -1)
-            demo.attrs["terminated"], demo.attrs["truncated"] = episode.terminated, episode.truncated
-            dones = np.zeros(len(episode), np.int64)
-            dones[-1] = 1
-            compression = "gzip" if key == "image" else None
-            for name, rows in (("obs", episode.obs[:-1]), ("next_obs", episode.obs[1:])):
-                demo.create_dataset(f"{name}/{key}", data=rows, compression=compression)
-            demo.create_dataset("actions", data=episode.actions)
-            demo.create_dataset("rewards", data=episode.rewards)
-            demo.create_dataset("dones", data=dones)
-            demo.create_dataset("states", data=np.zeros((len(episode), 0), np.float32))
-            if episode.expert_actions is not None:
-                demo.create_dataset("expert_actions", data=episode.expert_actions)
-            steps += len(episode)
+            steps += _add(data.create_group(f"demo_{number}"), key, episode)
         data.attrs["total"] = steps
 
 
-def _episode(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) -> Trajectory | None:
-    actions = hdf5.array(demo, "actions")
-    steps = len(actions)
-    outside = (actions < -1) | (actions > 1)
-    if outside.any():
-        raise InputError("its actions leave [-1, 1]: normalise them first, as robomimic wants")
-    rewards = hdf5.array(demo, "rewards", 0, steps) if "rewards" in demo else np.zeros(steps, np.float32)
-    notes["rewards are absent and become 0"] += int("rewards" not in demo)
-    chosen = _chosen(hdf5.group(demo, "obs"), keys, notes)
-    obs = _joined(hdf5.group(demo, "obs"), chosen, 0, steps)
-    labels = hdf5.array(demo, "expert_actions", 0, steps) if labelled else None
-    info = {"seed": int(demo.attrs.get("seed", -1))}
-    terminated = bool(demo.attrs.get("terminated", False))
-    truncated = bool(demo.attrs.get("truncated", True))
+def _add(demo: h5py.Group, key: str, episode: Episode) -> int:
+    steps = 0
+    for piece, last in marked(episode):
+        fixed = last and not steps
+        dones = np.zeros(len(piece), np.int64)
+        dones[-1] = last
+        columns = {
+            f"obs/{key}": piece.obs[:-1],
+            f"next_obs/{key}": piece.obs[1:],
+            "actions": piece.actions,
+            "rewards": piece.rewards,
+            "dones": dones,
+        }
+        if piece.expert_actions is not None:
+            columns["expert_actions"] = piece.expert_actions
+        for name, rows in columns.items():
+            hdf5.extend(demo, name, rows, fixed=fixed)
+        steps += len(piece)
+    demo.create_dataset("states", data=np.zeros((steps, 0), np.float32))
+    demo.attrs["num_samples"], demo.attrs["seed"] = steps, piece.info.get("seed", -1)
+    demo.attrs["terminated"], demo.attrs["truncated"] = piece.terminated, piece.truncated
+    return steps
+
+
+def _parts(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) -> Iterator[Rows]:
+    names = [
+        "actions",
+        *(["rewards"] if "rewards" in demo else []),
+        *(["expert_actions"] if labelled else []),
+    ]
+    steps = len(hdf5.dataset(demo, "actions"))
+    columns = {name: hdf5.rows_of(demo, name, steps) for name in names}
+    obs = hdf5.group(demo, "obs")
+    chosen = _chosen(obs, keys, notes)
+    flags = {
+        name: np.array([bool(demo.attrs.get(name, name == "truncated"))])
+        for name in ("terminated", "truncated")
+    }
     if "terminated" not in demo.attrs:
         notes["all episodes count as truncated: `dones` says of success or the last step alike"] += 1
-    more: dict[str, Any] = {"info": info, "expert_actions": labels}
-    if "next_obs" not in demo:
-        return ended(obs, actions, rewards, terminated, truncated, notes, **more)
-    last = _joined(hdf5.group(demo, "next_obs"), chosen, steps - 1, steps)
-    return Trajectory(np.concatenate([obs, last]), actions, rewards, terminated, truncated, **more)
+    step_bytes = sum(map(hdf5.row_bytes, [*columns.values(), *(hdf5.dataset(obs, name) for name in chosen)]))
+    for start, stop in spans(steps, step_bytes):
+        rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}
+        if ((rows["actions"] < -1) | (rows["actions"] > 1)).any():
+            raise InputError("its actions leave [-1, 1]: normalise them first, as robomimic wants")
+        rows["obs"] = _joined(obs, chosen, start, stop)
+        if stop == steps and "next_obs" in demo:
+            final = _joined(hdf5.group(demo, "next_obs"), chosen, steps - 1, steps)
+            rows["obs"] = np.concatenate([rows["obs"], final])
+        yield rows
 
 
 def _chosen(obs: h5py.Group, keys: Sequence[str], notes: Notes) -> list[str]:
@@ -141,6 +157,10 @@ def _chosen(obs: h5py.Group, keys: Sequence[str], notes: Notes) -> list[str]:
             raise InputError(f"no observation {key!r}; there are {', '.join(obs)}")
     flat = [name for name in sorted(obs) if hdf5.dataset(obs, name).ndim <= 2]
     chosen = list(keys) or flat or sorted(obs)[:1]
+    if len(chosen) > 1 and any(name not in flat for name in chosen):
+        raise InputError(
+            f"pictures can't be taken together with other observations: choose one of {', '.join(chosen)}"
+        )
     for name in obs:
         if name not in chosen:
             notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
@@ -148,7 +168,7 @@ def _chosen(obs: h5py.Group, keys: Sequence[str], notes: Notes) -> list[str]:
 
 
 def _joined(obs: h5py.Group, chosen: Sequence[str], start: int, stop: int) -> Array:
-    columns = [hdf5.array(obs, name, start, stop) for name in chosen]
+    columns = [hdf5.array(hdf5.dataset(obs, name), start, stop) for name in chosen]
     if len(columns) == 1:
         return columns[0]
     return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,40 +11,45 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.contain import contained
-from imitate.datasets.convert.recording import needs
+from imitate.datasets.convert.foreign import needs
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["frames", "write"]
+__all__ = ["frames", "writing"]
 
 _CODECS = {"h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "mpeg4"}
-_LARGEST_FRAME = 1 << 26
+_LARGEST_FRAME = 1 << 23  # pixels; a decoder keeps up to 16 frames. 3840 x 2160 is less
+_BYTES_A_SECOND = 1 << 18
 _LOSSLESS = {"crf": "0", "preset": "veryfast", "g": "2", "bf": "0"}
 
 
 def frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
-    """(seconds, picture (H, W, 3) uint8) of each frame. Raises InputError for a file of other kinds or sizes."""
+    """(seconds, picture (H, W, 3) uint8) of each frame, which a child process has decoded before.
+
+    Raises InputError for a file of other kinds or sizes.
+    """
     needs("av")
-    contained(partial(_look, path, shape), str(path), 10 + path.stat().st_size / (1 << 20))
-    av = needs("av")
-    with av.open(str(path), format="mp4") as container:
-        stream = _stream(container, shape)
-        for frame in container.decode(stream):
-            yield float(frame.pts * stream.time_base), frame.to_ndarray(format="rgb24")
+    contained(partial(_decode_all, path, shape), str(path), 10 + path.stat().st_size / _BYTES_A_SECOND)
+    yield from _frames(path, shape)
 
 
-def write(path: Path, pictures: Array, fps: int) -> None:
-    """Pictures (T, H, W, 3) uint8 as H.264 in RGB without loss; every second frame can be sought."""
+@contextmanager
+def writing(path: Path, size: tuple[int, ...], fps: int) -> Iterator[Callable[[Array], None]]:
+    """Yields what adds pictures (n, H, W, 3) uint8 to H.264 in RGB without loss; every second frame can be sought."""
     av = needs("av")
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream("libx264rgb", rate=fps, options=_LOSSLESS)
-        stream.height, stream.width = pictures.shape[1:3]
+        stream.height, stream.width = size[:2]
         stream.pix_fmt = "rgb24"
         stream.thread_count = 1
-        for picture in pictures:
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-            container.mux(stream.encode(frame))
+
+        def add(pictures: Array) -> None:
+            for picture in pictures:
+                frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+                container.mux(stream.encode(frame))
+
+        yield add
         container.mux(stream.encode(None))
 
 
@@ -56,17 +62,27 @@ def _stream(container: Any, shape: tuple[int, ...]) -> Any:
             f"its codec is {stream.codec_context.name}, wanted one of {', '.join(sorted(_CODECS))}"
         )
     size = (stream.codec_context.height, stream.codec_context.width)
-    if size != tuple(shape[:2]) or size[0] * size[1] > _LARGEST_FRAME:
+    if size != tuple(shape[:2]):
         raise InputError(f"its frames have {size} pixels, the data set says {shape}")
+    if size[0] * size[1] > _LARGEST_FRAME:
+        raise InputError(
+            f"its frames have {size} pixels, over the limit of {_LARGEST_FRAME}: make them smaller"
+        )
     return stream
 
 
-def _look(path: Path, shape: tuple[int, ...]) -> None:
-    """Open, read the first frame and all packets."""
-    av = needs("av")
-    with av.open(str(path), format="mp4") as container:
+def _frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
+    with needs("av").open(str(path), format="mp4") as container:
         stream = _stream(container, shape)
-        stream.thread_count = 1
-        next(container.decode(stream), None)
-        for _ in container.demux(stream):
-            pass
+        stream.thread_count = 1  # each holds frames of its own
+        for frame in container.decode(stream):
+            if (frame.height, frame.width) != tuple(shape[:2]):
+                raise InputError(
+                    f"a frame has {(frame.height, frame.width)} pixels, the data set says {shape}"
+                )
+            yield float(frame.pts * stream.time_base), frame.to_ndarray(format="rgb24")
+
+
+def _decode_all(path: Path, shape: tuple[int, ...]) -> None:
+    for _ in _frames(path, shape):
+        pass

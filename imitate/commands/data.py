@@ -14,6 +14,7 @@ import tyro
 from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.datasets import convert as converting
 from imitate.datasets import edit
+from imitate.datasets.contain import check_env
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
@@ -139,9 +140,10 @@ def video(
         for number in episodes:
             if not 0 <= number < len(reader):
                 raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
+        check_env(reader.info.env_id, reader.info.env_kwargs)
         with filming(reader.info.env_id, out, reader.info.env_kwargs, width=width) as (env_, _):
             for number in episodes:
-                for _ in again(env_, reader[number], number):
+                for _ in again(env_, reader, number):
                     pass
     print(f"{out}: {len(episodes)} episodes")
     return 0
@@ -182,12 +184,27 @@ def convert(
     env: str | None = None,
     env_kwargs: JsonObject | None = None,
     obs_keys: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
     mask: str | None = None,
     clip: bool = False,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
     """Convert demonstrations between the formats of imitation learning, in either direction.
+
+    A CSV has a line for each observation, with the action that was taken on it and what came of it. The final
+    observation of an episode may follow on a line of its own, whose action and later columns are empty:
+
+        episode,obs_0,obs_1,action,reward,terminated,truncated
+        0,0.1,-0.3,1,1.0,0,0
+        0,0.2,-0.1,0,1.0,1,0
+        0,0.3,0.2,,,,
+
+    Needed are obs_0 ... and action (whole numbers) or action_0 ... (a Box). Others are seed and expert_action. An .npz
+    has the arrays obs, actions, rewards, terminated, truncated with a row for each step of all episodes one after
+    another; or obs with one more row for each episode, and lengths. Other names are given with --columns:
+
+        imitate data convert log.csv demos.h5 --env Valve-v0 --columns obs=level,velocity action=valve reward=r
 
     Args:
         source: a data set, whose format is found from its content; minari:ID is one in Minari's folder,
@@ -198,6 +215,8 @@ def convert(
         env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take where there are several, in one array; by default all as Dict
             observations, from formats that have them, else all flat ones
+        columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
+            also expert_action, terminated, truncated, seed, and episode (CSV) or next_obs, length, start (.npz)
         mask: take only the part that the source names so, such as robomimic's train
         clip: move actions that leave the action space to its bounds
         dry_run: read everything and say what would be lost; write nothing
@@ -210,6 +229,7 @@ def convert(
         env_id=env,
         env_kwargs=env_kwargs,
         obs_keys=obs_keys,
+        columns=columns,
         mask=mask,
         clip=clip,
         dry_run=dry_run,

@@ -10,6 +10,7 @@ import numpy as np
 
 from imitate.compare.aggregate import Estimate, Lead, SuiteOutcome, leads, together
 from imitate.compare.charts import SCORE_AXIS, Dots, Row
+from imitate.compare.collapse import collapse, mean_words
 from imitate.compare.learners import title
 from imitate.compare.outcome import Outcome
 from imitate.compare.results import COSTS, Cost
@@ -89,6 +90,7 @@ def finals(outcome: Outcome) -> list[Dots]:
             entry.algorithm,
             Estimate(entry.mean, *(entry.ci95 or (math.nan, math.nan))),
             [result.mean for result in entry.results],
+            mean_words(outcome, entry) if collapse(outcome, entry) else "",
         )
         for entry in outcome.ranked()
     ]

@@ -23,6 +23,7 @@ from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
+from imitate.errors import InputError
 from imitate.files import read_json, versions, write_json
 from imitate.training.process import cpu_seconds
 
@@ -180,6 +181,8 @@ def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
     every step is one, nothing."""
     if not online:
         return {}
+    if not (folder / "metrics.jsonl").is_file():
+        raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
     with (folder / "metrics.jsonl").open("rb") as file:
         rows = list(map(Row.parse, file))
     return {row.budget_steps: row.expert_queries + demo_steps for row in rows} | {demo_steps: demo_steps}

@@ -37,6 +37,8 @@ def save_state(path: str | Path, state: dict[str, Any]) -> None:
 
 def load_state(path: str | Path) -> dict[str, Any]:
     """Read what `save_state` wrote. Raises InputError if the file is not such a state."""
+    if not Path(path).is_file():
+        raise InputError(f"{path} is no file; check the path")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             skeleton = plain_json(file.metadata()["state"])

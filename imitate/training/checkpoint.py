@@ -86,6 +86,8 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
     If the file is shorter than it was at the checkpoint, its whole lines are kept.
     """
     path.touch()
+    if not path.is_file():
+        raise InputError(f"{path} is no file; remove it")
     with path.open("r+b") as file:
         text = file.read(size)
         if len(text) < size:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.spaces import Box
 
 from imitate.algorithms import find
+from imitate.datasets.contain import check_env
 from imitate.datasets.convert.sources import in_our_format
 from imitate.datasets.reader import DemoReader
 from imitate.datasets.schema import DemoInfo
@@ -45,6 +46,7 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
         raise InputError(
             f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
         )
+    check_env(env_id, demos.info.env_kwargs)
     with closing(make_env(env_id, demos.info.env_kwargs)) as env:
         for name in ("observation_space", "action_space"):
             recorded, now = getattr(demos.info, name), getattr(env, name)

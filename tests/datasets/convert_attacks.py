@@ -1,8 +1,9 @@
-"""`python convert_attacks.py FOLDER SEED COUNT`: convert mutants of every good data set in FOLDER; a line each."""
+"""`python convert_attacks.py FOLDER KIND SEED COUNT`: convert mutants of every good data set in FOLDER; a line each."""
 
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sys
 import time
@@ -10,13 +11,15 @@ import traceback
 from pathlib import Path
 
 import numpy as np
-from memory import peak_memory
+from bombs import BOMBS
+from memory import forget_peak, peak_memory
+from twists import PLANTED, twist
 
 from imitate.datasets import InputError
-from imitate.datasets.convert import convert
+from imitate.datasets.convert import FORMATS, convert
 
-SECONDS = 20.0
-BYTES = 1 << 30
+SECONDS = 20.0  # of the processor
+BYTES = (1 << 30) - (350 << 20)  # beyond what the process has, which alone is some 350 MB with all libraries
 
 
 def mutate(source: Path, target: Path, rng: np.random.Generator) -> None:
@@ -41,33 +44,69 @@ def mutate(source: Path, target: Path, rng: np.random.Generator) -> None:
     file.write_bytes(data)
 
 
-def attempt(source: Path, out: Path) -> str:
-    begin = time.monotonic()
+def spent() -> float:
+    """Seconds of the processor, of children too."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def attempt(source: Path, out: Path, env_id: str | None = "Unit-v0", format: str = "imitate") -> str:
+    begin, had = spent(), forget_peak()
     try:
-        convert(source, out, env_id="Unit-v0")
+        convert(source, out, env_id=env_id, format=format)
         outcome = "read"
     except InputError as error:
-        outcome = "refused" if "\n" not in str(error) and not out.exists() else "left something"
+        outcome = "refused" if "\n" not in str(error) and not out.exists() else f"left something: {error}"
     except Exception:
-        outcome = "traceback " + " ".join(traceback.format_exc().split())[-400:]
-    slow = time.monotonic() - begin > SECONDS
-    large = peak_memory() > BYTES
+        outcome = "traceback " + " ".join(traceback.format_exc().split())[-600:]
+    size = sum(file.stat().st_size for file in [source, *source.rglob("*")] if file.is_file())
+    slow = spent() - begin > SECONDS * max(1.0, size / 1e6)
+    large = peak_memory() - had > BYTES  # the children that look first have a limit of their own
     left = [path.name for path in out.parent.iterdir() if path.name.startswith(".")]
-    return outcome + " slow" * slow + " large" * large + f" left {left}" * bool(left)
+    ran = " code ran" * Path(PLANTED).exists()
+    return outcome + " slow" * slow + " large" * large + f" left {left}" * bool(left) + ran
 
 
-def main(folder: Path, seed: int, count: int) -> None:
+def main(folder: Path, kind: str, seed: int, count: int) -> None:
+    os.chdir(folder)
+    Path(f"{PLANTED}.py").write_text(f"import os\nos.mkdir({PLANTED!r})\n")
     for source in sorted((folder / "good").iterdir()):
         rng = np.random.default_rng(seed)
         for number in range(count):
             place = folder / f"{source.stem}-{number}"
             place.mkdir()
-            mutate(source, place / source.name, rng)
             print(source.stem, number, "begins", flush=True)
-            print(source.stem, number, attempt(place / source.name, place / "out.h5"), flush=True)
+            if kind == "bytes":
+                mutate(source, place / source.name, rng)
+                outcome = attempt(place / source.name, place / "out.h5")
+            else:
+                twist(source, place / source.name, rng)
+                format = "imitate" if rng.random() < 0.6 else list(FORMATS)[int(rng.integers(len(FORMATS)))]
+                env_id = "Unit-v0" if rng.random() < 0.6 else None
+                outcome = attempt(place / source.name, place / "out", env_id, format)
+            print(source.stem, number, outcome, flush=True)
             shutil.rmtree(place)
+
+
+def bombs(folder: Path, names: list[str]) -> None:
+    for name in names:
+        suffix, make = BOMBS[name]
+        place = folder / name
+        place.mkdir()
+        print(name, 0, "begins", flush=True)
+        source = make(place / f"bomb{suffix}")
+        print(
+            name,
+            0,
+            attempt(source, place / "out.h5", None if name == "large-map" else "Nowhere-v0"),
+            flush=True,
+        )
+        shutil.rmtree(place)
 
 
 if __name__ == "__main__":
     sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[2] == "bombs":
+        bombs(Path(sys.argv[1]), sys.argv[3:])
+    else:
+        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

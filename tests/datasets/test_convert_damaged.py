@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from bombs import BOMBS
 from converting import DISCRETE, PICTURES, UNIT, recording, write
 from structured import Knower
 from test_structured_demos import record
@@ -23,7 +24,10 @@ from imitate.cli import main
 from imitate.datasets import InputError
 from imitate.datasets.convert import FORMATS, convert
 
-FEW, MANY = 12, 300
+FEW, MANY = 4, 300
+TWISTS = 60
+LIGHT = ["large-map", "many-episodes", "all-ends", "empty-rows"]
+"""Bombs that are made in no time."""
 
 
 @pytest.fixture(scope="module")
@@ -43,29 +47,50 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def attack(folder: Path, seed: int, count: int) -> Counter[str]:
+def attack(folder: Path, *arguments: str) -> Counter[str]:
+    """Outcomes of the hostile data sets, each of which is read or refused in one line, with nothing left or run."""
     script = Path(__file__).with_name("convert_attacks.py")
-    command = [sys.executable, str(script), str(folder), str(seed), str(count)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    command = [sys.executable, str(script), str(folder), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, lines[-1:]
     outcomes = [line.split(" ", 2)[2] for line in lines if not line.endswith("begins")]
-    assert len(outcomes) == count * len(list((folder / "good").iterdir()))
     bad = [line for line in lines if not line.endswith(("begins", " read", " refused"))]
     assert not bad, "\n".join(bad)
     return Counter(outcomes)
 
 
 def test_mutants_are_read_or_refused(good: Path) -> None:
-    counts = attack(good, 0, FEW)
-    assert counts["refused"] > 30
+    counts = attack(good, "bytes", "0", str(FEW)) + attack(good, "twists", "0", str(FEW))
+    assert sum(counts.values()) == 2 * FEW * len(list((good / "good").iterdir()))
+    assert counts["refused"] > 3 * FEW
+
+
+def test_what_claims_gigabytes_is_refused(tmp_path: Path) -> None:
+    assert attack(tmp_path, "bombs", *LIGHT) == {"refused": len(LIGHT)}
 
 
 @pytest.mark.attack
 @pytest.mark.timeout(7200)
 def test_a_campaign_of_mutants(good: Path) -> None:
-    print(attack(good, 1, MANY))
+    print(attack(good, "bytes", "1", str(MANY)))
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(7200)
+def test_a_campaign_of_twists(good: Path) -> None:
+    counts = attack(good, "twists", "1", str(TWISTS))
+    print(counts)
+    assert sum(counts.values()) >= 600
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(1800)
+def test_all_bombs(tmp_path: Path) -> None:
+    counts = attack(tmp_path, "bombs", *BOMBS)
+    print(counts)
+    assert sum(counts.values()) == len(BOMBS)
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -112,7 +137,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         "npz",
         "",
         lambda p: array_of(p, obs=LARGE, actions=LARGE),
-        "bytes an episode",
+        "claims 8589934592 bytes and has 128",
     ),
     "an archive without its beginning": (
         "npz",

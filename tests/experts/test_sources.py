@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
+from conftest import Identity
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from zoo_entries import CARTPOLE, zoo_entry
 
@@ -19,6 +20,7 @@ from imitate.envs.make import make_env
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
+from imitate.experts.zips import spaces_here
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
 
@@ -263,3 +265,20 @@ def test_the_zoo_may_be_several_folders(model: Any, tmp_path: Path, monkeypatch:
     assert {"zoo:a2c/CartPole-v1", "zoo:ppo/CartPole-v1"} <= set(known_experts())
     for algorithm in ("a2c", "ppo"):
         assert load_expert(f"zoo:{algorithm}/CartPole-v1").env_id == CARTPOLE
+
+
+def test_keywords_that_a_file_chose_may_not_take_all_memory() -> None:
+    class Hungry(Identity):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            self.world = bytearray(size)
+
+    gym.register("Hungry-v1", entry_point=Hungry)
+    try:
+        assert spaces_here("Hungry-v1", {"size": 10})[2] == ""
+        assert spaces_here("Hungry-v1", {"size": 1 << 30})[1:] == (
+            None,
+            "Hungry-v1 with the env_kwargs that the file names: it would take more than 384 MiB of memory",
+        )
+    finally:
+        gym.registry.pop("Hungry-v1")

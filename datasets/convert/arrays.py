@@ -1,0 +1,135 @@
+"""Arrays of an `.npz` archive as columns of rows that are read, or written, from the first to the last."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["Column", "Grown", "Joined"]
+
+_MOST_STEPS = 1 << 32
+_LARGEST_READ = 1 << 27
+
+
+class Column:
+    """An array in the archive. Raises InputError for one that is no numbers, or has none."""
+
+    def __init__(self, path: Path, member: str) -> None:
+        self._path, self.member = path, member
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            kind = archive.getinfo(member).compress_type
+            if kind not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise InputError(f"{member} is compressed in way {kind}, wanted deflate, or none")
+            shape, self.dtype = _header(file, member)
+            held = archive.getinfo(member).file_size
+        if not shape or 0 in shape:
+            raise InputError(f"{member} has shape {shape}, wanted rows of numbers")
+        self.rows, self.shape = shape[0], shape[1:]
+        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape, dtype=object))
+        if self.rows * self.row_bytes > held:
+            raise InputError(f"{member} claims {self.rows * self.row_bytes} bytes and has {held}")
+        self._file: IO[bytes] | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[Column]:
+        with zipfile.ZipFile(self._path) as archive, archive.open(self.member) as file:
+            _header(file, self.member)
+            self._file = file
+            yield self
+
+    def take(self, rows: int) -> Array:
+        """The next rows."""
+        assert self._file is not None
+        nbytes = rows * self.row_bytes
+        if nbytes > _LARGEST_READ:
+            raise InputError(f"{self.member} has {nbytes} bytes, over the limit of {_LARGEST_READ}")
+        data = self._file.read(nbytes)
+        if len(data) != nbytes:
+            raise InputError(f"{self.member} ends early; restore it or make it again")
+        array = np.frombuffer(data, self.dtype).reshape(rows, *self.shape)
+        return array.astype(self.dtype.newbyteorder("="), copy=False)
+
+
+class Joined:
+    """Columns side by side: one as it is, several as the numbers of a row (n, D)."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self.rows = columns[0].rows
+        self.row_bytes = sum(column.row_bytes for column in columns)
+        for column in columns:
+            if column.rows != self.rows:
+                raise InputError(
+                    f"{column.member} has {column.rows} rows, {columns[0].member} has {self.rows}"
+                )
+
+    @contextmanager
+    def opened(self) -> Iterator[Joined]:
+        with ExitStack() as stack:
+            for column in self._columns:
+                stack.enter_context(column.opened())
+            yield self
+
+    def take(self, rows: int) -> Array:
+        """The next rows."""
+        parts = [column.take(rows) for column in self._columns]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([part.reshape(rows, -1) for part in parts], axis=1)
+
+    def all(self) -> Array:
+        with self.opened():
+            return self.take(self.rows)
+
+    def require(self, rows: int) -> None:
+        """Raise InputError unless it is one number for each of so many rows."""
+        for column in self._columns:
+            if len(self._columns) > 1 or column.rows != rows or column.shape not in ((), (1,)):
+                raise InputError(
+                    f"{column.member} has shape {(column.rows, *column.shape)}, wanted ({rows},)"
+                )
+
+
+class Grown:
+    """A .npy file whose number of rows is known at the end."""
+
+    def __init__(self, path: Path, first: Array) -> None:
+        self.path, self._first, self._rows = path, first, 0
+
+    @contextmanager
+    def opened(self) -> Iterator[Grown]:
+        with self.path.open("wb") as self._file:
+            self._write_header()
+            yield self
+            self._file.seek(0)
+            self._write_header()  # as long as before: NumPy leaves room for the first dimension to grow
+
+    def append(self, rows: Array) -> None:
+        self._file.write(np.ascontiguousarray(rows).tobytes())
+        self._rows += len(rows)
+
+    def _write_header(self) -> None:
+        shape = (self._rows, *self._first.shape[1:])
+        described = {"descr": self._first.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, described)
+
+
+def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in headers:
+        raise InputError(f"{member} is of version {version}, wanted 1.0 or 2.0")
+    shape, fortran, dtype = headers[version](file)
+    if dtype.kind not in "biuf" or (fortran and len(shape) > 1):
+        raise InputError(f"{member} holds {dtype} in Fortran order={fortran}; wanted numbers in C order")
+    if shape and not 0 <= shape[0] <= _MOST_STEPS:
+        raise InputError(f"{member} claims {shape[0]} rows")
+    return shape, dtype

@@ -1,0 +1,65 @@
+"""Care with data of others: what their errors become, what is said of them, how much they may claim."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from imitate.errors import InputError, one_line
+
+__all__ = ["Most", "Notes", "most", "needs", "refused"]
+
+Notes = Counter[str]
+"""What the result does not have as the source had it, and how often."""
+
+
+def needs(module: str) -> Any:
+    """A package of the extra `formats`, imported. Raises InputError where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"this format needs {module.partition('.')[0]}: pip install 'imitate-rl[formats]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Most:
+    """How much a data set of its size can hold. A table, or an array, can repeat a row without end in a few bytes."""
+
+    episodes: int
+    steps: int
+    nbytes: int
+
+
+def most(path: Path) -> Most:
+    files = [file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    film = sum(file.stat().st_size for file in files if file.suffix == ".mp4")
+    # Deflate makes at best 1,032 bytes of one. In a film that stands still a frame takes some 50 bytes.
+    return Most(1000 + size // 16, 1_000_000 + 16 * size, (256 << 20) + 1100 * size + 20_000 * film)
+
+
+class refused:
+    """As a context: an InputError says of what it is, and whatever else goes wrong in foreign data becomes one."""
+
+    def __init__(self, what: str | Path) -> None:
+        self._what = str(what)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, InputError):
+            if self._what not in str(error):
+                raise InputError(f"{self._what}: {error}") from error
+        elif isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            return  # of the disk, and not of what is in the file
+        elif isinstance(error, Exception):
+            raise InputError(
+                f"{self._what} can't be read ({type(error).__name__}: {one_line(error)[:200]}): it is damaged or "
+                "of another version"
+            ) from error

@@ -1,0 +1,84 @@
+"""What a LeRobotDataset's `meta/` says: features, episodes, and what our format has no place for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.datasets.convert import arrow
+from imitate.datasets.convert.foreign import Notes, most
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["MOST_ROWS", "chosen_of", "episodes_of", "features_of", "left_out", "row_bytes"]
+
+MOST_ROWS = 1 << 16
+"""Rows that are read at once."""
+
+_EPISODE = ("episode_index", "length")
+_PLACE = ("chunk_index", "file_index", "from_timestamp")
+
+
+def features_of(info: Mapping[str, Any]) -> dict[str, Any]:
+    features = info.get("features")
+    if not isinstance(features, dict) or "action" not in features:
+        raise InputError("its meta/info.json names no actions")
+    for name, feature in features.items():
+        shape = feature.get("shape") if isinstance(feature, dict) else None
+        sound = isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape)
+        if not sound or not isinstance(feature.get("dtype"), str) or "/" in name or ".." in name:
+            raise InputError(f"its feature {name!r} is not described by shape and dtype")
+    return features
+
+
+def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) -> list[str]:
+    observed = [name for name in features if name.startswith("observation")]
+    for key in keys:
+        if key not in observed:
+            raise InputError(f"no observation {key!r}; there are {', '.join(observed)}")
+    pictures = [name for name in observed if features[name]["dtype"] in ("video", "image")]
+    chosen = list(keys) or [name for name in observed if name not in pictures] or pictures[:1]
+    if len(chosen) > 1 and set(chosen) & set(pictures):
+        raise InputError(f"pictures can't be taken together with other observations: choose one of {chosen}")
+    for name in observed:
+        if name not in chosen:
+            notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
+    if not chosen:
+        raise InputError("it has no observations")
+    return chosen
+
+
+def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:
+    """Of each episode (E,) its length and where its frames are, by number."""
+    names = [*_EPISODE, *(f"videos/{key}/{name}" for key in videos for name in _PLACE)]
+    limit, held = most(path).episodes, [dict.fromkeys(names, np.empty(0))]
+    for file in sorted((path / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
+        for batch in arrow.parquet(file, names, rows=MOST_ROWS):
+            held.append({name: arrow.numbers(arrow.column(batch, name)).reshape(-1) for name in names})
+            if sum(len(part["length"]) for part in held) > limit:
+                raise InputError(f"it claims more than {limit} episodes, which files of its size can't hold")
+    table = {name: np.concatenate([part[name] for part in held]) for name in names}
+    order = np.argsort(table["episode_index"], kind="stable")
+    return {name: rows[order] for name, rows in table.items()}
+
+
+def left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
+    """What our format has no place for."""
+    left = [f"{info['fps']!r} frames a second"]
+    if info.get("robot_type") is not None:
+        left.append(f"the robot type {str(info['robot_type'])[:80]!r}")
+    if any(feature.get("names") for feature in features.values()):
+        left.append("names of features")
+    if (path / "meta" / "tasks.parquet").is_file():
+        left.append("texts of tasks")
+    return f"left out: {', '.join(left)}"
+
+
+def row_bytes(feature: Mapping[str, Any]) -> int:
+    kind = feature["dtype"]
+    size = 1 if kind in ("video", "image") else np.dtype(kind).itemsize
+    return int(size * math.prod(feature["shape"]))

@@ -1,0 +1,161 @@
+"""Episodes in pieces of at most some 32 MB: however long one is, a conversion holds a few pieces of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from imitate.datasets.columns import PIECE_BYTES
+from imitate.datasets.convert.foreign import Most, Notes, refused
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["Episode", "Rows", "assembled", "marked", "pieces_of", "rows_within", "spans", "whole", "within"]
+
+T = TypeVar("T")
+
+Episode = Iterator[Trajectory]
+"""The pieces of an episode: each begins with the observation that the one before it ends with, and all but the last are
+truncated. Most episodes are one piece."""
+
+Rows = dict[str, Array]
+"""Rows of an episode (n, ...): obs, actions, and if known rewards, expert_actions, terminated, truncated."""
+
+_LARGEST_STEP = 1 << 26
+_LARGEST_WHOLE = 1 << 28
+_REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
+_DROPPED = "the last step of a cut episode is dropped, as the observation after it is not stored"
+
+
+def marked(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
+    """Each item, and whether it is the last."""
+    items = iter(items)
+    for item in items:
+        for following in items:
+            yield item, False
+            item = following
+        yield item, True
+
+
+def rows_within(step_bytes: int) -> int:
+    """How many steps a piece has. Raises InputError for steps of more than _LARGEST_STEP bytes, or of none."""
+    if not 0 < step_bytes <= _LARGEST_STEP:
+        raise InputError(f"a step takes {step_bytes} bytes, wanted 1 to {_LARGEST_STEP}")
+    return max(1, PIECE_BYTES // step_bytes)
+
+
+def spans(steps: int, step_bytes: int) -> Iterator[tuple[int, int]]:
+    """The steps [start, stop) of each piece."""
+    rows = rows_within(step_bytes)
+    return ((start, min(start + rows, steps)) for start in range(0, steps, rows))
+
+
+def assembled(
+    what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str, Any] | None = None
+) -> Episode:
+    """The pieces of an episode whose rows come in `parts`.
+
+    The flags of its last row say how it ended. If the last part has a row of `obs` more than of `actions`, that is the
+    final observation. If not, a terminated episode gets its last observation again, since nothing looks at what follows
+    a termination, and a cut one loses its last step, whose observation then is the true final one.
+    """
+    with refused(what):
+        held: Rows = {}
+        rows: Rows = {}
+        for part, last in marked(parts):
+            rows = {name: np.concatenate([held[name], new]) for name, new in part.items()} if held else part
+            if not last and len(rows["obs"]) > 1:
+                yield _piece(rows, len(rows["obs"]) - 1, (False, True), info)
+            held = {name: old[-1:] for name, old in rows.items()}
+        if not rows:
+            raise InputError("it has no steps")
+        notes["rewards are absent and become 0"] += int("rewards" not in rows)
+        terminated, truncated = (
+            bool(rows[name][-1:].any()) if name in rows else False for name in ("terminated", "truncated")
+        )
+        steps = len(rows["actions"])
+        if len(rows["obs"]) == steps:
+            if terminated:
+                notes[_REPEATED] += 1
+                truncated = False
+                rows = rows | {"obs": np.concatenate([rows["obs"], rows["obs"][-1:]])}
+            else:
+                notes[_DROPPED] += 1
+                steps -= 1
+        if steps:
+            yield _piece(rows, steps, (terminated, truncated), info)
+
+
+def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any] | None) -> Trajectory:
+    labels = rows.get("expert_actions")
+    return Trajectory(
+        rows["obs"] if len(rows["obs"]) == steps + 1 else rows["obs"][: steps + 1],
+        rows["actions"][:steps],
+        rows["rewards"][:steps] if "rewards" in rows else np.zeros(steps, np.float32),
+        *flags,
+        info=info or {},
+        expert_actions=None if labels is None else labels[:steps],
+    )
+
+
+def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
+    """The episodes. Raises InputError where there are more steps or bytes than a data set of its size can hold."""
+    steps = nbytes = 0
+
+    def counted(pieces: Episode) -> Episode:
+        nonlocal steps, nbytes
+        for piece in pieces:
+            steps += len(piece)
+            nbytes += piece.obs.nbytes + piece.actions.nbytes
+            if steps > most.steps or nbytes > most.nbytes:
+                raise InputError(
+                    f"it has {steps} steps of {nbytes} bytes or more, which files of its size can't hold"
+                )
+            yield piece
+
+    return map(counted, episodes)
+
+
+def pieces_of(trajectory: Trajectory) -> Episode:
+    """The pieces of an episode that is in memory; they are views."""
+    steps, labels = len(trajectory), trajectory.expert_actions
+    nbytes = sum(array.nbytes for array in (trajectory.obs, trajectory.actions, trajectory.rewards))
+    for start, stop in spans(steps, -(-nbytes // steps)):
+        last = stop == steps
+        yield replace(
+            trajectory,
+            obs=trajectory.obs[start : stop + 1],
+            actions=trajectory.actions[start:stop],
+            rewards=trajectory.rewards[start:stop],
+            terminated=trajectory.terminated and last,
+            truncated=trajectory.truncated or not last,
+            expert_actions=None if labels is None else labels[start:stop],
+        )
+
+
+def whole(pieces: Episode, format: str) -> Trajectory:
+    """An episode in one, for formats that hold it so. Raises InputError where it has more than _LARGEST_WHOLE bytes."""
+    held: list[Trajectory] = []
+    nbytes = 0
+    for piece in pieces:
+        held.append(piece)
+        nbytes += piece.obs.nbytes + piece.actions.nbytes
+        if nbytes > _LARGEST_WHOLE:
+            raise InputError(
+                f"{format} holds an episode in one, and one has more than {_LARGEST_WHOLE >> 20} MiB: choose another "
+                "format, such as minari"
+            )
+    if len(held) == 1:
+        return held[0]
+    labels = [piece.expert_actions for piece in held if piece.expert_actions is not None]
+    return replace(
+        held[-1],
+        obs=np.concatenate([piece.obs[min(number, 1) :] for number, piece in enumerate(held)]),
+        actions=np.concatenate([piece.actions for piece in held]),
+        rewards=np.concatenate([piece.rewards for piece in held]),
+        expert_actions=np.concatenate(labels) if labels else None,
+    )

@@ -1,0 +1,203 @@
+"""What columns of plain files are called, and what a conversion says that it guessed or left out."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import gymnasium as gym
+import h5py
+import numpy as np
+import pytest
+from conftest import Identity
+from converting import UNIT, recording, write
+from test_convert_foreign import robomimic
+
+from imitate.cli import main
+from imitate.datasets import DemoReader, DemoWriter, InputError
+from imitate.datasets.convert import convert
+
+
+class Hungry(Identity):
+    """Takes as many bytes as it is told to."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(continuous=True)
+        self.world = np.ones(size, np.uint8)
+
+
+LOG = """time,level,velocity,valve,r,end
+0,1.0,0.5,0.25,1,False
+1,2.0,0.5,0.5,2,True
+"""
+COLUMNS = ["obs=level,velocity", "action=valve", "reward=r"]
+
+
+def test_columns_of_a_csv_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log.csv").write_text(LOG)
+    out = tmp_path / "b.h5"
+    command = [
+        "data",
+        "convert",
+        str(tmp_path / "log.csv"),
+        str(out),
+        "--env",
+        "Valve-v0",
+        "--columns",
+        *COLUMNS,
+    ]
+    assert main([*command, "terminated=end"]) == 0
+    assert "column 'time' is left out" in capsys.readouterr().out
+    with DemoReader(out) as demos:
+        assert demos[0].obs.tolist() == [[1.0, 0.5], [2.0, 0.5], [2.0, 0.5]]
+        assert demos[0].actions.tolist() == [[0.25], [0.5]]
+        assert demos[0].rewards.tolist() == [1, 2]
+        assert demos[0].terminated
+
+
+def test_arrays_of_an_npz_are_named(tmp_path: Path) -> None:
+    level, velocity = np.array([1.0, 2.0, 3.0]), np.array([[0.5], [0.6], [0.7]])
+    np.savez(tmp_path / "a.npz", level=level, velocity=velocity, valve=np.array([0, 1, 0]), r=np.ones(3))
+    convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Valve-v0", columns=COLUMNS)
+    with DemoReader(tmp_path / "b.h5") as demos:
+        assert demos[0].obs.tolist() == [[1.0, 0.5], [2.0, 0.6], [3.0, 0.7]]
+        assert demos[0].rewards.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (["obs=levle", "action=valve"], "no column 'levle'; did you mean 'level'"),
+        (["observation=level", "action=valve"], "'observation' is unknown or twice"),
+        (["level"], "names no columns"),
+        (["obs=level", "action=valve", "reward=r,end"], "reward is one column"),
+        (["action=valve"], "--columns obs=level,velocity action=valve"),
+    ],
+)
+def test_columns_that_are_not_there_are_one_line(columns: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG)
+    with pytest.raises(InputError) as error:
+        convert(tmp_path / "log.csv", tmp_path / "b.h5", env_id="Valve-v0", columns=columns)
+    assert said in str(error.value)
+    with pytest.raises(InputError, match="leave --columns out"):
+        convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "b.h5", columns=columns)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.csv"])
+def test_dones_do_not_tell_time_limits_from_ends(name: str, tmp_path: Path) -> None:
+    if name == "a.npz":
+        arrays = {
+            "obs": np.arange(4.0)[:, None],
+            "actions": np.zeros(4, int),
+            "dones": np.array([0, 1, 0, 1]),
+        }
+        np.savez(tmp_path / name, **arrays)
+        np.savez(tmp_path / f"b{name}", **arrays, truncated=np.array([0, 0, 0, 1]))
+    else:
+        (tmp_path / name).write_text("episode,obs_0,action,dones\n0,0.5,1,0\n0,0.5,1,1\n")
+        (tmp_path / f"b{name}").write_text("episode,obs_0,action,dones,truncated\n0,0.5,1,0,0\n0,0.5,1,1,1\n")
+    said = "'dones' says when episodes end and not why: time limits count as terminations"
+    notes = [
+        convert(tmp_path / each, tmp_path / f"{each}.h5", env_id="X-v0").notes for each in (name, f"b{name}")
+    ]
+    assert [sum(note.startswith(said) for note in each) for each in notes] == [1, 0]
+
+
+def test_lerobot_says_what_it_lacks_and_does_not_ask_the_environment(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
+    wrote = convert(source, tmp_path / "b", format="lerobot").notes
+    assert wrote == ["frames a second and tasks are not known: 30 and the environment's id are written"]
+    document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text())
+    assert document["fps"] == 30
+    document["robot_type"] = "so100"
+    document["features"]["action"]["names"] = ["left", "right"]
+    (tmp_path / "b" / "meta" / "info.json").write_text(json.dumps(document))
+    (tmp_path / "b" / "meta" / "imitate.json").unlink()
+    read = convert(tmp_path / "b", tmp_path / "c.h5", env_id="Unit-v0").notes
+    assert "left out: 30 frames a second, the robot type 'so100', names of features, texts of tasks" in read
+
+
+def test_imitations_terminal_is_said_to_mean_time_limits_too(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
+    convert(source, tmp_path / "b", format="imitation")
+    (tmp_path / "b" / "imitate.json").unlink()
+    notes = convert(tmp_path / "b", tmp_path / "c.h5", env_id="Unit-v0").notes
+    assert any(note.startswith("`terminal` is also set at time limits") for note in notes)
+
+
+def test_pictures_and_numbers_of_robomimic_are_not_mixed(tmp_path: Path) -> None:
+    source = robomimic(tmp_path / "a.hdf5")
+    with pytest.raises(InputError, match="pictures can't be taken together with other observations"):
+        convert(source, tmp_path / "b.h5", obs_keys=["camera", "a"])
+
+
+def test_ids_that_minari_cannot_parse_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of them makes Minari's list of all data sets fail."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "store"))
+    source = str(write(tmp_path / "a.h5", UNIT, recording(UNIT)))
+    for name in ("mydata", "a/mydata-v0", "my data-v0", "x/y/", "door/human-v", "door//human-v0"):
+        assert main(["data", "convert", source, f"minari:{name}"]) == 2
+        assert "is no id of Minari's" in capsys.readouterr().err
+    inside = str(tmp_path / "store" / "mydata")
+    assert main(["data", "convert", source, inside, "--format", "minari"]) == 2
+    assert not (tmp_path / "store" / "mydata").exists()
+    for name in ("mydata-v0", "ab/mydata-v10", "a/b/door_human-v2"):
+        assert main(["data", "convert", source, f"minari:{name}"]) == 0
+        metadata = json.loads((tmp_path / "store" / name / "data" / "metadata.json").read_text())
+        assert metadata["dataset_id"] == name
+    convert(source, tmp_path / "my data.1", format="minari")
+    assert json.loads((tmp_path / "my data.1/data/metadata.json").read_text())["dataset_id"] == "my-data-1-v0"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["q.npz", "q.csv", "q.h5", "folder"])
+def test_what_is_no_file_is_not_opened(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / name
+    if name == "folder":  # a data set of `imitation`
+        convert(write(tmp_path / "a.h5", UNIT, recording(UNIT)), pipe, format="imitation")
+        pipe = pipe / "data-00000-of-00001.arrow"
+        pipe.unlink()
+    os.mkfifo(pipe)
+    assert main(["data", "convert", str(tmp_path / name), str(tmp_path / "b.h5"), "--env", "Unit-v0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_environment_that_a_file_describes_may_not_take_all_memory(tmp_path: Path) -> None:
+    source = robomimic(tmp_path / "a.hdf5", actions=np.zeros((3, 1)))
+
+    def kwargs(**kwargs: object) -> None:
+        with h5py.File(source, "a") as file:
+            arguments = {
+                "env_name": "Hungry-v0" if "size" in kwargs else "FrozenLake-v1",
+                "type": 2,
+                "env_kwargs": kwargs,
+            }
+            file["data"].attrs["env_args"] = json.dumps(arguments)
+
+    kwargs(desc=["F" * 150] * 150)
+    with pytest.raises(InputError, match="env_kwargs that the file names: they have more than 16384"):
+        convert(source, tmp_path / "b.h5")
+    gym.register("Hungry-v0", entry_point=Hungry)
+    kwargs(size=1 << 30)
+    with pytest.raises(InputError, match="it would take more than 384 MiB"):
+        convert(source, tmp_path / "b.h5", env_id="Hungry-v0")
+    gym.registry.pop("Hungry-v0")
+
+
+def test_a_file_that_was_cut_off_names_its_repair(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    writer = DemoWriter(path, UNIT)
+    writer.append(recording(UNIT)[0])
+    writer.sync()
+    data = path.read_bytes()
+    beside = path.with_name("a.h5.savepoint").read_bytes()
+    writer.close()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match=r"`imitate data repair` needs a\.h5\.savepoint"):
+        DemoReader(path)
+    path.with_name("a.h5.savepoint").write_bytes(beside)
+    with pytest.raises(InputError, match=f"`imitate data repair {path}` restores"):
+        DemoReader(path)
