@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imitate import lazy
+import lazy_loader
 
 if TYPE_CHECKING:
     from imitate.experts.expert import Expert
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Expert", "known_experts", "load_expert", "save_expert"]
 
-__getattr__, __dir__ = lazy.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
-    {
-        "imitate.experts.expert": ("Expert",),
-        "imitate.experts.folder": ("save_expert",),
-        "imitate.experts.load": ("load_expert",),
-        "imitate.experts.sources": ("known_experts",),
+    submod_attrs={
+        "expert": ["Expert"],
+        "folder": ["save_expert"],
+        "load": ["load_expert"],
+        "sources": ["known_experts"],
     },
 )

@@ -55,14 +55,16 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm's module and the keyword arguments of its learner.
+    """An algorithm: where its learner and its settings are, and the keyword arguments of its learner.
 
+    title       its name in reports
+    path        "module:Class" of the learner
+    settings    "module:Class" of its config. A module that imports no torch makes mistakes on the command line quick to
+                answer
     needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
                 `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
     optional    optional arguments: `policy`, to start from
-    class_name  name of the learner's class if not the title
-    settings    "module:Class" of its config, which imports no torch; by default beside the learner, LearnerConfig
-    variants    "module:Class" of the learner of the variants and of its config, if they have their own
+    variants    path and settings of the variants, if they have their own
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
@@ -74,11 +76,10 @@ class Algorithm:
 
     title: str
     summary: str
-    module: str
+    path: str
+    settings: str
     needs: tuple[Need, ...]
     optional: tuple[Literal["policy"], ...] = ()
-    class_name: str = ""
-    settings: str = ""
     variants: tuple[str, str] | None = None
     controls: Mapping[str, str] = field(default_factory=dict)
     inner: str = ""
@@ -96,72 +97,74 @@ class Algorithm:
     @property
     def learner(self) -> Any:
         """The learner's class, imported on this call."""
-        return getattr(import_module(self.module), self.class_name or self.title)
+        return _imported(self.path)
 
     @property
     def config(self) -> Any:
         """The class of the hyperparameters, imported on this call."""
-        beside = f"{self.module}:{self.class_name or self.title}Config"
-        module, _, name = (self.settings or beside).partition(":")
-        return getattr(import_module(module), name)
+        return _imported(self.settings)
 
     @property
     def checker(self) -> Callable[..., None] | None:
         """The function that `check` names, imported on this call."""
-        module, _, name = self.check.partition(":")
-        return getattr(import_module(module), name) if self.check else None
+        return _imported(self.check) if self.check else None
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 ALGORITHMS = {
     "bc": Algorithm(
         "BC",
         "behavioural cloning of recorded demonstrations",
-        "imitate.bc",
+        "imitate.bc:BC",
+        "imitate.configs.bc:BCConfig",
         ("demos",),
         structured=True,
-        settings="imitate.configs.bc:BCConfig",
     ),
     "dagger": Algorithm(
         "DAgger",
         "cloning on the learner's own states, labelled by the expert",
-        "imitate.dagger",
+        "imitate.dagger:DAgger",
+        "imitate.configs.dagger:DAggerConfig",
         ("envs", "expert", "store"),
         structured=True,
         teachers=True,
         live=True,
-        settings="imitate.configs.dagger:DAggerConfig",
     ),
     "aggrevated": Algorithm(
         "AggreVaTeD",
         "learning from an expert's action values on the learner's own states",
-        "imitate.aggrevated.trial",
+        "imitate.aggrevated.trial:Trial",
+        "imitate.configs.aggrevated:TrialConfig",
         ("envs", "expert", "store"),
-        class_name="Trial",
         variants=("imitate.aggrevated.variants.learner:Variant", "imitate.configs.variants:VariantConfig"),
         check="imitate.aggrevated.critic_check:check_critic",
         teachers=True,
-        settings="imitate.configs.aggrevated:TrialConfig",
     ),
     "aggrevate": Algorithm(
         "AggreVaTe",
         "AggreVaTeD with values from playing on with the expert: works with any expert, costs many steps per state",
-        "imitate.aggrevated.variants.aggrevate",
+        "imitate.aggrevated.variants.aggrevate:AggreVaTe",
+        "imitate.configs.variants:VariantConfig",
         ("envs", "expert", "store"),
-        settings="imitate.configs.variants:VariantConfig",
     ),
     "loki": Algorithm(
         "LOKI",
         "AggreVaTeD first, then PPO from there: beyond the expert by reinforcement",
-        "imitate.loki",
+        "imitate.loki:LOKI",
+        "imitate.configs.loki:LOKIConfig",
         ("envs", "expert", "store"),
-        settings="imitate.configs.loki:LOKIConfig",
     ),
     "gail": Algorithm(
         "GAIL",
         "on-policy RL whose reward is to pass for the expert",
-        "imitate.gail",
+        "imitate.gail:GAIL",
+        "imitate.configs.gail:GAILConfig",
         ("envs", "demos"),
-        ("policy",),
+        optional=("policy",),
         controls={
             "plus-one": "constant reward +1",
             "minus-one": "constant reward -1",
@@ -170,59 +173,57 @@ ALGORITHMS = {
         },
         inner="learner",
         audit=True,
-        settings="imitate.configs.gail:GAILConfig",
     ),
     "sqil": Algorithm(
         "SQIL",
         "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
-        "imitate.sqil",
+        "imitate.sqil:SQIL",
+        "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
-        settings="imitate.configs.sqil:SQILConfig",
     ),
     "qdagger": Algorithm(
         "QDagger",
         "DQN that begins from an expert's steps and action values, for discrete actions",
-        "imitate.qdagger",
+        "imitate.qdagger:QDagger",
+        "imitate.configs.qdagger:QDaggerConfig",
         ("envs", "expert"),
-        settings="imitate.configs.qdagger:QDaggerConfig",
     ),
     "ppo": Algorithm(
         "PPO",
         "pure RL: proximal policy optimisation",
-        "imitate.rl.ppo",
+        "imitate.rl.ppo:PPO",
+        "imitate.configs.ppo:PPOConfig",
         ("envs",),
-        ("policy",),
-        settings="imitate.configs.ppo:PPOConfig",
+        optional=("policy",),
     ),
     "dqn": Algorithm(
         "DQN",
         "pure RL: deep Q-learning, for discrete actions",
-        "imitate.rl.dqn",
+        "imitate.rl.dqn:DQN",
+        "imitate.configs.dqn:DQNConfig",
         ("envs",),
-        settings="imitate.configs.dqn:DQNConfig",
     ),
     "reinforce": Algorithm(
         "REINFORCE",
         "pure RL: policy gradient of whole episodes",
-        "imitate.rl.reinforce",
+        "imitate.rl.reinforce:REINFORCE",
+        "imitate.configs.reinforce:REINFORCEConfig",
         ("envs",),
-        settings="imitate.configs.reinforce:REINFORCEConfig",
     ),
     "rpo": Algorithm(
         "RPO",
         "pure RL: PPO with a perturbed mean, for continuous actions",
-        "imitate.rl.ppo",
+        "imitate.rl.ppo:PPO",
+        "imitate.configs.ppo:PPOConfig",
         ("envs",),
-        ("policy",),
-        class_name="PPO",
-        settings="imitate.configs.ppo:PPOConfig",
+        optional=("policy",),
     ),
     "a2c": Algorithm(
         "A2C",
         "pure RL: advantage actor-critic with n-step returns",
-        "imitate.rl.a2c",
+        "imitate.rl.a2c:A2C",
+        "imitate.configs.a2c:A2CConfig",
         ("envs",),
-        settings="imitate.configs.a2c:A2CConfig",
     ),
 }
 
@@ -243,17 +244,13 @@ def find(name: str) -> Algorithm:
     algorithm = ALGORITHMS[base]
     if not variant:
         return algorithm
-    module, class_name = algorithm.module, algorithm.class_name or algorithm.title
-    settings = algorithm.settings
-    if algorithm.variants:
-        (module, _, class_name), settings = algorithm.variants[0].partition(":"), algorithm.variants[1]
+    path, settings = algorithm.variants or (algorithm.path, algorithm.settings)
     return replace(
         algorithm,
-        module=module,
-        settings=settings,
         title=f"{algorithm.title} ({variant})",
         summary=f"{algorithm.title} with {algorithm.controls.get(variant, 'other settings')}",
-        class_name=class_name,
+        path=path,
+        settings=settings,
     )
 
 
@@ -283,4 +280,5 @@ def _own(name: str) -> Algorithm:
     takes = inspect.signature(learner).parameters
     summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
     needs = tuple(need for need in get_args(Need) if need in takes)
-    return Algorithm(class_name, summary, module.__name__, needs, structured=True)
+    path = f"{module.__name__}:{class_name}"
+    return Algorithm(class_name, summary, path, f"{path}Config", needs, structured=True)

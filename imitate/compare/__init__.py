@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imitate import lazy
+import lazy_loader
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Suite", "compare", "write_report", "write_suite_report"]
 
-__getattr__, __dir__ = lazy.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
-    {
-        "imitate.compare.plan": ("Comparison",),
-        "imitate.compare.report": ("write_report",),
-        "imitate.compare.suite": ("Suite",),
-        "imitate.compare.suite_report": ("write_suite_report",),
+    submod_attrs={
+        "plan": ["Comparison"],
+        "report": ["write_report"],
+        "suite": ["Suite"],
+        "suite_report": ["write_suite_report"],
     },
 )
 

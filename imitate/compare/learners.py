@@ -28,7 +28,7 @@ def find(name: str) -> Algorithm:
     neither imported already nor one that the user typed."""
     plain = base(name)
     found = _baseline(baseline(plain)) if baseline(plain) else algorithms.find(plain)
-    return replace(found, title=title(name), class_name=found.class_name or found.title)
+    return replace(found, title=title(name))
 
 
 def title(name: str) -> str:
@@ -90,4 +90,4 @@ def source(name: str) -> str:
 def _baseline(algorithm: str) -> Algorithm:
     of = "sb3-contrib" if algorithm in ("tqc", "qrdqn", "trpo") else "Stable-Baselines3"
     summary = f"pure RL: {algorithm.upper()} of {of} with the settings of its zoo"
-    return Algorithm(f"SB3 {algorithm.upper()}", summary, "", ("envs",))
+    return Algorithm(f"SB3 {algorithm.upper()}", summary, "", "", ("envs",))
