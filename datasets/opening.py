@@ -31,6 +31,7 @@ _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FL
 """Those inside HDF5. Others are plugins, code that is loaded from elsewhere."""
 
 _TRIES = 5  # a file that is being written may change while it is checked
+_HOPELESS = 2.0  # seconds: such a file fails at once, and one in which HDF5 loops does so every time
 
 
 def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -69,11 +70,12 @@ def open_demos(path: Path) -> h5py.File:
         )
     writing = being_written(_superblock(path))
     for tries_left in reversed(range(_TRIES if writing else 1)):
+        begin = time.monotonic()
         try:
             contained(partial(_check, path), str(path))
             break
         except InputError:
-            if not tries_left:
+            if not tries_left or time.monotonic() - begin > _HOPELESS:
                 raise
             time.sleep(0.02)
     with damaged(path, "it"):
@@ -151,6 +153,7 @@ def _check(path: Path) -> None:
         if writing and size < file["episodes"].attrs["reserved"]:
             raise _cut_off(path, "truncated file")
         read_table(file)
+        read_failed(file)
 
 
 def _cut_off(path: Path, why: str) -> InputError:

@@ -317,7 +317,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "overrides": (
         ["compare", "--env", "CartPole-v1", "--hyperparameters", '{"ppo": 3}', "--out", "o"],
-        "must be an object",
+        "Expected `object`, got `int`",
     ),
     "expert's actions": (
         ["expert", "train", "--algo", "sac", "--env", "CartPole-v1", "--out", "o"],

@@ -130,7 +130,7 @@ def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
         ({"env_id": "CartPol-v1"}, "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1'"),
         ({"expert": None}, "bc needs an expert: name one with --expert"),
         ({"budget": 10}, "budget must be at least 100, got 10"),
-        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"seeds": 0}, r"seeds must be in \[1, 10000\], got 0"),
         ({"hyperparameters": {"ppo": {}}}, "hyperparameters of 'ppo', which is not in this comparison"),
     ],
 )

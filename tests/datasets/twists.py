@@ -94,7 +94,7 @@ def array_of(rng: np.random.Generator, rows: int) -> np.ndarray[Any, Any]:
     with np.errstate(all="ignore"):
         if kind[0] == "M":
             return np.zeros((count, *shape), kind)
-        return np.nan_to_num(values).astype(kind) if kind[-2] in "iu?" else values.astype(kind)
+        return (np.nan_to_num(values) if np.dtype(kind).kind in "iub" else values).astype(kind)
 
 
 def arrow_of(rng: np.random.Generator, rows: int) -> pa.Array:
