@@ -192,7 +192,11 @@ def read_outcome(*folders: Path) -> Outcome:
 
     def entries(names: Sequence[str]) -> list[Entry]:
         grouped = {
-            name: [_cut(results[key], comparison) for key in sorted(results) if key[0] == name]
+            name: [
+                replace(results[key], returns=results[key].returns[: comparison.episodes])
+                for key in sorted(results)
+                if key[0] == name
+            ]
             for name in names
         }
         return [Entry(name, group) for name, group in grouped.items() if group]
@@ -231,10 +235,6 @@ def _stored(folder: Path) -> Comparison:
     if not (folder / "comparison.json").is_file() or not (folder / "runs.json").is_file():
         raise InputError(f"{folder} holds no comparison to report; fill it with `imitate compare`")
     return Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
-
-
-def _cut(result: Result, comparison: Comparison) -> Result:
-    return replace(result, returns=result.returns[: comparison.episodes])
 
 
 def _shortened(references: References, comparison: Comparison) -> References:
