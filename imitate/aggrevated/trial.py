@@ -5,7 +5,8 @@ policies play the same whole episodes. DAgger's is kept if it is clearly ahead, 
 Otherwise it leaves no states: it doesn't roll in, and the episodes are not learned from. On BipedalWalker and Hopper
 such states cost AggreVaTeD returns (benchmarks/RESULTS.md).
 
-The trial costs its steps, about a fifth of the budget by default, and the processor time of a second student until then.
+The trial costs its steps, about a fifth of the budget by default, and until then the processor time of a second
+student.
 """
 
 from __future__ import annotations
