@@ -102,7 +102,7 @@ class DemoReader:
         return "expert_actions" in self._columns
 
     def __getitem__(self, index: int) -> Trajectory:
-        """A whole episode. Raises InputError where a column of it takes more than 1 GiB: `pieces` reads any."""
+        """A whole episode. Raises InputError if a column of it takes more than 1 GiB: `pieces` reads any."""
         return self._read(
             self.table[index], 0, int(self.table[index]["length"])
         )  # an IndexError ends iteration

@@ -59,7 +59,7 @@ _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
 @dataclass(frozen=True)
 class Converted:
-    """What was read and written (or would be): `notes` say what the result does not have as the source had it."""
+    """The result of a conversion, or of a dry run: `notes` say what was lost or guessed."""
 
     source_format: str
     format: str
@@ -70,7 +70,7 @@ class Converted:
 
 
 def format_of(path: Path) -> str:
-    """The name of the format of an existing data set, by its content. Raises InputError where none fits."""
+    """The name of the format of an existing data set, by its content. Raises InputError if none fits."""
     if not path.exists():
         raise InputError(f"no data set at {path}; check the path")
     if not (path.is_file() or path.is_dir()):
@@ -105,7 +105,7 @@ def convert(
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
 
-    Raises InputError where `out` exists, the source is damaged or of no known format, or `out` can't hold it.
+    Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
     """
     source, out = Path(source), Path(out)
     target_name = format or _SUFFIXES.get(out.suffix)

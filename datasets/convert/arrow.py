@@ -46,7 +46,7 @@ def parquet(path: Path, names: Sequence[str] = (), *, rows: int) -> Iterator[Any
 
 
 def column(table: Any, name: str) -> Any:
-    """One column of a table or batch as one array. Raises InputError where it is missing."""
+    """One column of a table or batch as one array. Raises InputError if it is missing."""
     if name not in table.schema.names:
         raise InputError(f"it has no column {name!r}; there are {', '.join(table.schema.names)}")
     found = table.column(name)

@@ -28,7 +28,7 @@ _FIELDS = 1 << 18  # that are numbers or texts in Python at a time
 _ROLES = ("obs", "action", "expert_action", "reward", "terminated", "truncated", "episode", "seed")
 
 Places = Mapping[str, Sequence[int]]
-"""Where the columns of each role are."""
+"""The columns of each role, by number."""
 
 
 def found(path: Path) -> bool:
@@ -130,7 +130,7 @@ def _lines(file: TextIO) -> Iterator[list[str]]:
 
 
 def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
-    """Where the columns of each role are: those that `columns` names, else those of known names."""
+    """The columns of each role: those that `columns` names, else those of known names."""
     if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
         raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
     at = {name: place for place, name in enumerate(header)}

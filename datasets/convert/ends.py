@@ -1,4 +1,4 @@
-"""Where episodes end in data that have a row a step over all of them."""
+"""The ends of episodes, in data that have a row a step over all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ends:
 def ends_of_flags(blocks: Iterable[tuple[Array, Array, Array]], most: int) -> Ends:
     """The episodes of steps that come in blocks of terminated, truncated, and of whether an episode ends (n,).
 
-    What follows the last end is an episode too. Raises InputError where there are more than `most`.
+    What follows the last end is an episode too. Raises InputError if there are more than `most`.
     """
     places, flags = [np.array([-1])], [np.zeros((2, 0), bool)]
     steps = count = 0

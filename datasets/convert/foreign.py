@@ -14,11 +14,11 @@ from imitate.errors import InputError, one_line
 __all__ = ["Most", "Notes", "most", "needs", "refused"]
 
 Notes = Counter[str]
-"""What the result does not have as the source had it, and how often."""
+"""Lines about what the result lacks or what was guessed, and how often."""
 
 
 def needs(module: str) -> Any:
-    """A package of the extra `formats`, imported. Raises InputError where it is not installed."""
+    """A package of the extra `formats`, imported. Raises InputError if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -29,7 +29,7 @@ def needs(module: str) -> Any:
 
 @dataclass(frozen=True)
 class Most:
-    """How much a data set of its size can hold. A table, or an array, can repeat a row without end in a few bytes."""
+    """The most that files of some size can hold. A table, or an array, repeats a row without end in a few bytes."""
 
     episodes: int
     steps: int

@@ -52,7 +52,7 @@ def is_hdf5(path: Path) -> bool:
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
     """Open after a child process has seen every object: nothing outside the file, no plugins, no more than it can hold.
 
-    Raises InputError where the file is damaged, and for errors while it is open.
+    Raises InputError if the file is damaged, and for errors while it is open.
     """
     if not is_hdf5(path):
         raise InputError(f"{path} is no HDF5 file; check the path")
@@ -62,7 +62,7 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
 
 
 def group(parent: h5py.Group, name: str) -> h5py.Group:
-    """A group. Raises InputError where it is missing or something else."""
+    """A group. Raises InputError if it is missing or something else."""
     found = parent.get(name)
     if not isinstance(found, h5py.Group):
         raise InputError(f"it has no group {parent.name.rstrip('/')}/{name}")
@@ -70,7 +70,7 @@ def group(parent: h5py.Group, name: str) -> h5py.Group:
 
 
 def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
-    """A dataset of numbers. Raises InputError where it is missing or something else."""
+    """A dataset of numbers. Raises InputError if it is missing or something else."""
     found = parent.get(name)
     if not isinstance(found, h5py.Dataset) or found.ndim < 1 or found.dtype.kind not in "biuf":
         raise InputError(f"it has no rows of numbers at {parent.name.rstrip('/')}/{name}")
@@ -78,7 +78,7 @@ def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
 
 
 def rows_of(parent: h5py.Group, name: str, count: int) -> h5py.Dataset:
-    """A dataset of so many rows of numbers. Raises InputError where it is missing or something else."""
+    """A dataset of so many rows of numbers. Raises InputError if it is missing or something else."""
     found = dataset(parent, name)
     if len(found) != count:
         raise InputError(f"{found.name} has {len(found)} rows, wanted {count}")
@@ -90,7 +90,7 @@ def row_bytes(rows: h5py.Dataset) -> int:
 
 
 def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
-    """Rows [start, stop) of a dataset. Raises InputError where there are fewer, or too many to be read at once."""
+    """Rows [start, stop) of a dataset. Raises InputError if there are fewer, or too many to be read at once."""
     stop = len(rows) if stop is None else stop
     nbytes = (stop - start) * row_bytes(rows)
     if nbytes > _LARGEST_READ:
@@ -114,7 +114,7 @@ def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -
 
 
 def texts(parent: h5py.Group, name: str) -> list[str]:
-    """A column of texts of one size. Raises InputError where it is missing or something else."""
+    """A column of texts of one size. Raises InputError if it is missing or something else."""
     found = parent.get(name)
     if (
         not isinstance(found, h5py.Dataset)
@@ -143,7 +143,7 @@ def _check(path: Path) -> None:
     with damaged(path, "it"), h5py.File(path, "r") as file:
 
         def look(name: str, link: Any) -> str | None:
-            """What is wrong with it, which ends the visit: HDF5 passes no exceptions on."""
+            """The fault of an object, which ends the visit: HDF5 passes no exceptions on."""
             nonlocal seen
             seen += 1
             if seen > _MOST_OBJECTS:

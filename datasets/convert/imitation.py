@@ -140,7 +140,7 @@ def _row(rows: Any) -> Any:
 
 
 def _feature(kind: Any) -> dict[str, Any]:
-    """What `datasets` calls an Arrow type."""
+    """The name that `datasets` has for an Arrow type."""
     pa = needs("pyarrow")
     if pa.types.is_list(kind):
         return {"feature": _feature(kind.value_type), "_type": "Sequence"}

@@ -1,4 +1,4 @@
-"""What a LeRobotDataset's `meta/` says: features, episodes, and what our format has no place for."""
+"""Reads the `meta/` of a LeRobotDataset: features, episodes, and what our format has no place for."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:
 
 
 def left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
-    """What our format has no place for."""
+    """A line that names what our format has no place for."""
     left = [f"{info['fps']!r} frames a second"]
     if info.get("robot_type") is not None:
         left.append(f"the robot type {str(info['robot_type'])[:80]!r}")

@@ -107,7 +107,7 @@ def images_of(rows: list[Any], space: Space) -> Array:
 
 
 def is_image(space: Space) -> bool:
-    """What Minari takes for images."""
+    """Whether Minari takes such observations for images."""
     return (
         isinstance(space, spaces.Box)
         and len(space.shape) in (2, 3)

@@ -36,7 +36,7 @@ COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
 def store(dataset_id: str) -> Path:
-    """Where Minari keeps a data set: MINARI_DATASETS_PATH, or ~/.minari/datasets. Raises InputError for no id."""
+    """The folder of a data set in MINARI_DATASETS_PATH, or ~/.minari/datasets. Raises InputError for no id."""
     check_id(dataset_id)
     return _root().joinpath(*dataset_id.split("/"))
 

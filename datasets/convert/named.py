@@ -22,7 +22,7 @@ NAMES = {
     "start": ("episode_starts",),
     "index": ("indices",),
 }
-"""What a column may be called, by what it is. IL-Datasets has `episode_starts`; old files of `imitation` are split at
+"""Names of columns, by what they hold. IL-Datasets has `episode_starts`; old files of `imitation` are split at
 `indices`."""
 
 _DONE = ("dones", "done", "terminal")

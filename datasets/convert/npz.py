@@ -229,7 +229,7 @@ def _at(flag: Joined, places: Array, steps: int) -> Array:
 
 
 def _info(path: Path) -> DemoInfo | None:
-    """What `write` stored, a text. It is not unpickled: text is an array of characters."""
+    """Provenance that `write` stored, a text. It is not unpickled: text is an array of characters."""
     with zipfile.ZipFile(path) as archive:
         if "info.npy" not in archive.namelist() or archive.getinfo("info.npy").file_size > _LARGEST_INFO:
             return None

@@ -22,7 +22,7 @@ FOLDER = False
 
 
 def found(path: Path) -> bool:
-    """Whatever else there is may be ours: a folder of shards, or a file whose fault our reader names."""
+    """Anything else may be ours: a folder of shards, or a file whose fault our reader names."""
     return path.suffix == ".h5" or (path.is_dir() and any(path.glob("*.h5")))
 
 

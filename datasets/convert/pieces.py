@@ -42,7 +42,7 @@ def marked(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
 
 
 def rows_within(step_bytes: int) -> int:
-    """How many steps a piece has. Raises InputError for steps of more than _LARGEST_STEP bytes, or of none."""
+    """The number of steps in a piece. Raises InputError for steps of more than _LARGEST_STEP bytes, or of none."""
     if not 0 < step_bytes <= _LARGEST_STEP:
         raise InputError(f"a step takes {step_bytes} bytes, wanted 1 to {_LARGEST_STEP}")
     return max(1, PIECE_BYTES // step_bytes)
@@ -93,7 +93,7 @@ def assembled(
 def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any] | None) -> Trajectory:
     labels = rows.get("expert_actions")
     return Trajectory(
-        rows["obs"] if len(rows["obs"]) == steps + 1 else rows["obs"][: steps + 1],
+        rows["obs"],
         rows["actions"][:steps],
         rows["rewards"][:steps] if "rewards" in rows else np.zeros(steps, np.float32),
         *flags,
@@ -103,7 +103,7 @@ def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, 
 
 
 def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
-    """The episodes. Raises InputError where there are more steps or bytes than a data set of its size can hold."""
+    """The episodes. Raises InputError if there are more steps or bytes than a data set of its size can hold."""
     steps = nbytes = 0
 
     def counted(pieces: Episode) -> Episode:
@@ -138,7 +138,7 @@ def pieces_of(trajectory: Trajectory) -> Episode:
 
 
 def whole(pieces: Episode, format: str) -> Trajectory:
-    """An episode in one, for formats that hold it so. Raises InputError where it has more than _LARGEST_WHOLE bytes."""
+    """An episode in one, for formats that hold it so. Raises InputError if it has more than _LARGEST_WHOLE bytes."""
     held: list[Trajectory] = []
     nbytes = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""What all formats have in common: a foreign data set as a stream of episodes, and how it becomes ours."""
+"""The common part of all formats: a foreign data set as a stream of episodes, which becomes ours."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Format(Protocol):
     FOLDER   a data set is a folder, not a file
     found    whether the path, which exists, holds this format: a look that costs nothing
     read     opens it; `keys` are the observations to take where there are several. Notes fill while episodes are read
-    losses   what writing would lose, a line each. Raises InputError where the format can't hold such data
+    losses   what writing would lose, a line each. Raises InputError if the format can't hold such data
     write    to a path that does not exist, or an empty folder
     """
 
@@ -72,7 +72,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
     """The recording's DemoInfo. Spaces that the data do not state are those of the environment, or where it is not
     installed, they are as wide as the data. What the data say of the environment goes before what the caller says.
 
-    Raises InputError where neither the data nor the caller name the environment, or data and environment disagree.
+    Raises InputError if neither the data nor the caller name the environment, or data and environment disagree.
     """
     stored = recording.env_id if recording.info is None else recording.info.env_id
     if stored and env_id and bare_id(stored) != bare_id(env_id):
@@ -100,7 +100,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
 def fitted(
     episodes: Iterable[Episode], info: DemoInfo, notes: Notes, *, clip: bool = False
 ) -> Iterator[Episode]:
-    """The episodes in the types of the spaces, without empty ones. Raises InputError where they do not fit."""
+    """The episodes in the types of the spaces, without empty ones. Raises InputError if they do not fit."""
     for number, pieces in enumerate(episodes):
         fitting = _fitted(pieces, number, info, notes, clip)
         first = next(fitting, None)
@@ -134,7 +134,7 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
 
 
 def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
-    """The rows in the type of the space. Raises InputError where they do not fit it."""
+    """The rows in the type of the space. Raises InputError if they do not fit it."""
     if isinstance(space, spaces.Discrete) and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape[1:] != space.shape:

@@ -1,4 +1,4 @@
-"""Where data sets are: paths, `minari:ID` in Minari's folder, `hub:ORG/DATASET` on the Hugging Face hub."""
+"""Places of data sets: paths, `minari:ID` in Minari's folder, `hub:ORG/DATASET` on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_spec(name: str) -> bool:
 
 
 def source_path(name: str) -> Path:
-    """Where the data set is, downloaded if it is on the hub. Raises InputError where it can't be had."""
+    """The path of a data set, downloaded if it is on the hub. Raises InputError if it can't be had."""
     if name.startswith("hub:"):
         return _downloaded(name.removeprefix("hub:"))
     path = store_path(name)

@@ -61,7 +61,8 @@ def attempt(source: Path, out: Path, env_id: str | None = "Unit-v0", format: str
         outcome = "traceback " + " ".join(traceback.format_exc().split())[-600:]
     size = sum(file.stat().st_size for file in [source, *source.rglob("*")] if file.is_file())
     slow = spent() - begin > SECONDS * max(1.0, size / 1e6)
-    large = peak_memory() - had > BYTES  # the children that look first have a limit of their own
+    # The pages of a mapped Arrow file count too, and the children that look first have a limit of their own.
+    large = peak_memory() - had - size > BYTES
     left = [path.name for path in out.parent.iterdir() if path.name.startswith(".")]
     ran = " code ran" * Path(PLANTED).exists()
     return outcome + " slow" * slow + " large" * large + f" left {left}" * bool(left) + ran

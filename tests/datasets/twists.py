@@ -133,9 +133,8 @@ def twist_table(table: pa.Table, rng: np.random.Generator) -> pa.Table:
     if kind < 0.35:
         return pa.concat_tables([table] * int(rng.integers(2, 400)))
     if kind < 0.45:  # what compresses to nothing
-        return table.take(
-            pa.array(np.zeros(int(rng.integers(1, 2_000_000 // max(1, table.num_columns))), np.int64))
-        )
+        most = 60_000_000 // max(8, table.nbytes // max(1, table.num_rows))
+        return table.take(pa.array(np.zeros(int(rng.integers(1, most)), np.int64)))
     if kind < 0.5:
         return table.rename_columns([name] * table.num_columns)
     return table.set_column(place, name, arrow_of(rng, table.num_rows))
