@@ -121,7 +121,9 @@ def command(
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     from imitate.commands.shards import Recording  # torch takes a second: arguments are read before
 
-    asked = Recording(expert, vecnormalize, info, num_envs, episodes, steps, shards or 1, on_failure)
+    asked = Recording(
+        expert, vecnormalize, info, num_envs, episodes, steps, 1 if shards is None else shards, on_failure
+    )
     if shards is None:
         status = _record_file(source, asked, out, resume=resume)
     else:

@@ -209,8 +209,8 @@ def _check_names(options: Sequence[Option], argv: list[str], name: str) -> None:
                 raise InputError(
                     f"unknown option {typed}{_meant(current, known)}; see `imitate {name} --help-all`"
                 )
-        is_list = current in known and get_origin(known[current].kind) is tuple
-        if is_list and "," in value and tyro.conf.UseAppendAction not in known[current].notes:
+        kind = known[current].kind if current in known else None
+        if get_origin(kind) is tuple and "," in value and "=" not in value:
             parts = " ".join(filter(None, re.split(r"[\s,]+", value.strip("()[]"))))
             raise InputError(f"{current} {value}: lists are written with spaces, so write {current} {parts}")
 

@@ -70,6 +70,8 @@ def make_env(
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
+    except MemoryError:  # the limit under which a file's keywords are tried
+        raise
     except Exception as error:
         if isinstance(error, AssertionError) and is_robotics(env_id):
             raise InputError(f"{env_id} can't be made: {NEEDS}") from error

@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from imitate.datasets.asking import asking
+from imitate.envs.trust import trust
 from imitate.errors import Fault, InputError
 from imitate.experts import load_expert
 
@@ -87,6 +88,7 @@ def make_none() -> Any:
     ],
 )
 def test_what_makes_an_expert(name: str, message: str) -> None:
+    trust(f"{__name__}:{name}")
     with pytest.raises(InputError, match=message):
         load_expert(f"{__name__}:{name}", env_id="CartPole-v1")
 
