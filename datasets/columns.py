@@ -21,6 +21,7 @@ LARGEST_EPISODE = 1 << 30
 """Bytes of one column that are read at once."""
 PIECE_BYTES = 1 << 25
 """Bytes, over all columns, of the pieces in which episodes of any length are read and converted."""
+_CACHED = 1 << 20  # bytes of a chunk that HDF5 keeps by itself
 
 
 class Column:
@@ -90,6 +91,18 @@ def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column
     columns = {}
     for name, space in held.items():
         with damaged(files[0].filename, f"the column {name}"):
-            parts = [file[name if name in file else "actions"] for file in files]
+            parts = [_opened(file, name if name in file else "actions") for file in files]
             columns[name] = Column(parts, name, space)
     return columns
+
+
+def _opened(file: h5py.File, name: str) -> h5py.Dataset:
+    """A dataset that keeps the chunk that was read last, also a large one, which would be unpacked for every piece."""
+    dataset = file[name]
+    chunk = int(np.prod(dataset.chunks or (), dtype=np.int64)) * dataset.dtype.itemsize
+    if chunk <= _CACHED:
+        return dataset
+    del dataset  # an open one keeps its cache as it is
+    access = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
+    access.set_chunk_cache(1, chunk, 1.0)
+    return h5py.Dataset(h5py.h5d.open(file.id, name.encode(), access))

@@ -128,8 +128,8 @@ class DemoReader:
         return Trajectory(
             obs=stack_frames(self._columns["obs"].read(row + start, row + stop + k), k),
             **columns,
-            terminated=bool(episode["terminated"]) and last,
-            truncated=bool(episode["truncated"]) or not last,
+            terminated=bool(episode["terminated"] and last),
+            truncated=bool(episode["truncated"] or not last),
             info={"seed": int(episode["seed"]), "env_id": self.info.env_id, "expert": self.info.expert},
         )
 
