@@ -118,7 +118,7 @@ class DemoReader:
 
     def _read(self, episode: Any, start: int, stop: int) -> Trajectory:
         """Its steps [start, stop)."""
-        last = stop == episode["length"]
+        last = stop == int(episode["length"])
         step, row, k = int(episode["start"]), int(episode["obs_start"]), self.info.frame_stack
         columns = {
             name: column.read(step + start, step + stop)
