@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import safetensors
@@ -58,7 +59,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
 def check_like(own: Any, state: Any, place: str = "") -> None:
     """Check a state from a file by the learner's `own` fresh one, which is its schema: tensors have its shapes and
-    types unless its own is empty so far, numbers stay numbers. What only one of the two has is not looked at.
+    types unless its own is empty so far, counts stay whole numbers. What only one of the two has is not looked at.
 
     Raises ValueError that names the place of the first difference.
     """
@@ -70,19 +71,23 @@ def check_like(own: Any, state: Any, place: str = "") -> None:
             check_like(mine, given, f"{place}/{index}")
     elif isinstance(own, Tensor) and isinstance(state, Tensor) and not own.numel():
         pass  # it grows
-    elif _kind(own) != _kind(state) and not (own is None and isinstance(state, int | float)):
+    elif _kind(own) != _kind(state) and (type(own), type(state)) not in _WIDER:
         raise ValueError(f"{place} is {_kind(state)}, wanted {_kind(own)}")
     elif isinstance(state, int) and not 0 <= state <= LARGEST:
         raise ValueError(f"{place} is {state}, wanted a count")
 
 
+_WIDER = ((float, int), (NoneType, int), (NoneType, float))
+"""Types that a value may get: JSON may drop a fraction, and what is unknown at first becomes a number."""
+
+
 def _kind(value: Any) -> str:
-    """Words for a value's type; whole numbers and others are alike in JSON, where a float may have no fraction."""
+    """Words for a value's type."""
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {value.dtype}"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    return "a number" if type(value) in (int, float) else type(value).__name__
+    return type(value).__name__
 
 
 def parts_state(owner: object, *names: str) -> dict[str, Any]:

@@ -278,6 +278,7 @@ def _handmade() -> Iterator[tuple[str, Make]]:
         planted_json("dagger/config.json", ["train", "--resume", "dagger/"], "expert", value="os:abort"),
     )
     yield "optimizer/square", planted_state("ppo", "learner", "optimizer", "square", value=10**30)
+    yield "half an update", planted_state("bc", "learner", "updates", value=0.5)
     yield "env_steps", planted_state("ppo", "learner", "env_steps", value=None)
     yield "episode_steps", planted_state("ppo", "account", "episode_steps", value=1e308)
     yield "validation_steps", planted_state("ppo", "account", "validation_steps", value=10**30)
