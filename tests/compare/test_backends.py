@@ -67,7 +67,7 @@ def test_a_node_with_other_versions_is_refused(tmp_path: Path) -> None:
 
     task = Task("job", double, (1,), root=tmp_path, writes=(Path("1"),))
     wanted = versions() | {"torch": "0.4.1"}
-    failure, files = carry_out(Parcel("job #0", "session", task, {}, {}, wanted), None)
+    failure, files = carry_out(Parcel("job #0", "session", task, {}, {}, wanted))
     assert failure is not None
     assert failure.error == (
         f"a node of the cluster has torch {versions()['torch']}, wanted torch 0.4.1: install the same on every node"
