@@ -19,7 +19,12 @@ from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
-trust("test_faults:make_expert")
+
+@pytest.fixture(autouse=True)
+def typed() -> None:
+    """As if the user had named the expert."""
+    trust("test_faults:make_expert")
+
 
 NAMES = f"{__name__}:make_expert"
 
