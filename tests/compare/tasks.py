@@ -42,5 +42,7 @@ def count(root: Path, end: int, seconds: float, *, progress: Any) -> None:
         value += 1
         with (folder / "log").open("a") as log:
             log.write(f"{value} {os.getpid()}\n")
-        checkpoint.write_text(str(value))
+        whole = folder / "count.tmp"
+        whole.write_text(str(value))
+        whole.replace(checkpoint)  # at once, since Ctrl-C may come at any time
         progress(value)

@@ -153,7 +153,9 @@ def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         lost_and_interrupted()
     assert any("mailbox of the workers was lost" in message for message in caplog.messages)
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
-    assert numbers == list(range(1, int(reached.read_text()) + 1))
+    counted = int(reached.read_text())
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) - counted in (0, 1)  # Ctrl-C may come between the log and the checkpoint
 
 
 @pytest.mark.slow
