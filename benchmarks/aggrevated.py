@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from imitate.compare import Comparison, compare
-from imitate.compare.outcome import read_outcome
+from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.files import versions
 
 RECORD = Path(__file__).parent / "results" / "aggrevated-suite.json"

@@ -4,8 +4,8 @@
 
 Returns are drawn from known distributions, for 3, 5 and 10 seeds and 20 test episodes. `before` are the intervals of
 commit 8e71fdf: Student's t over the seeds' means below five seeds, and for a suite the percentiles of a bootstrap of
-the seeds alone. `after` are those of `imitate.compare.statistics`. `pooled` would be narrower for a suite: the same
-with the degrees of freedom of all environments, tasks * (S - 1). To results/coverage.json.
+the seeds alone. `after` are those of `imitate.compare.statistics.intervals`. `pooled` would be narrower for a suite:
+the same with the degrees of freedom of all environments, tasks * (S - 1). To results/coverage.json.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 import tyro
 from scipy import stats
 
-from imitate.compare.collapse import lower_group
-from imitate.compare.statistics import drawn_scores, interval, iqm, iqms, stretched
+from imitate.compare.statistics.collapse import lower_group
+from imitate.compare.statistics.intervals import drawn_scores, interval, iqm, iqms, stretched
 from imitate.envs.spaces import Array
 from imitate.files import versions, write_json
 

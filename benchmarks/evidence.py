@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from imitate.compare.statistics import Difference, difference, holm
+from imitate.compare.statistics.intervals import Difference, difference, holm
 
 BENCHMARKS = Path(__file__).parent
 KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 from imitate.compare import Suite, write_suite_report
-from imitate.compare.learners import title
-from imitate.compare.plan import file_name
+from imitate.compare.plan.comparison import file_name
+from imitate.compare.plan.learners import title
 from imitate.files import write_json
 
 ROOT = Path(__file__).parents[1]

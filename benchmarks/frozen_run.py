@@ -17,7 +17,7 @@ from frozen_rows import Plan, Row
 
 from imitate.algorithms import find
 from imitate.cli import main as imitate
-from imitate.compare.snapshots import Snapshots
+from imitate.compare.execute.snapshots import Snapshots
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy

@@ -27,7 +27,7 @@ from evidence import (
 )
 from mujoco_suite import suite, suite_curves, suite_tasks
 
-from imitate.compare.statistics import Difference, difference
+from imitate.compare.statistics.intervals import Difference, difference
 
 Record = Mapping[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from imitate.datasets.collect import collect
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.play import episodes
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.validate import describe, validate
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory, Transitions
-from imitate.datasets.validate import describe, validate
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array, check_supported

@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.play import episodes as play
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.savepoint import go_on
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.savepoint import go_on
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id

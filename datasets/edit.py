@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import check_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

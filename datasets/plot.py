@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.reader import DemoReader
+from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.contain import check_env
-from imitate.datasets.reader import DemoReader
+from imitate.datasets.storage.contain import check_env
+from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError

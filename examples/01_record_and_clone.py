@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from imitate.bc import BC, BCConfig
 from imitate.datasets import DemoInfo, DemoReader, SyncVecEnv, collect, make_env
 from imitate.datasets.evaluation import evaluate
 from imitate.experts import load_expert
+from imitate.imitators.bc import BC, BCConfig
 from imitate.nn.stored_policy import save_policy
 
 

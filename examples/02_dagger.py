@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets import Array, DemoInfo, DemoWriter, SyncVecEnv, make_env
 from imitate.datasets.evaluation import evaluate
+from imitate.imitators.dagger import DAgger, DAggerConfig
 
 ENV = "CartPole-v1"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from imitate.dagger import DAgger, DAggerConfig
 from imitate.datasets import Array, DemoInfo, DemoWriter, SyncVecEnv, make_env
 from imitate.datasets.evaluation import evaluate
-from imitate.video import record_video
+from imitate.imitators.dagger import DAgger, DAggerConfig
+from imitate.media.video import record_video
 
 ENV = "imitate/BalancingPlate-v0"  # physics by PyBullet
 

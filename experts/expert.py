@@ -16,9 +16,9 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.experts.critics import QOracle
 from imitate.experts.measure import Measured, measure, verdict
-from imitate.experts.vecnormalize import Normalisation
+from imitate.experts.sb3.vecnormalize import Normalisation
+from imitate.experts.values.critics import QOracle
 
 __all__ = ["Demonstrator", "Expert"]
 
@@ -83,7 +83,7 @@ class Expert:
     def act(self, obs: Array, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        A single observation (*obs_shape) gives a single action. `imitate.experts.acting.AgentPolicy` says what
+        A single observation (*obs_shape) gives a single action. `imitate.experts.sb3.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
         if isinstance(obs, Mapping):  # Dict observations that are no rows come in batches only

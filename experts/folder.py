@@ -17,10 +17,10 @@ from torch import Tensor
 
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError, one_line
-from imitate.experts.sb3 import SB3_ALGORITHMS, make_spec
-from imitate.experts.sb3_networks import ACTIVATIONS, PolicySpec, build_networks
-from imitate.experts.tensors import LARGEST_WEIGHTS
-from imitate.experts.vecnormalize import Normalisation
+from imitate.experts.sb3.archive import SB3_ALGORITHMS, make_spec
+from imitate.experts.sb3.networks import ACTIVATIONS, PolicySpec, build_networks
+from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
+from imitate.experts.sb3.vecnormalize import Normalisation
 from imitate.files import atomic, read_bytes, versions, write_json
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from imitate.envs.trust import import_typed
 from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
 from imitate.experts.folder import read_folder
+from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
 from imitate.experts.sources import (
     BUNDLED,
     Found,
@@ -26,7 +27,6 @@ from imitate.experts.sources import (
     is_callable,
     known_experts,
 )
-from imitate.experts.tensors import LARGEST_WEIGHTS
 from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy

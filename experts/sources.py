@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from imitate.errors import InputError, did_you_mean, one_line
-from imitate.experts.zoo_options import LARGEST_TEXT, as_dict, read_yaml
+from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
 __all__ = ["BUNDLED", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]

@@ -15,22 +15,22 @@ from typing import Any
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.datasets.contain import check_env
+from imitate.datasets.storage.contain import check_env
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
-from imitate.experts.acting import AgentPolicy
-from imitate.experts.critics import CriticOracle
 from imitate.experts.expert import Expert
-from imitate.experts.goals import seen_of_goals
-from imitate.experts.layers import ONE, ZERO
 from imitate.experts.measure import measure
-from imitate.experts.mujoco import Inputs, on_v5
-from imitate.experts.sb3 import Archive, discount, policy_spec, read_archive, stored_space
-from imitate.experts.sb3_networks import PolicySpec, build_networks
+from imitate.experts.sb3.acting import AgentPolicy
+from imitate.experts.sb3.archive import Archive, discount, policy_spec, read_archive, stored_space
+from imitate.experts.sb3.goals import seen_of_goals
+from imitate.experts.sb3.layers import ONE, ZERO
+from imitate.experts.sb3.mujoco import Inputs, on_v5
+from imitate.experts.sb3.networks import PolicySpec, build_networks
+from imitate.experts.sb3.vecnormalize import Normalisation, read_vecnormalize
+from imitate.experts.sb3.zoo_options import is_normalised, time_feature_of, wrappers_of
 from imitate.experts.sources import Found
-from imitate.experts.vecnormalize import Normalisation, read_vecnormalize
-from imitate.experts.zoo_options import is_normalised, time_feature_of, wrappers_of
+from imitate.experts.values.critics import CriticOracle
 from imitate.files import read_bytes
 
 __all__ = ["Asked", "Spaces", "agent_parts", "differences_of", "from_zip", "spaces_here"]

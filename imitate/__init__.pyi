@@ -1,8 +1,8 @@
 from .aggrevated.learner import AggreVaTeD
+from .aggrevated.loki import LOKI
 from .aggrevated.trial import Trial
 from .aggrevated.variants.aggrevate import AggreVaTe
 from .algorithms import ALGORITHMS, Learner
-from .bc import BC
 from .compare import Comparison
 from .configs.a2c import A2CConfig
 from .configs.aggrevated import AggreVaTeDConfig, TrialConfig
@@ -15,24 +15,24 @@ from .configs.ppo import PPOConfig
 from .configs.qdagger import QDaggerConfig
 from .configs.reinforce import REINFORCEConfig
 from .configs.sqil import SQILConfig
-from .dagger import DAgger
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
 from .envs.trust import trust
 from .experts import Expert, load_expert
-from .gail import GAIL
-from .loki import LOKI
+from .imitators.bc import BC
+from .imitators.dagger import DAgger
+from .imitators.gail import GAIL
+from .imitators.qdagger import QDagger
+from .imitators.sqil import SQIL
+from .media.video import record_video
 from .nn.policy import ActorPolicy
 from .nn.stored_policy import load_policy, save_policy
-from .qdagger import QDagger
 from .rl.a2c import A2C
 from .rl.dqn import DQN
 from .rl.ppo import PPO
 from .rl.reinforce import REINFORCE
-from .sqil import SQIL
 from .training.execute import execute
 from .training.experiment import Experiment
-from .video import record_video
 
 __all__ = [
     "A2C",

@@ -119,7 +119,7 @@ ALGORITHMS = {
     "bc": Algorithm(
         "BC",
         "behavioural cloning of recorded demonstrations",
-        "imitate.bc:BC",
+        "imitate.imitators.bc:BC",
         "imitate.configs.bc:BCConfig",
         ("demos",),
         structured=True,
@@ -127,7 +127,7 @@ ALGORITHMS = {
     "dagger": Algorithm(
         "DAgger",
         "cloning on the learner's own states, labelled by the expert",
-        "imitate.dagger:DAgger",
+        "imitate.imitators.dagger:DAgger",
         "imitate.configs.dagger:DAggerConfig",
         ("envs", "expert", "store"),
         structured=True,
@@ -154,14 +154,14 @@ ALGORITHMS = {
     "loki": Algorithm(
         "LOKI",
         "AggreVaTeD first, then PPO from there: beyond the expert by reinforcement",
-        "imitate.loki:LOKI",
+        "imitate.aggrevated.loki:LOKI",
         "imitate.configs.loki:LOKIConfig",
         ("envs", "expert", "store"),
     ),
     "gail": Algorithm(
         "GAIL",
         "on-policy RL whose reward is to pass for the expert",
-        "imitate.gail:GAIL",
+        "imitate.imitators.gail:GAIL",
         "imitate.configs.gail:GAILConfig",
         ("envs", "demos"),
         optional=("policy",),
@@ -177,14 +177,14 @@ ALGORITHMS = {
     "sqil": Algorithm(
         "SQIL",
         "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
-        "imitate.sqil:SQIL",
+        "imitate.imitators.sqil:SQIL",
         "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
     ),
     "qdagger": Algorithm(
         "QDagger",
         "DQN that begins from an expert's steps and action values, for discrete actions",
-        "imitate.qdagger:QDagger",
+        "imitate.imitators.qdagger:QDagger",
         "imitate.configs.qdagger:QDaggerConfig",
         ("envs", "expert"),
     ),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from imitate.algorithms import ALGORITHMS
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.experts import load_expert

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 

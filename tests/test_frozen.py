@@ -155,7 +155,7 @@ def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]],
     finally:
         changed.write_text(text)
     assert status == 2
-    assert "imitate/bc.py" in said
+    assert "imitate/imitators/bc.py" in said
     assert "Traceback" not in said
 
 

@@ -31,9 +31,9 @@ from imitate.compare import Comparison
 from imitate.compare.backends import Backend, Task
 from imitate.compare.backends.processes import Processes
 from imitate.compare.backends.ray import Ray
-from imitate.compare.carry_out import carry_out
+from imitate.compare.execute.carry_out import carry_out
 from imitate.datasets import DemoReader, collect
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.experts import load_expert

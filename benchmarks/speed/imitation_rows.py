@@ -12,8 +12,8 @@ EXPERT_EPISODES = 80
 
 
 def bc_imitate(data: Path, *, batch_size: int) -> float:
-    from imitate.bc import BC, BCConfig
-    from imitate.datasets.reader import DemoReader
+    from imitate.datasets.storage.reader import DemoReader
+    from imitate.imitators.bc import BC, BCConfig
 
     endless = {"max_updates": 10**9, "max_epochs": 10**9}
     shape = {"batch_size": batch_size, "hidden": (32, 32), "activation": "tanh"}
@@ -58,8 +58,8 @@ def bc_imitation(data: Path, *, batch_size: int) -> float:
 def collect_imitate(data: Path) -> float:
     """Writes to a file on disk."""
     from imitate.datasets.collect import collect
-    from imitate.datasets.reader import DemoReader
-    from imitate.datasets.schema import DemoInfo
+    from imitate.datasets.storage.reader import DemoReader
+    from imitate.datasets.storage.schema import DemoInfo
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert
@@ -102,10 +102,10 @@ def collect_imitation(data: Path) -> float:
 
 
 def gail_imitate(data: Path, *, num_steps: int, num_epochs: int, updates: int, steps: int) -> float:
-    from imitate.datasets.reader import DemoReader
+    from imitate.datasets.storage.reader import DemoReader
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
-    from imitate.gail import GAIL, GAILConfig
+    from imitate.imitators.gail import GAIL, GAILConfig
     from imitate.rl.ppo import PPOConfig
 
     plain = {"lr_schedule": "constant", "normalize_obs": False, "normalize_rewards": False}
@@ -150,12 +150,12 @@ def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int,
 
 
 def dagger_imitate(data: Path, *, steps: int, round_steps: int, round_updates: int) -> float:
-    from imitate.dagger import DAgger, DAggerConfig
-    from imitate.datasets.schema import DemoInfo
-    from imitate.datasets.writer import DemoWriter
+    from imitate.datasets.storage.schema import DemoInfo
+    from imitate.datasets.storage.writer import DemoWriter
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert
+    from imitate.imitators.dagger import DAgger, DAggerConfig
 
     expert = load_expert(data / "expert.zip", env_id=CARTPOLE)
     envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)

@@ -188,8 +188,8 @@ def demonstrate(data: Path) -> None:
     from stable_baselines3 import PPO
 
     from imitate.datasets.collect import collect
-    from imitate.datasets.reader import DemoReader
-    from imitate.datasets.schema import DemoInfo
+    from imitate.datasets.storage.reader import DemoReader
+    from imitate.datasets.storage.schema import DemoInfo
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
     from imitate.experts import load_expert

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.contain import MEMORY, contained
 from imitate.datasets.convert.foreign import needs
+from imitate.datasets.storage.contain import MEMORY, contained
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 

@@ -15,7 +15,7 @@ from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 

@@ -17,7 +17,7 @@ from imitate.datasets.convert.ends import ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 

@@ -11,10 +11,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from imitate.datasets.contain import contained
-from imitate.datasets.opening import check_storage
-from imitate.datasets.schema import damaged
-from imitate.datasets.superblock import SIZE, being_written
+from imitate.datasets.storage.contain import contained
+from imitate.datasets.storage.opening import check_storage
+from imitate.datasets.storage.schema import damaged
+from imitate.datasets.storage.superblock import SIZE, being_written
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 

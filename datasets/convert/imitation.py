@@ -18,7 +18,7 @@ from imitate.datasets.convert import arrow
 from imitate.datasets.convert.foreign import Notes, needs, refused
 from imitate.datasets.convert.pieces import Episode, pieces_of, whole
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.errors import InputError
 from imitate.files import read_json

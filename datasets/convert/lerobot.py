@@ -35,7 +35,7 @@ from imitate.datasets.convert.lerobot_meta import (
 from imitate.datasets.convert.lerobot_writer import losses, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import info_from_plain
+from imitate.datasets.storage.schema import info_from_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import read_json

@@ -23,7 +23,7 @@ from imitate.datasets.convert.lerobot_layout import (
 )
 from imitate.datasets.convert.lerobot_stats import Stats
 from imitate.datasets.convert.pieces import Episode, marked
-from imitate.datasets.schema import DemoInfo, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

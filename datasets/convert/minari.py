@@ -22,7 +22,7 @@ from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, 
 from imitate.datasets.convert.minari_writer import store, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo, info_from_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, Space
 from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line

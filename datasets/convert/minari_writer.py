@@ -18,7 +18,7 @@ import numpy as np
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.minari_spaces import space_to_text
 from imitate.datasets.convert.pieces import Episode, marked, whole
-from imitate.datasets.schema import DemoInfo, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array, as_dict
 from imitate.envs.trust import bare_id

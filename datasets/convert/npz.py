@@ -17,7 +17,7 @@ from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 

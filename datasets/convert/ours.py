@@ -11,10 +11,10 @@ from imitate.datasets.convert.foreign import Notes
 from imitate.datasets.convert.minari_spaces import Picked
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 
 __all__ = ["FOLDER", "found", "losses", "read", "write"]
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from imitate.datasets.columns import PIECE_BYTES
 from imitate.datasets.convert.foreign import Most, Notes, refused
+from imitate.datasets.storage.columns import PIECE_BYTES
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

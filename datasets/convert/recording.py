@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.contain import check_env
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.contain import check_env
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id

@@ -17,7 +17,7 @@ from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.schema import DemoInfo, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.contain import contained
 from imitate.datasets.convert.foreign import needs
+from imitate.datasets.storage.contain import contained
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 

@@ -25,7 +25,7 @@ from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
 
 __all__ = ["OracleReport", "check_critic", "check_oracle"]
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.aggrevated import GATE
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 
 __all__ = ["CLOSED", "GATE", "PROBED", "Gate", "compared", "judge_critic", "measure_gate"]

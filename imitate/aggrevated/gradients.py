@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from imitate.aggrevated.gate import Gate
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.policy import ActorPolicy
 

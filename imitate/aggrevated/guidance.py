@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
 from imitate.nn.adam import Adam
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.actor import encode

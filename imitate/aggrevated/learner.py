@@ -24,19 +24,19 @@ from torch import Tensor
 from imitate.aggrevated.gate import CLOSED, PROBED, Gate, judge_critic
 from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.oracles import choose_oracle
-from imitate.bc import bc_loss, new_policy
 from imitate.configs.aggrevated import AggreVaTeDConfig
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
+from imitate.imitators.bc import bc_loss, new_policy
+from imitate.imitators.roll_in.roll_in import RollIn
+from imitate.imitators.roll_in.student import Student
+from imitate.imitators.roll_in.teachers import Teacher, Teachers
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.roll_in import RollIn
-from imitate.student import Student
-from imitate.teachers import Teacher, Teachers
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from imitate.configs.aggrevated import AggreVaTeDConfig
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.errors import InputError
-from imitate.experts.critics import QOracle
-from imitate.experts.fqe import FittedQ
-from imitate.teachers import Teacher, Teachers
+from imitate.experts.values.critics import QOracle
+from imitate.experts.values.fqe import FittedQ
+from imitate.imitators.roll_in.teachers import Teacher, Teachers
 
 __all__ = ["choose_oracle"]
 

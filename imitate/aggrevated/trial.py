@@ -20,18 +20,18 @@ import numpy as np
 import torch
 
 from imitate.aggrevated.learner import AggreVaTeD
-from imitate.bc import new_policy
 from imitate.configs.aggrevated import TrialConfig
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
+from imitate.imitators.bc import new_policy
+from imitate.imitators.roll_in.student import Student
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.rollout import Rollout, whole_episodes
-from imitate.student import Student
 
 __all__ = ["Trial", "lead", "paired", "played", "wins"]
 

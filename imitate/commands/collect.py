@@ -24,7 +24,7 @@ from imitate.datasets.collect import OnFailure
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
 from imitate.datasets.play import episodes as play_episodes
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds

@@ -13,8 +13,8 @@ from imitate.commands.options import BackendName, JsonObject, chosen_backend, pr
 from imitate.commands.parsing import Rare
 from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
-from imitate.compare.learners import trust_learner
-from imitate.compare.suite import BUNDLED, is_suite, read_toml
+from imitate.compare.plan.learners import trust_learner
+from imitate.compare.plan.suite import BUNDLED, is_suite, read_toml
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean
@@ -87,7 +87,7 @@ def command(
         json: print the summary as JSON
     """
     if watch is not None:
-        from imitate.compare.watch import watch as show
+        from imitate.compare.execute.watch import watch as show
 
         show(watch)
         return 0

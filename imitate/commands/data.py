@@ -14,18 +14,18 @@ import tyro
 from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.datasets import convert as converting
 from imitate.datasets import edit
-from imitate.datasets.contain import check_env
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
 from imitate.datasets.plot import plot as plotting
-from imitate.datasets.reader import DemoReader
 from imitate.datasets.replay import again
 from imitate.datasets.replay import replay as replaying
-from imitate.datasets.savepoint import recover
-from imitate.datasets.validate import describe, validate
+from imitate.datasets.storage.contain import check_env
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.savepoint import recover
+from imitate.datasets.storage.validate import describe, validate
 from imitate.errors import InputError
-from imitate.video import filming
+from imitate.media.video import filming
 
 __all__ = ["data"]
 

@@ -79,7 +79,7 @@ def evaluate(argv: list[str]) -> int:
         # Printed before it is stored, so that a full disk or a read-only folder does not lose the figures.
         print_json(result.to_json()) if json else print(result, flush=True)
         if video is not None:
-            from imitate.video import record_video
+            from imitate.media.video import record_video
 
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
         if _is_run(subject) and env is None and env_kwargs is None:
@@ -126,7 +126,7 @@ def _subject(
 
 def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError before any episode is played if the video can't be filmed or written."""
-    from imitate.video import renderable_env
+    from imitate.media.video import renderable_env
 
     if video.exists():
         raise InputError(f"{video} exists; choose another --video")

@@ -170,7 +170,7 @@ def _trainer(argv: list[str]) -> Callable[..., int]:
                 grade, in OUT/0.25 and so on
             resume: resume an unfinished training in --out
         """
-        from imitate.experts.train import train_expert as run_training
+        from imitate.experts.training.train import train_expert as run_training
 
         written = run_training(
             algo,

@@ -12,21 +12,21 @@ from imitate.commands.collect import check_out, line
 from imitate.commands.options import JsonObject, run
 from imitate.commands.recorded import say_recorded
 from imitate.datasets.collect import check_same
-from imitate.datasets.human import by_hand, interventions
-from imitate.datasets.keymap import key_map
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.savepoint import go_on
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.human.keymap import key_map
+from imitate.datasets.human.playing import by_hand, interventions
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.savepoint import go_on
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import check_seed, episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.media.video import DEFAULT_FPS
+from imitate.media.window import Window
 from imitate.training.inputs import check_expert
-from imitate.video import DEFAULT_FPS
-from imitate.window import Window
 
 __all__ = ["human"]
 

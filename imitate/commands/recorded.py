@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imitate.commands.options import print_json
-from imitate.datasets.validate import describe
+from imitate.datasets.storage.validate import describe
 
 if TYPE_CHECKING:
     from imitate.experts import Expert

@@ -30,12 +30,12 @@ def report(argv: list[str]) -> int:
             raise InputError("no folder to report: name one or more that `imitate compare` filled")
         # Torch takes a second: arguments are read before.
         from imitate.compare import write_report, write_suite_report
-        from imitate.compare.aggregate import leads, read_suite
-        from imitate.compare.outcome import read_outcome
-        from imitate.compare.suite import is_suite
-        from imitate.compare.suite_tables import suite_latex, suite_rows
-        from imitate.compare.tables import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
-        from imitate.compare.verdict import pairs
+        from imitate.compare.plan.suite import is_suite
+        from imitate.compare.report.results_table import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
+        from imitate.compare.report.suite_tables import suite_latex, suite_rows
+        from imitate.compare.statistics.aggregate import leads, read_suite
+        from imitate.compare.statistics.finished_runs import read_outcome
+        from imitate.compare.statistics.verdict import pairs
 
         of_suites = is_suite(folders[0])
         if format == "html":

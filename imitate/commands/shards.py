@@ -15,8 +15,8 @@ from tqdm import tqdm
 from imitate.compare.backends import Backend, Failure, Report, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.datasets.collect import OnFailure, collect, is_complete
-from imitate.datasets.savepoint import go_on
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.savepoint import go_on
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.vec import SyncVecEnv

@@ -178,7 +178,7 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
 
 
 def _audit(out: Path) -> int:
-    from imitate.compare.audit import controls, table, write_audit
+    from imitate.compare.execute.audit import controls, table, write_audit
 
     experiment = Experiment.read(out / "config.json")
     for name, control in controls(experiment, out / "audit"):

@@ -9,20 +9,20 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
-    from imitate.compare.plan import Comparison
-    from imitate.compare.report import write_report
-    from imitate.compare.suite import Suite
-    from imitate.compare.suite_report import write_suite_report
+    from imitate.compare.plan.comparison import Comparison
+    from imitate.compare.plan.suite import Suite
+    from imitate.compare.report.report import write_report
+    from imitate.compare.report.suite_report import write_suite_report
 
 __all__ = ["Comparison", "Suite", "compare", "write_report", "write_suite_report"]
 
 __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "plan": ["Comparison"],
-        "report": ["write_report"],
-        "suite": ["Suite"],
-        "suite_report": ["write_suite_report"],
+        "plan.comparison": ["Comparison"],
+        "report.report": ["write_report"],
+        "plan.suite": ["Suite"],
+        "report.suite_report": ["write_suite_report"],
     },
 )
 
@@ -43,10 +43,10 @@ def compare(
 
     Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
     """
-    from imitate.compare.carry_out import carry_out
-    from imitate.compare.plan import Comparison
-    from imitate.compare.report import write_report
-    from imitate.compare.suite_report import write_suite_report
+    from imitate.compare.execute.carry_out import carry_out
+    from imitate.compare.plan.comparison import Comparison
+    from imitate.compare.report.report import write_report
+    from imitate.compare.report.suite_report import write_suite_report
 
     carry_out(wanted, Path(out), workers=workers, backend=backend)
     return write_report(Path(out)) if isinstance(wanted, Comparison) else write_suite_report(Path(out))

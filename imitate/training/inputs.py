@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.spaces import Box
 
 from imitate.algorithms import find
-from imitate.datasets.contain import check_env
 from imitate.datasets.convert.sources import in_our_format
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.storage.contain import check_env
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
 from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import make_env

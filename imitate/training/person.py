@@ -10,7 +10,7 @@ from imitate.algorithms import ALGORITHMS
 from imitate.errors import InputError
 
 if TYPE_CHECKING:
-    from imitate.datasets.human import Person
+    from imitate.datasets.human.playing import Person
     from imitate.envs.vec import SyncVecEnv
     from imitate.training.experiment import Experiment
 
@@ -38,12 +38,14 @@ def check_person(experiment: Experiment) -> None:
 
 def seated(experiment: Experiment, stack: ExitStack) -> tuple[SyncVecEnv, Person]:
     """The environment, in a window that `stack` closes, and the person before it."""
-    from imitate.datasets.human import Person  # takes half a second: a command line is checked without it
-    from imitate.datasets.keymap import key_map
+    from imitate.datasets.human.keymap import key_map
+    from imitate.datasets.human.playing import (
+        Person,  # takes half a second: a command line is checked without it
+    )
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
-    from imitate.video import DEFAULT_FPS
-    from imitate.window import Window
+    from imitate.media.video import DEFAULT_FPS
+    from imitate.media.window import Window
 
     env = make_env(experiment.env_id, experiment.env_kwargs, render_mode="rgb_array")
     _, _, file = (experiment.expert or "").partition(":")

@@ -25,7 +25,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.errors import InputError, one_line
 from imitate.files import write_json
 from imitate.nn.policy import ActorPolicy

@@ -19,8 +19,8 @@ from imitate.aggrevated.learner import AggreVaTeD
 from imitate.aggrevated.trial import Trial, TrialConfig
 from imitate.aggrevated.variants.learner import Variant
 from imitate.configs.variants import VariantConfig
-from imitate.datasets.schema import DemoInfo
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv

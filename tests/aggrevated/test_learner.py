@@ -22,7 +22,7 @@ from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.fqe import FQEConfig
+from imitate.experts.values.fqe import FQEConfig
 
 CHAIN = {
     "total_steps": 480,

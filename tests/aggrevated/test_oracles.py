@@ -29,7 +29,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.fqe import FittedQ, FQEConfig
+from imitate.experts.values.fqe import FittedQ, FQEConfig
 
 
 class Corridor(gym.Env[Any, Any]):

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.cli import main
-from imitate.datasets.reader import DemoReader
+from imitate.datasets.storage.reader import DemoReader
 
 EXPERT = "CartPole-v1:ppo"
 

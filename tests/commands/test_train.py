@@ -19,7 +19,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from imitate.cli import main
-from imitate.datasets.reader import DemoReader
+from imitate.datasets.storage.reader import DemoReader
 from imitate.errors import InputError
 from imitate.files import lock
 

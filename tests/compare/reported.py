@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from imitate.compare.outcome import Outcome, read_outcome
-from imitate.compare.plan import POINTS, Comparison
-from imitate.compare.results import ExpertFacts, Point, Reference, References, Result
+from imitate.compare.plan.comparison import POINTS, Comparison
+from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.job_results import ExpertFacts, Point, Reference, References, Result
 from imitate.files import write_json
 
 BUDGET = 1_600

@@ -13,10 +13,10 @@ from handwritten import named
 
 from imitate.cli import main
 from imitate.compare import Comparison, work
-from imitate.compare.audit import CONTROLS, OneAction, controls
-from imitate.compare.plan import jobs
-from imitate.compare.training import training
-from imitate.datasets.reader import DemoReader
+from imitate.compare.execute.audit import CONTROLS, OneAction, controls
+from imitate.compare.execute.training import training
+from imitate.compare.plan.comparison import jobs
+from imitate.datasets.storage.reader import DemoReader
 from imitate.training.experiment import Experiment
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from reported import BUDGET, fill, five, outcome, result
 
-from imitate.compare.aggregate import SuiteOutcome, together
-from imitate.compare.charts import Line, as_csv
-from imitate.compare.curves import curves, profiles
-from imitate.compare.estimates import finals, frontier, scores
-from imitate.compare.figures import balanced, draw, save_figure, spread
-from imitate.compare.looks import looks
-from imitate.compare.outcome import Outcome, read_outcome
-from imitate.compare.plan import POINTS
-from imitate.compare.results import Point, Result
-from imitate.compare.views import provenance
+from imitate.compare.plan.comparison import POINTS
+from imitate.compare.report.charts import Line, as_csv
+from imitate.compare.report.curves import curves, profiles
+from imitate.compare.report.estimates import finals, frontier, scores
+from imitate.compare.report.figures import balanced, draw, save_figure, spread
+from imitate.compare.report.looks import looks
+from imitate.compare.report.page_data import provenance
+from imitate.compare.statistics.aggregate import SuiteOutcome, together
+from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.job_results import Point, Result
 
 
 def line(found: Outcome, name: str) -> Line:

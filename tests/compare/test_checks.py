@@ -9,10 +9,10 @@ import pytest
 
 from imitate.algorithms import ALGORITHMS
 from imitate.compare import Comparison
-from imitate.compare.carry_out import carry_out
-from imitate.compare.checks import least_steps
-from imitate.compare.plan import jobs
-from imitate.compare.training import training
+from imitate.compare.execute.carry_out import carry_out
+from imitate.compare.execute.checks import least_steps
+from imitate.compare.execute.training import training
+from imitate.compare.plan.comparison import jobs
 from imitate.errors import InputError
 
 

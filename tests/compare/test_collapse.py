@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from reported import five, outcome
 
-from imitate.compare.collapse import collapse, lower_group, mean_words
-from imitate.compare.report import write_report
-from imitate.compare.verdict import answer, warnings
+from imitate.compare.report.report import write_report
+from imitate.compare.statistics.collapse import collapse, lower_group, mean_words
+from imitate.compare.statistics.verdict import answer, warnings
 
 
 @pytest.mark.parametrize(

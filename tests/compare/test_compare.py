@@ -24,13 +24,13 @@ from imitate.compare import Comparison, compare, work
 from imitate.compare.backends import Task
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
-from imitate.compare.carry_out import carry_out
-from imitate.compare.plan import Job, jobs
-from imitate.compare.recording import in_order
-from imitate.compare.results import Result
-from imitate.compare.toml import as_toml
-from imitate.compare.training import Trained, training
-from imitate.datasets.reader import DemoReader
+from imitate.compare.execute.carry_out import carry_out
+from imitate.compare.execute.recording import in_order
+from imitate.compare.execute.training import Trained, training
+from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.toml import as_toml
+from imitate.compare.statistics.job_results import Result
+from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
@@ -357,7 +357,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from imitate.compare import Comparison
-from imitate.compare.carry_out import carry_out
+from imitate.compare.execute.carry_out import carry_out
 if __name__ == "__main__":
     wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4, curve_episodes=2)
     carry_out(wanted, Path(sys.argv[1]), workers=1)

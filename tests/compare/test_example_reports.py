@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from imitate.compare.aggregate import read_suite
-from imitate.compare.collapse import collapse
-from imitate.compare.learners import title
-from imitate.compare.suite import Suite
-from imitate.compare.suite_tables import suite_rows
-from imitate.compare.tables import as_markdown, rows
-from imitate.compare.words import number
+from imitate.compare.formatting import number
+from imitate.compare.plan.learners import title
+from imitate.compare.plan.suite import Suite
+from imitate.compare.report.results_table import as_markdown, rows
+from imitate.compare.report.suite_tables import suite_rows
+from imitate.compare.statistics.aggregate import read_suite
+from imitate.compare.statistics.collapse import collapse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SEEDS = 5

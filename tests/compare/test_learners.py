@@ -14,12 +14,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from imitate.cli import main
 from imitate.compare import Comparison, work
-from imitate.compare.baselines import Baseline
-from imitate.compare.learners import BASELINES, find, title
-from imitate.compare.plan import Job, jobs
-from imitate.compare.report import write_report
-from imitate.compare.results import Result
-from imitate.compare.training import stored_policy, training
+from imitate.compare.execute.baselines import Baseline
+from imitate.compare.execute.training import stored_policy, training
+from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.learners import BASELINES, find, title
+from imitate.compare.report.report import write_report
+from imitate.compare.statistics.job_results import Result
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 
@@ -238,7 +238,7 @@ def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) ->
 
 
 def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None:
-    from imitate.compare.results import Point, Reference, References
+    from imitate.compare.statistics.job_results import Point, Reference, References
     from imitate.files import write_json
 
     out = tmp_path / "out"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from reported import fill, five, outcome, result
 
-from imitate.compare.outcome import read_outcome
-from imitate.compare.plan import POINTS
-from imitate.compare.report import write_report
-from imitate.compare.results import Point, Result
-from imitate.compare.verdict import answer, cost_words, warnings
+from imitate.compare.plan.comparison import POINTS
+from imitate.compare.report.report import write_report
+from imitate.compare.statistics.finished_runs import read_outcome
+from imitate.compare.statistics.job_results import Point, Result
+from imitate.compare.statistics.verdict import answer, cost_words, warnings
 from imitate.errors import InputError
 
 

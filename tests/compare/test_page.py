@@ -16,10 +16,10 @@ from chromium import needs_axe, needs_chromium
 from gymnasium import spaces
 from reported import BUDGET, RETURNS, fill, five, result
 
-from imitate.compare.plan import Comparison
-from imitate.compare.report import write_report
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.report.report import write_report
 from imitate.files import write_json
-from imitate.video import record_video
+from imitate.media.video import record_video
 
 
 class Ball(gym.Env[Any, Any]):

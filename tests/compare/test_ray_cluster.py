@@ -15,7 +15,7 @@ from tasks import count
 
 from imitate.compare import Comparison
 from imitate.compare.backends import Task
-from imitate.compare.carry_out import carry_out
+from imitate.compare.execute.carry_out import carry_out
 from imitate.datasets import DemoReader
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from reported import fill, five, outcome
 
-from imitate.compare.report import write_report
-from imitate.compare.tables import as_csv, as_latex, as_markdown, latex, rows
-from imitate.compare.verdict import pairs
+from imitate.compare.report.report import write_report
+from imitate.compare.report.results_table import as_csv, as_latex, as_markdown, latex, rows
+from imitate.compare.statistics.verdict import pairs
 from imitate.errors import InputError
 from imitate.files import write_json
 

@@ -11,8 +11,8 @@ from reported import BUDGET, fill, five
 
 from imitate.cli import main
 from imitate.commands import compare as commands
-from imitate.compare.plan import Comparison
-from imitate.compare.report import write_report
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.report.report import write_report
 from imitate.files import write_json
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from imitate.compare.statistics import (
+from imitate.compare.statistics.intervals import (
     area,
     difference,
     drawn_scores,

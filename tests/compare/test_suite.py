@@ -15,12 +15,12 @@ from reported import BUDGET, five, result
 
 from imitate.cli import main
 from imitate.compare import Suite, write_suite_report
-from imitate.compare.aggregate import leads, read_suite
-from imitate.compare.carry_out import carry_out
-from imitate.compare.plan import Comparison
-from imitate.compare.results import ExpertFacts, Reference, References, Result
-from imitate.compare.suite import BUNDLED
-from imitate.compare.suite_verdict import suite_answer, suite_warnings
+from imitate.compare.execute.carry_out import carry_out
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.suite import BUNDLED
+from imitate.compare.statistics.aggregate import leads, read_suite
+from imitate.compare.statistics.job_results import ExpertFacts, Reference, References, Result
+from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
 from imitate.errors import InputError
 from imitate.files import write_json
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from reported import fill, five, outcome, result
 
-from imitate.compare.outcome import read_outcome
-from imitate.compare.plan import POINTS
-from imitate.compare.report import write_report
-from imitate.compare.results import Point, Result
-from imitate.compare.verdict import answer, pairs, warnings
-from imitate.compare.words import duration, listed, number, percent
+from imitate.compare.formatting import duration, listed, number, percent
+from imitate.compare.plan.comparison import POINTS
+from imitate.compare.report.report import write_report
+from imitate.compare.statistics.finished_runs import read_outcome
+from imitate.compare.statistics.job_results import Point, Result
+from imitate.compare.statistics.verdict import answer, pairs, warnings
 
 
 def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:

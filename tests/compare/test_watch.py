@@ -12,7 +12,7 @@ from reported import BUDGET, fill, five
 from test_suite import fill as fill_suite
 
 from imitate.cli import main
-from imitate.compare.watch import State, states, summary, table, watch
+from imitate.compare.execute.watch import State, states, summary, table, watch
 from imitate.errors import InputError
 from imitate.files import write_json
 

@@ -137,7 +137,7 @@ def use(path: Path) -> str:
 def work(folder: Path, start: int, stop: int) -> None:
     import resource
 
-    from imitate.datasets import contain
+    from imitate.datasets.storage import contain
 
     contain.SECONDS = 3.0  # some mutants make HDF5 loop until then
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

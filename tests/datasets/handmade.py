@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from imitate.datasets.schema import COLUMNS, EPISODES
+from imitate.datasets.storage.schema import COLUMNS, EPISODES
 
 Change = Callable[[h5py.File], Any]
 

@@ -14,7 +14,7 @@ from counting import Cycling, counting_envs, info_of, stacked_envs
 from numpy.testing import assert_array_equal
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, episodes
-from imitate.datasets.columns import Column
+from imitate.datasets.storage.columns import Column
 
 FIELDS = ("obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated")
 SMALL = 1 << 16

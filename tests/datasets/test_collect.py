@@ -23,7 +23,7 @@ from numpy.testing import assert_array_equal
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
 from imitate.datasets.play import RandomPolicy
-from imitate.datasets.validate import describe
+from imitate.datasets.storage.validate import describe
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import Fault
 

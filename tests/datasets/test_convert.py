@@ -11,10 +11,10 @@ import pytest
 from converting import DISCRETE, PICTURES, SINGLE, STACKS, UNIT, d4rl, minari, recording, same, write
 from gymnasium import spaces
 
-from imitate.bc import BC, BCConfig
 from imitate.cli import main
 from imitate.datasets import DemoInfo, DemoReader, InputError
 from imitate.datasets.convert import FORMATS, convert, format_of
+from imitate.imitators.bc import BC, BCConfig
 
 KINDS = {"unit": UNIT, "single": SINGLE, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
 LOSSLESS = [

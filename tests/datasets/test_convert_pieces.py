@@ -15,8 +15,8 @@ import pytest
 from converting import DISCRETE, PICTURES, STACKS, UNIT, minari, recording, same, write
 
 from imitate.datasets import DemoReader, DemoWriter, edit, validate
-from imitate.datasets import reader as reading
 from imitate.datasets.convert import FORMATS, convert, pieces
+from imitate.datasets.storage import reader as reading
 from imitate.errors import InputError
 
 LONG = (37, 1, 64)

@@ -14,9 +14,9 @@ from counting import CountingEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
-from imitate.datasets.human import by_hand, interventions
-from imitate.datasets.keymap import KeyMap, key_map
-from imitate.window import Window
+from imitate.datasets.human.keymap import KeyMap, key_map
+from imitate.datasets.human.playing import by_hand, interventions
+from imitate.media.window import Window
 
 
 class Script:

@@ -13,9 +13,9 @@ from counting import CountingEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, make_env
-from imitate.datasets.human import Person
-from imitate.datasets.keymap import key_map
-from imitate.window import Window
+from imitate.datasets.human.keymap import key_map
+from imitate.datasets.human.playing import Person
+from imitate.media.window import Window
 
 
 def posted(kind: int, at: tuple[int, int], **more: Any) -> None:

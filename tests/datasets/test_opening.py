@@ -16,7 +16,7 @@ from attacks import KILLED
 from recordings import INFO, one_line, run, start, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, contain
-from imitate.datasets.contain import contained
+from imitate.datasets.storage.contain import contained
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from imitate.datasets import (
     savepoint,
     validate,
 )
-from imitate.datasets.savepoint import lost_power, recover, savepoint_of
+from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
 
 SECTOR = 512
 

@@ -25,8 +25,8 @@ from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+from imitate.media.video import record_video
 from imitate.training.experiment import Experiment
-from imitate.video import record_video
 
 CART_POLE, PLATE = "imitate/BulletCartPole-v0", "imitate/BalancingPlate-v0"
 UNDAMPED = "imitate/BalancingPlateUndamped-v0"

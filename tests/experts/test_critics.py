@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.critics import CriticOracle
+from imitate.experts.values.critics import CriticOracle
 
 CONTINUOUS = {"sac": sb3.SAC, "td3": sb3.TD3, "ddpg": sb3.DDPG, "tqc": sb3_contrib.TQC}
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from imitate.datasets.trajectory import Trajectory, Transitions
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.experts.fqe import FittedQ, FQEConfig
+from imitate.experts.values.fqe import FittedQ, FQEConfig
 from imitate.nn.state import load_state, save_state
 
 # Three states in a row, actions 0 (left) and 1 (right); the expert goes right. The step right of state 2 ends the

@@ -25,9 +25,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.pickled_values import to_array
-from imitate.experts.pickles import Global, read_pickle
-from imitate.experts.vecnormalize import read_vecnormalize
+from imitate.experts.sb3.pickled_values import to_array
+from imitate.experts.sb3.pickles import Global, read_pickle
+from imitate.experts.sb3.vecnormalize import read_vecnormalize
 
 ENV = "Pendulum-v1"
 MEMBERS = ("policy.pth", "pytorch_variables.pth", "policy.optimizer.pth")

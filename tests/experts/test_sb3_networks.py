@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from imitate.errors import InputError
-from imitate.experts.acting import AgentPolicy
-from imitate.experts.layers import compiled
-from imitate.experts.sb3_networks import PolicySpec, build_networks
+from imitate.experts.sb3.acting import AgentPolicy
+from imitate.experts.sb3.layers import compiled
+from imitate.experts.sb3.networks import PolicySpec, build_networks
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 SPEC = PolicySpec("PPO", BOX, spaces.Box(-2, 2, (2,), np.float32), "Tanh", squash_output=False)

@@ -13,8 +13,8 @@ import torch
 from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.models import SB3_CLASSES, make_model, zoo_settings
-from imitate.experts.train import train_expert
+from imitate.experts.training.models import SB3_CLASSES, make_model, zoo_settings
+from imitate.experts.training.train import train_expert
 
 SMALL: dict[str, Any] = {"eval_every": 200, "eval_episodes": 2, "test_episodes": 2}
 
@@ -40,7 +40,7 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
 def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imitate.experts.keeping import KeepBest
+    from imitate.experts.training.keeping import KeepBest
 
     validate = KeepBest.validate
 
@@ -83,7 +83,7 @@ def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> Non
 def test_a_resumed_training_leaves_its_graded_experts_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imitate.experts.keeping import KeepBest
+    from imitate.experts.training.keeping import KeepBest
 
     save = KeepBest.save
 

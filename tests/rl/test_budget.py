@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from imitate.datasets.reader import DemoReader
-from imitate.datasets.schema import DemoInfo
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.gail import GAIL, GAILConfig
+from imitate.imitators.gail import GAIL, GAILConfig
 from imitate.rl.a2c import A2C, A2CConfig
 from imitate.rl.dqn import DQN, DQNConfig
 from imitate.rl.ppo import PPO, PPOConfig

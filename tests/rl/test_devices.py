@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.bc import agreement, bc_loss
-from imitate.gail import Discriminator, GAILConfig, bce, gradient_penalty, reward_of
+from imitate.imitators.bc import agreement, bc_loss
+from imitate.imitators.gail import Discriminator, GAILConfig, bce, gradient_penalty, reward_of
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet

@@ -27,8 +27,8 @@ from planted import CALLED
 from settings_mutants import HANDMADE, mutants
 
 from imitate.cli import main
-from imitate.compare import carry_out  # noqa: F401
 from imitate.compare.backends import Failure, Task
+from imitate.compare.execute import carry_out  # noqa: F401
 
 SECONDS = 20
 LEARNING = 2.0
@@ -85,7 +85,7 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
     warnings.simplefilter("ignore")
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 2 * BYTES, used + 2 * BYTES))
-    setattr(sys.modules["imitate.compare.carry_out"], "Processes", NotRun)  # noqa: B010
+    setattr(sys.modules["imitate.compare.execute.carry_out"], "Processes", NotRun)  # noqa: B010
     signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     place = folder / "here"
     for number, (name, make) in enumerate(itertools.islice(itertools.chain(HANDMADE, mutants(seed)), stop)):

@@ -16,8 +16,8 @@ from planted import CALLED
 
 import imitate
 from imitate.cli import main
-from imitate.compare.suite import Suite
-from imitate.compare.toml import as_toml
+from imitate.compare.plan.suite import Suite
+from imitate.compare.plan.toml import as_toml
 from imitate.datasets import DemoInfo, DemoWriter, Trajectory
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.experts import load_expert

@@ -13,7 +13,7 @@ from conftest import Identity
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError
-from imitate.datasets.writer import DemoWriter
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.trust import trust
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute

@@ -14,12 +14,12 @@ from conftest import Identity
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError
 from imitate.datasets.evaluation import evaluate
-from imitate.datasets.human import Person
-from imitate.datasets.keymap import KeyMap
+from imitate.datasets.human.keymap import KeyMap
+from imitate.datasets.human.playing import Person
+from imitate.media.window import Window
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment
 from imitate.training.process import interruptible
-from imitate.window import Window
 
 
 class Pictured(Identity):

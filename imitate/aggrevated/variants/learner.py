@@ -18,18 +18,18 @@ from imitate.aggrevated.learner import AggreVaTeD
 from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.variants.scene import Distribution, Scene
-from imitate.bc import bc_loss
 from imitate.configs.variants import VariantConfig
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy
-from imitate.datasets.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
+from imitate.imitators.bc import bc_loss
+from imitate.imitators.roll_in.roll_in import Labelled
+from imitate.imitators.roll_in.student import Student
+from imitate.imitators.roll_in.teachers import Teacher
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.roll_in import Labelled
-from imitate.student import Student
-from imitate.teachers import Teacher
 
 __all__ = ["Variant", "VariantConfig"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from imitate.aggrevated.gate import Gate
 from imitate.configs.variants import VariantConfig
-from imitate.experts.critics import QOracle
+from imitate.experts.values.critics import QOracle
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.policy import ActorPolicy
 

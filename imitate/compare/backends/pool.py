@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from imitate.compare.backends import Backend, Failure, Task
-from imitate.compare.results import Problem
+from imitate.compare.statistics.job_results import Problem
 from imitate.files import read_json, write_json
 
 __all__ = ["Pool"]

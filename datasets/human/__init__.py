@@ -1,0 +1,1 @@
+"""A person plays: keys and mouse in, trajectories out."""

@@ -1,0 +1,153 @@
+"""A person plays: keys and mouse in, trajectories out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from imitate.datasets.human.keymap import PAUSE, QUIT, UNDO, KeyMap
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.make import Env
+from imitate.envs.spaces import Array
+
+__all__ = ["Controls", "Person", "by_hand", "interventions"]
+
+
+class Controls(Protocol):
+    """What the person sees, the keys that are down, and the mouse."""
+
+    mouse: tuple[float, float] | None
+    """Where it is while its left button is down: 0 in the middle, 1 at the right and the upper edge."""
+
+    def show(self, picture: Array, caption: str) -> None: ...
+
+    def down(self) -> set[str]:
+        """Waits for the next frame, and sets `mouse`."""
+        ...
+
+
+def by_hand(
+    env: Env,
+    keys: KeyMap,
+    controls: Controls,
+    seeds: Iterator[int],
+    episodes: int,
+    policy: Policy | None = None,
+) -> Iterator[Trajectory]:
+    """Trajectories of so many episodes, or fewer where the person quits; an unfinished one is dropped.
+
+    policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) says of each step whether the person acted
+
+    The last finished episode can be taken back until the next one ends: its seed is then played again.
+    """
+    held: list[Trajectory] = []
+    count = 0
+    upcoming: list[int] = []
+    while count < episodes:
+        seed = upcoming.pop() if upcoming else next(seeds)
+        played = _episode(env, keys, controls, seed, f"episode {count + 1} of {episodes}", policy)
+        if played == "quit":
+            break
+        if played == "undo":
+            upcoming.append(seed)
+            if held:
+                upcoming.append(int(held.pop().info["seed"]))
+                count -= 1
+            continue
+        yield from held
+        held, count = [played], count + 1
+    yield from held
+
+
+def _episode(
+    env: Env, keys: KeyMap, controls: Controls, seed: int, title: str, policy: Policy | None
+) -> Trajectory | Literal["undo", "quit"]:
+    space: Any = env.observation_space
+    obs = [np.asarray(env.reset(seed=seed)[0], space.dtype)]
+    actions: list[Array] = []
+    rewards: list[float] = []
+    hands: list[bool] = []
+    terminated = truncated = paused = False
+    action, before = keys.first, set[str]()
+    while not (terminated or truncated):
+        state = "paused, p goes on" if paused else f"return {sum(rewards):.5g}"
+        picture: Any = env.render()
+        controls.show(picture, f"{title}: {state}")
+        down = controls.down()
+        pressed, before = down - before, down
+        if QUIT in pressed:
+            return "quit"
+        if UNDO in pressed:
+            return "undo"
+        paused ^= PAUSE in pressed
+        if paused:
+            continue
+        hands.append(policy is None or keys.chosen(down, controls.mouse) is not None)
+        if policy is None or hands[-1]:
+            action = keys.action(down, controls.mouse, action)
+        else:
+            action = np.asarray(policy.act(obs[-1][None], deterministic=True)[0], env.action_space.dtype)
+        following, reward, terminated, truncated, _ = env.step(action)
+        obs.append(np.asarray(following, space.dtype))
+        actions.append(action)
+        rewards.append(float(reward))
+    return Trajectory(
+        np.stack(obs),
+        np.stack(actions),
+        np.array(rewards, np.float32),
+        bool(terminated),
+        bool(truncated),
+        info={"seed": seed, "by_hand": np.array(hands)},
+    )
+
+
+class Person:
+    """A person who is asked what they would do in the state that is shown; who acts there is for others to say.
+
+    `escape` ends the run as Ctrl-C does, after this roll-in.
+    """
+
+    live = True
+    reproducible = False
+
+    def __init__(self, env: Env, keys: KeyMap, controls: Controls) -> None:
+        self._env, self._keys, self._controls = env, keys, controls
+        self._action, self._before, self._ending = keys.first, set[str](), False
+        self._count = 0
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        """The action (1, *action_shape) of keys and mouse in the next frame; waits while `p` pauses."""
+        paused = False
+        while True:
+            state = "paused, p goes on" if paused else "ends soon" if self._ending else "what would you do?"
+            picture: Any = self._env.render()
+            self._controls.show(picture, f"state {self._count + 1}: {state}")
+            down = self._controls.down()
+            pressed, self._before = down - self._before, down
+            if QUIT in pressed and not self._ending:
+                self._ending = True
+                signal.raise_signal(signal.SIGINT)
+            paused ^= PAUSE in pressed
+            if not paused:
+                break
+        self._count += 1
+        self._action = self._keys.action(down, self._controls.mouse, self._action)
+        return self._action[None]
+
+
+def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
+    """The parts of a trajectory in which the person acted: what HG-DAgger (arXiv:1810.02890) learns from."""
+    edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
+    for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+        last = stop == len(trajectory)
+        yield Trajectory(
+            trajectory.obs[start : stop + 1],
+            trajectory.actions[start:stop],
+            trajectory.rewards[start:stop],
+            trajectory.terminated and bool(last),
+            trajectory.truncated or not last,
+            info={"seed": trajectory.info["seed"]},
+        )

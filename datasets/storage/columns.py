@@ -1,0 +1,108 @@
+"""The columns of a file of demonstrations: arrays over steps, whose values are checked as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import h5py
+import numpy as np
+from gymnasium import spaces
+
+from imitate.datasets.storage.schema import DemoInfo, damaged, outside
+from imitate.envs.fields import Array, all_finite
+from imitate.errors import InputError
+
+__all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]
+
+_READ_BYTES = 1 << 22
+LARGEST_EPISODE = 1 << 30
+"""Bytes of one column that are read at once."""
+PIECE_BYTES = 1 << 25
+"""Bytes, over all columns, of the pieces in which episodes of any length are read and converted."""
+_CACHED = 1 << 20  # bytes of a chunk that HDF5 keeps by itself
+
+
+class Column:
+    """A row a step; `obs` has T + k rows an episode of T steps, with k frames a stack (1 without). The rows of several
+    files follow one another.
+
+    dtype, shape   of one row
+    space          that all values must be in; None: any finite number
+    """
+
+    def __init__(self, parts: Sequence[h5py.Dataset], name: str, space: gym.Space[Any] | None) -> None:
+        self.name = name
+        self.dtype: np.dtype[Any] = parts[0].dtype
+        self.shape: tuple[int, ...] = parts[0].shape[1:]
+        self.starts = [0]
+        """(files,) number of the first row in each file."""
+        self._parts = parts
+        self._paths = [
+            part.file.filename for part in parts
+        ]  # asking HDF5 at every read takes a quarter of its time
+        self._space = space
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def read(self, start: int, stop: int, into: Array | None = None) -> Array:
+        """Rows [start, stop), in `into` where given.
+
+        Raises InputError where the file is damaged, or holds NaN or values outside the space.
+        """
+        file = self._paths[0]
+        if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:
+            raise InputError(
+                f"{file}: {stop - start} rows of {self.name} take {(stop - start) * self.row_bytes >> 20} MiB, "
+                "too much for one trajectory; use pieces() or batches(), which stream"
+            )
+        if into is None:
+            into = np.empty((stop - start, *self.shape), self.dtype)
+        # In pieces: a slice is read through a copy, but several times faster than h5py's read_direct.
+        piece = max(1, _READ_BYTES // max(1, self.row_bytes))
+        ends = [*self.starts[1:], stop]
+        for part, file, first, end in zip(self._parts, self._paths, self.starts, ends, strict=True):
+            with damaged(file, f"rows {start} to {stop} of {self.name}"):
+                for at in range(max(start, first), min(stop, end), piece):
+                    until = min(at + piece, stop, end)
+                    into[at - start : until - start] = part[at - first : until - first]
+        if not all_finite(into):
+            raise InputError(
+                f"{self.name} of {file} hold NaN or infinity: drop the episode or record it again"
+            )
+        if self._space is not None and (count := int(outside(self._space, into).sum())):
+            raise InputError(
+                f"{count} {self.name} are outside {self._space} in {file}: drop the episode or record it again"
+            )
+        return into
+
+
+def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column]:
+    """The columns of open files, with what their values have to be in. Where some files have labels, the actions of the
+    others are theirs."""
+    # Observations may leave the bounds of a Box: where one does, the environment declared them wrong.
+    obs = None if isinstance(info.observation_space, spaces.Box) else info.observation_space
+    held = {"obs": obs, "actions": info.action_space, "rewards": None}
+    if any("expert_actions" in file for file in files):
+        held["expert_actions"] = info.action_space
+    columns = {}
+    for name, space in held.items():
+        with damaged(files[0].filename, f"the column {name}"):
+            parts = [_opened(file, name if name in file else "actions") for file in files]
+            columns[name] = Column(parts, name, space)
+    return columns
+
+
+def _opened(file: h5py.File, name: str) -> h5py.Dataset:
+    """A dataset that keeps the chunk that was read last, also a large one, which would be unpacked for every piece."""
+    dataset = file[name]
+    chunk = int(np.prod(dataset.chunks or (), dtype=np.int64)) * dataset.dtype.itemsize
+    if chunk <= _CACHED:
+        return dataset
+    del dataset  # an open one keeps its cache as it is
+    access = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
+    access.set_chunk_cache(1, chunk, 1.0)
+    return h5py.Dataset(h5py.h5d.open(file.id, name.encode(), access))

@@ -1,0 +1,126 @@
+"""Running what may crash, hang or ask for all memory where it harms nobody: in a short-lived child process."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import math
+import os
+import select
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from imitate.datasets.storage.schema import LONGEST_KWARGS
+from imitate.envs.make import make_env
+from imitate.errors import InputError, one_line
+
+__all__ = ["check_env", "contained"]
+
+SECONDS = 10.0
+_PATIENCE = 3  # a busy machine may give the child only a third of a processor
+MEMORY = 3 << 27
+"""Bytes that the child may take beyond what the caller has."""
+
+_ENV_SECONDS = 5.0
+
+_OK, _REFUSED = b"\0", b"\1"
+_LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
+
+
+def contained(
+    check: Callable[[], None], what: str, seconds: float | None = None, memory: int = MEMORY
+) -> None:
+    """Run `check` in a fork of this process, within `memory` and `seconds` of processor time (default: SECONDS), or
+    three times as many of the clock. A fork costs 3 to 50 ms, a new interpreter 300. Windows has no fork: there `check`
+    runs in this process.
+
+    Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
+    names in both cases what was checked.
+    """
+    if not hasattr(os, "fork"):
+        check()
+        return
+    seconds = SECONDS if seconds is None else seconds
+    receive, send = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads that may hold locks; the child calls HDF5 alone, whose lock h5py takes care of.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        _child(check, send, seconds, memory)
+    os.close(send)
+    try:
+        ready, _, _ = select.select([receive], [], [], _PATIENCE * seconds)
+        message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""
+        slow = not ready
+    finally:
+        os.close(receive)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):  # somebody else waits for all children
+            _, status = os.waitpid(child, 0)
+            slow |= os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+    if message.startswith(_REFUSED):
+        said = message[1:].decode("utf-8", "replace")
+        raise InputError(said if what in said else f"{what}: {said}")
+    if message != _OK:
+        how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the library that opens it"
+        raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
+
+
+def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError if an environment with keywords that a file chose would take too much memory or time, or crash.
+
+    It is made in a child process. Nothing is said of one that can't be made: making it here says why.
+    """
+    if not env_kwargs:
+        return
+    what = f"{env_id} with the env_kwargs that the file names"
+    if len(json.dumps(dict(env_kwargs), default=str)) > LONGEST_KWARGS:
+        raise InputError(f"{what}: they have more than {LONGEST_KWARGS} characters; shorten them")
+    contained(partial(_make, env_id, env_kwargs), what, _ENV_SECONDS)
+
+
+def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    with suppress(InputError), closing(make_env(env_id, env_kwargs)):
+        pass
+
+
+def _child(check: Callable[[], None], send: int, seconds: float, memory: int) -> NoReturn:
+    try:
+        gc.freeze()  # garbage of the parent's, such as a decoder, may have threads that are not here
+        faulthandler.disable()
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
+        _limit(seconds, memory)
+        check()
+        os.write(send, _OK)
+    except InputError as error:
+        os.write(send, _REFUSED + str(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
+    except MemoryError:
+        os.write(send, _REFUSED + f"it would take more than {memory >> 20} MiB of memory".encode())
+    except BaseException as error:
+        os.write(send, _REFUSED + one_line(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
+    finally:
+        os._exit(0)  # nothing of the parent's is flushed, closed or removed here
+
+
+def _limit(seconds: float, memory: int) -> None:
+    import resource  # POSIX only
+
+    def lower(kind: int, limit: int) -> None:
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+    lower(resource.RLIMIT_CORE, 0)
+    lower(resource.RLIMIT_CPU, math.ceil(seconds))
+    if sys.platform == "linux":
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        lower(resource.RLIMIT_AS, used + memory)

@@ -1,0 +1,88 @@
+"""The datasets of a file of demonstrations: what they hold, in which chunks, compressed or not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, write_info
+
+__all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
+
+FAILED = "failed_seeds"
+"""Attribute of the table of episodes: seeds (MOST_FAILED,) of episodes in which the environment failed, then -1."""
+MOST_FAILED = 256  # fixed, since an attribute can't grow while a file is read and written
+
+_CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
+_PIXEL_CHUNK_ROWS = (
+    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
+)
+_RESERVE_BYTES = 1 << 20
+
+_DESCRIPTIONS = {
+    "obs": "Observations. An episode of T steps has T + 1 rows, the last being the true final observation; where "
+    "frame_stack k > 1, T + k single frames. Its first row is the obs_start of the table of episodes.",
+    "actions": "Actions that were executed, a row a step. An episode's first row is its start in the table.",
+    "rewards": "Undiscounted rewards of the environment, a row a step.",
+    "expert_actions": "The expert's actions, free of noise: what to imitate. A row a step.",
+    "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
+}
+_FIELDS = " A row has a field for each part of the Dict."
+
+
+def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
+    """A file without episodes."""
+    path.touch()
+    claim(path, 1 << 16)  # fails now if there is no room
+    with h5py.File(path, "w", libver="latest") as file:
+        write_info(file, info)
+        for name, (shape, dtype) in row_types(info, expert_actions).items():
+            pixels = len(shape) >= 2 and dtype == np.uint8
+            row_bytes = dtype.itemsize * int(np.prod(shape))
+            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
+            parted = name == "obs" and dtype.names is not None
+            file.create_dataset(
+                name,
+                (0, *shape),
+                dtype,
+                maxshape=(None, *shape),
+                chunks=(256 if name == "episodes" else chunk, *shape),
+                compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
+            ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
+        file["episodes"].attrs["reserved"] = np.int64(0)
+        file["episodes"].attrs[FAILED] = np.full(MOST_FAILED, -1, np.int64)
+        for column in file.values():
+            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
+
+
+def _has_pixels(dtype: np.dtype[Any]) -> bool:
+    """Whether rows of a structured array have images in them."""
+    parts = [] if dtype.fields is None else [part for part, *_ in dtype.fields.values()]
+    return any(_has_pixels(part) or (part.base == np.uint8 and len(part.shape) >= 2) for part in parts)
+
+
+def row_types(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and type of a row of each column; the table of episodes is last."""
+    action = (info.action_space.shape or (), info.action_space.dtype)
+    steps = {
+        "obs": (info.frame_shape, info.observation_space.dtype),
+        "actions": action,
+        "rewards": ((), np.dtype(np.float32)),
+    }
+    labels = {"expert_actions": action} if expert_actions else {}
+    return steps | labels | {"episodes": ((), EPISODES)}
+
+
+def claim(path: Path, end: int) -> None:
+    """Make the file at least `end` bytes long, on disk. Raises OSError if the disk is full."""
+    with path.open("rb+", buffering=0) as disk:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(disk.fileno(), 0, end)
+            return
+        size = disk.seek(0, os.SEEK_END)
+        while size < end:
+            size += disk.write(bytes(min(end - size, _RESERVE_BYTES)))

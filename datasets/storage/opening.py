@@ -1,0 +1,237 @@
+"""Opening a file of demonstrations with care: whoever wrote it, nothing crashes, hangs or takes more memory than the
+file is worth."""
+
+from __future__ import annotations
+
+import glob
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from imitate.datasets.storage.contain import contained
+from imitate.datasets.storage.layout import FAILED, MOST_FAILED
+from imitate.datasets.storage.savepoint import lost_power, savepoint_of
+from imitate.datasets.storage.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
+from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file
+from imitate.envs.spaces import Array
+from imitate.errors import InputError, one_line
+
+__all__ = ["check_storage", "open_demos", "paths_of", "read_failed", "read_table"]
+
+_LARGEST_CHUNK = 1 << 26
+_MOST_STEPS = 1 << 40
+_BEST_COMPRESSION = 1100
+"""Deflate makes at best one byte of 1,032. A file that claims more lists the same bytes again and again."""
+
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+"""Those inside HDF5. Others are plugins, code that is loaded from elsewhere."""
+
+_TRIES = 5  # a file that is being written may change while it is checked
+_HOPELESS = 2.0  # seconds: such a file fails at once, and one in which HDF5 loops does so every time
+
+
+def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that `source` names: a file, several, a folder of .h5 files, or a pattern with `*`, `?` or `[`; sorted.
+
+    Raises InputError where it names none.
+    """
+    if not isinstance(source, str | Path):
+        if not source:
+            raise InputError("no files of demonstrations were given; name some, a folder or a pattern")
+        return [path for one in source for path in paths_of(one)]
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(path.glob("*.h5"))
+    elif not path.exists() and glob.has_magic(str(source)):
+        found = sorted(map(Path, glob.glob(str(source))))  # noqa: PTH207 (absolute patterns too)
+    else:
+        return [path]
+    if not found:
+        raise InputError(f"no file of demonstrations at {source}; record one with `imitate collect`")
+    return found
+
+
+def open_demos(path: Path) -> h5py.File:
+    """Open for reading, also while another process records it or after that process was killed.
+
+    All metadata are read once in a child process first (see `contained`), which costs 10 to 60 ms. This process opens
+    only what the child could read. Raises InputError where there is no file, or not a whole file of demonstrations.
+    """
+    if not path.is_file():
+        raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
+    if lost_power(path):
+        raise InputError(
+            f"{path} was never closed, and the machine was started again: `imitate data repair {path}` restores the "
+            "episodes that were synced; a recording that is resumed does so itself"
+        )
+    writing = being_written(_superblock(path))
+    for tries_left in reversed(range(_TRIES if writing else 1)):
+        begin = time.monotonic()
+        try:
+            contained(partial(_check, path), str(path))
+            break
+        except InputError:
+            if not tries_left or time.monotonic() - begin > _HOPELESS:
+                raise
+            time.sleep(0.02)
+    with damaged(path, "it"):
+        return h5py.File(path, "r", libver="latest", swmr=writing)
+
+
+def read_table(file: h5py.File) -> Array:
+    """The episodes (E,) that are wholly in the file, as records of EPISODES.
+
+    Raises InputError where they can't be: lengths that do not add up or more steps than are stored.
+    """
+    path = file.filename
+    with damaged(path, "the table of episodes"):
+        dataset = file["episodes"]
+        # A killed writer's table can end in rows that never reached the disk: whole chunks, or zeros.
+        count = min(len(dataset), dataset.id.get_storage_size() // EPISODES.itemsize)
+        table: Array = dataset[:count]
+        unwritten = np.flatnonzero(table["length"] == 0)
+        table = table[: unwritten[0]] if len(unwritten) else table
+        steps, rows = min(len(file["actions"]), len(file["rewards"])), len(file["obs"])
+        stack = int(file.attrs["frame_stack"])
+        if ((table["length"] < 0) | (table["length"] > steps)).any() or not np.isfinite(
+            table["return"]
+        ).all():
+            raise InputError(
+                f"{path}: an episode has a negative length, more steps than are stored, or no finite return; "
+                "restore it or record it again"
+            )
+        starts = np.concatenate([[0], np.cumsum(table["length"])])
+        obs_starts = starts + stack * np.arange(len(starts))
+        if (table["start"] != starts[:-1]).any() or (table["obs_start"] != obs_starts[:-1]).any():
+            raise InputError(
+                f"{path}: lengths of episodes and their starts disagree; restore it or record it again"
+            )
+        if starts.min() < 0 or steps < starts[-1] or rows < obs_starts[-1]:
+            raise InputError(
+                f"{path}: {starts[-1]} steps are listed, fewer are stored; restore it or record it again"
+            )
+        return table
+
+
+def read_failed(file: h5py.File) -> list[int]:
+    """Seeds of episodes in which the environment failed; none in files that list none."""
+    with damaged(file.filename, f"the attribute {FAILED!r}"):
+        attributes = file["episodes"].attrs
+        if FAILED not in attributes:
+            return []
+        stored = attributes.get_id(FAILED)
+        if stored.shape != (MOST_FAILED,) or stored.dtype != np.int64:
+            raise InputError(f"{FAILED} are {stored.dtype} {stored.shape}, wanted int64 ({MOST_FAILED},)")
+        seeds: list[int] = attributes[FAILED].tolist()
+        return [seed for seed in seeds if seed >= 0]
+
+
+def _superblock(path: Path) -> bytes:
+    with damaged(path, "it"), path.open("rb") as file:
+        return file.read(SIZE)
+
+
+def _check(path: Path) -> None:
+    """Raise InputError unless everything that describes the data can be read and is consistent."""
+    size, superblock = path.stat().st_size, _superblock(path)
+    writing = being_written(superblock)
+    if writing and size < end_of_file(superblock):
+        raise _cut_off(path, "truncated file")
+    source = Settled(path) if writing else path
+    try:
+        file = h5py.File(source, "r")
+    except Exception as error:
+        raise _cut_off(path, one_line(error)) from error
+    with damaged(path, "it"), file:
+        info = read_info(file)
+        _check_datasets(file, info, size, writing)
+        # The end that the superblock has is from when the writer began; this is what it claimed since.
+        if writing and size < file["episodes"].attrs["reserved"]:
+            raise _cut_off(path, "truncated file")
+        read_table(file)
+        read_failed(file)
+
+
+def _cut_off(path: Path, why: str) -> InputError:
+    beside = savepoint_of(path)
+    how = f"`imitate data repair {path}` restores what {beside.name} beside it knows"
+    if not beside.is_file():
+        how = f"`imitate data repair` needs {beside.name}, which is not beside it; copy both again, or record it again"
+    return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
+
+
+def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -> None:
+    action = (info.action_space.dtype, info.action_space.shape or ())
+    wanted = {
+        "episodes": (
+            EPISODES,
+            (),
+        ),  # first: where a writer is at work, the others have the rows that it lists
+        "obs": (info.observation_space.dtype, info.frame_shape),
+        "actions": action,
+        "rewards": (np.dtype(np.float32), ()),
+        "expert_actions": action,
+    }
+    for name, (dtype, shape) in wanted.items():
+        link = file.get(name, getlink=True) if name in file.keys() else None  # noqa: SIM118
+        if link is None and name in (*COLUMNS, "episodes"):
+            raise InputError(f"lacks the dataset {name!r}; restore it or record it again")
+        if link is None:
+            continue
+        if not isinstance(link, h5py.HardLink):
+            raise InputError(f"{name!r} is a link to another place; links are not followed: copy the data in")
+        dataset = file[name]
+        if not isinstance(dataset, h5py.Dataset):
+            raise InputError(f"{name!r} is no dataset; restore it or record it again")
+        check_storage(dataset, name, size, writing=writing)
+        if dataset.dtype != dtype or dataset.shape[1:] != shape:
+            raise InputError(
+                f"{name} are {dataset.dtype} {dataset.shape[1:]}, wanted {dtype} {shape}; record it again"
+            )
+
+
+def check_storage(dataset: h5py.Dataset, name: str, size: int, *, writing: bool = False) -> None:
+    """Raise InputError unless the data are in this file, in sensible pieces, and not more than it can hold.
+
+    size      bytes of the file
+    writing   whether it is being written, or was when its writer was killed
+    """
+    layout = dataset.id.get_create_plist()
+    if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
+        raise InputError(f"{name!r} takes its data from another file; copy them in")
+    filters = {layout.get_filter(number)[0] for number in range(layout.get_nfilters())}
+    if not filters <= _FILTERS or (filters and name == "episodes"):
+        raise InputError(f"{name!r} is compressed with filters {sorted(filters)}; use gzip, or none")
+    if dataset.ndim < 1:
+        raise InputError(f"{name!r} has no rows; restore it or record it again")
+    nbytes = dataset.size * dataset.dtype.itemsize
+    if len(dataset) > _MOST_STEPS or nbytes > _BEST_COMPRESSION * size:
+        raise InputError(
+            f"{name!r} claims {nbytes} bytes, in a file of {size}; restore it or record it again"
+        )
+    if layout.get_layout() != h5py.h5d.CHUNKED:
+        if nbytes > size:
+            raise InputError(
+                f"{name!r} claims {nbytes} bytes, in a file of {size}; restore it or record it again"
+            )
+        return
+    chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
+    if chunk_bytes > _LARGEST_CHUNK:
+        raise InputError(
+            f"{name!r} has chunks of {chunk_bytes} bytes, over the limit of {_LARGEST_CHUNK}: rechunk it"
+        )
+    # Both walk the whole index of chunks, the first in a tenth of the time. HDF5 itself refuses chunks beyond the end
+    # that the superblock gives, but that is an old one where a writer is or was at work.
+    end = dataset.id.get_storage_size()
+    if writing:
+        ends = [0]
+        dataset.id.chunk_iter(lambda chunk: ends.append(chunk.byte_offset + chunk.size))
+        end = max(ends)
+    if end > size:
+        raise InputError(
+            f"it is not a whole HDF5 file ({name!r} goes beyond its end); restore it or record it again"
+        )

@@ -1,0 +1,221 @@
+"""Reading demonstrations: episodes one by one, or their steps as tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import h5py
+import numpy as np
+
+from imitate.datasets.play import stack_frames
+from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
+from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
+from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
+from imitate.datasets.storage.schema import common_info, read_info
+from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.envs.seeds import episode_seeds
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["DemoReader"]
+
+
+class DemoReader:
+    """Demonstrations, read lazily as trajectories or as minibatches.
+
+    source   a path, several paths, a folder of .h5 files or a pattern such as "runs/*.h5", all read as one; or an
+             open file (`DemoWriter.reader`)
+    info     where the demonstrations come from
+    table    (E,) records of the episodes, see `schema.EPISODES`
+    failed_seeds   of episodes that are not recorded because the environment failed in them
+
+    Raises InputError for a file that is absent, truncated, foreign or of another schema, and for files that do not
+    belong together.
+    """
+
+    def __init__(self, source: str | Path | Sequence[str | Path] | h5py.File) -> None:
+        self._owned = not isinstance(source, h5py.File)
+        self._files: list[h5py.File] = [] if self._owned else [source]
+        try:
+            if self._owned:
+                self._files += map(open_demos, paths_of(source))
+            self.info = common_info([(file.filename, read_info(file)) for file in self._files])
+            # Columns are opened after the tables are read, so that they hold every row that the tables list.
+            tables = [read_table(file) for file in self._files]
+            self._columns = read_columns(self._files, self.info)
+            self._shuffler = Shuffler(self._columns, self.info.frame_stack)
+            self._join(tables)
+            self.failed_seeds = [seed for file in self._files for seed in read_failed(file)]
+        except BaseException:
+            self.close()
+            raise
+
+    def refresh(self) -> None:
+        """Include the episodes that were appended since the last call."""
+        self._join([read_table(file) for file in self._files])
+
+    def _join(self, tables: list[Array]) -> None:
+        """Number the episodes and rows of all files in one."""
+        steps = np.cumsum([0, *(table["length"].sum() for table in tables)])
+        rows = steps + self.info.frame_stack * np.cumsum([0, *map(len, tables)])
+        for table, first_step, first_row in zip(tables, steps[:-1], rows[:-1], strict=True):
+            table["start"] += first_step
+            table["obs_start"] += first_row
+        for name, column in self._columns.items():
+            column.starts = (rows if name == "obs" else steps)[:-1].tolist()
+        self.table: Array = np.concatenate(tables)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files."""
+        return [Path(file.filename) for file in self._files]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def num_steps(self) -> int:
+        return int(self.table["length"].sum())
+
+    @property
+    def lengths(self) -> Array:
+        """(E,) steps of each episode."""
+        lengths: Array = self.table["length"]
+        return lengths
+
+    @property
+    def returns(self) -> Array:
+        """(E,) undiscounted return of each episode."""
+        returns: Array = self.table["return"]
+        return returns
+
+    @property
+    def has_expert_actions(self) -> bool:
+        """Whether the file has labels beside the executed actions."""
+        return "expert_actions" in self._columns
+
+    def __getitem__(self, index: int) -> Trajectory:
+        """A whole episode. Raises InputError if a column of it takes more than 1 GiB: `pieces` reads any."""
+        return self._read(
+            self.table[index], 0, int(self.table[index]["length"])
+        )  # an IndexError ends iteration
+
+    def pieces(self, index: int) -> Iterator[Trajectory]:
+        """An episode in pieces of some 32 MB: each begins with the observation that the one before it ends with, and
+        all but the last are truncated."""
+        episode = self.table[index]
+        length = int(episode["length"])
+        step_bytes = sum(column.row_bytes for column in self._columns.values())
+        rows = max(1, PIECE_BYTES // step_bytes)
+        return (self._read(episode, start, min(start + rows, length)) for start in range(0, length, rows))
+
+    def _read(self, episode: Any, start: int, stop: int) -> Trajectory:
+        """Its steps [start, stop)."""
+        last = stop == int(episode["length"])
+        step, row, k = int(episode["start"]), int(episode["obs_start"]), self.info.frame_stack
+        columns = {
+            name: column.read(step + start, step + stop)
+            for name, column in self._columns.items()
+            if name != "obs"
+        }
+        return Trajectory(
+            obs=stack_frames(self._columns["obs"].read(row + start, row + stop + k), k),
+            **columns,
+            terminated=bool(episode["terminated"] and last),
+            truncated=bool(episode["truncated"] or not last),
+            info={"seed": int(episode["seed"]), "env_id": self.info.env_id, "expert": self.info.expert},
+        )
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[index] for index in range(len(self)))
+
+    def first(self, count: int | None) -> Array:
+        """Indices of the `count` episodes that began first (None: all), sorted.
+
+        When environments run side by side, short episodes end first and are recorded first, so the first ones in a file
+        are not a fair sample.
+
+        Raises InputError if there are fewer.
+        """
+        if count is not None and not 1 <= count <= len(self):
+            raise InputError(
+                f"{count} episodes were asked for, the file has {len(self)}: ask for 1 to {len(self)}"
+            )
+        if count is None or self.info.seed is None:
+            return np.arange(len(self) if count is None else count)
+        begun = {seed: n for n, seed in enumerate(itertools.islice(episode_seeds(self.info.seed), len(self)))}
+        order = np.argsort([begun.get(int(seed), len(begun)) for seed in self.table["seed"]], kind="stable")
+        return np.sort(order[:count])
+
+    def split(
+        self, holdout: float, rng: np.random.Generator, episodes: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Split episodes (by default all) at random into (train, held-out), both sorted; at least one is held out if
+        holdout > 0.
+
+        Raises InputError if nothing would be left to train on.
+        """
+        episodes = np.arange(len(self)) if episodes is None else episodes
+        count = len(episodes)
+        held_out = 0 if holdout == 0 else max(1, round(holdout * count))
+        if not 0 <= holdout < 1 or held_out >= count:
+            raise InputError(
+                f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
+            )
+        order = rng.permutation(episodes)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    def batches(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        fields: Sequence[Field] = ("obs", "labels"),
+        episodes: Sequence[int] | Array | None = None,
+        memory_limit: int = 1 << 30,
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """One epoch: every step once, shuffled, in minibatches of `fields`; the last may be short.
+
+        If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
+        random blocks of the file fill a window, which is shuffled.
+        """
+        selected = self._select(episodes)
+        return self._shuffler.epoch(self.table, selected, batch_size, rng, fields, memory_limit)
+
+    def transitions(
+        self, episodes: Sequence[int] | Array | None = None, *, memory_limit: int = 1 << 30
+    ) -> Transitions:
+        """All steps of some episodes (default: all) as tensors; `obs` stays in the memory it was read to.
+
+        Raises InputError if they take more than `memory_limit` bytes.
+        """
+        selected = self._select(episodes)
+        return load_transitions(self._columns, self.info.frame_stack, self.table, selected, memory_limit)
+
+    def _select(self, episodes: Sequence[int] | Array | None) -> Array:
+        selected = np.arange(len(self)) if episodes is None else np.asarray(episodes, np.int64)
+        if len(selected) and not (selected.min() >= 0 and selected.max() < len(self)):
+            raise InputError(
+                f"episodes {selected.min()} to {selected.max()} were asked for, the file has {len(self)}"
+            )
+        return selected
+
+    def close(self) -> None:
+        """Close the files, unless they are a writer's."""
+        for file in self._files if self._owned else ():
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

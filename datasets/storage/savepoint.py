@@ -1,0 +1,180 @@
+"""What of a recording is on disk for sure, and restoring it after a power cut.
+
+HDF5 changes its metadata in place, and a disk may write what has not been synced in any order. A power cut can leave
+a file that can't be opened, or rows of zeros. Rows never move once their chunk is full, because HDF5 frees nothing in
+SWMR mode. So a small file beside a recording, NAME.savepoint, says where each chunk was when the recording was last
+synced. It is replaced as a whole: it is the old one or the new one. `close` removes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import safetensors
+from safetensors.numpy import save
+
+from imitate.datasets.storage.layout import create
+from imitate.datasets.storage.schema import DemoInfo, damaged, info_from_plain, info_to_plain
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.files import atomic
+
+__all__ = ["Savepoint", "go_on", "lost_power", "recover", "savepoint_of"]
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Savepoint:
+    """The savepoint of an open recording.
+
+    Raises OSError where the disk is full.
+    """
+
+    def __init__(self, file: h5py.File, path: Path, info: DemoInfo) -> None:
+        self._file, self._path = file, savepoint_of(path)
+        self._info = json.dumps(info_to_plain(info))
+
+    def save(self, rows: Mapping[str, int]) -> None:
+        """Sync the file, which holds so many flushed rows of each column, and then say where they are."""
+        handle = self._file.id.get_vfd_handle()
+        os.fsync(handle)
+        arrays: dict[str, Array] = {}
+        for name, count in rows.items():
+            column = self._file[name]
+            chunks: list[tuple[int, int, int]] = []
+            column.id.chunk_iter(
+                lambda one, into=chunks: into.append((one.byte_offset, one.size, one.filter_mask))
+            )
+            arrays[name] = np.array(chunks[: -(-count // column.chunks[0])], np.int64).reshape(-1, 3)
+            if column.compression and len(arrays[name]):  # more rows may overwrite the last chunk
+                offset, nbytes, _ = arrays[name][-1]
+                arrays[f"{name}/last"] = np.frombuffer(os.pread(handle, nbytes, offset), np.uint8)
+        facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
+        facts |= {
+            "inode": str(os.fstat(handle).st_ino),
+            "table": _digest(self._file["episodes"], rows["episodes"]),
+        }
+        fresh = _fresh(self._path)
+        with fresh.open("wb") as file:
+            file.write(save(arrays, facts))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+        _sync_folder(self._path.parent)
+
+    def move(self, path: Path) -> None:
+        """Follow the file, which was renamed to `path`."""
+        self._path = self._path.replace(savepoint_of(path))
+        _sync_folder(path.parent)
+
+    def remove(self) -> None:
+        """The file is closed and synced."""
+        for path in (self._path, _fresh(self._path)):
+            path.unlink(missing_ok=True)
+
+
+def savepoint_of(path: Path) -> Path:
+    """Where the savepoint of a recording is."""
+    return path.with_name(path.name + ".savepoint")
+
+
+def lost_power(path: Path) -> bool:
+    """Whether the machine was started again since `path` was recorded, without its writer closing it.
+
+    This is also true if the writer was killed and the machine later shut down in order: nothing tells afterwards
+    whether the file system was unmounted properly.
+    """
+    if not savepoint_of(path).is_file():
+        return False
+    _, facts = _read(path, names=())
+    return facts.get("inode") == str(path.stat().st_ino) and _boot() not in (facts.get("boot"), "")
+
+
+def go_on(path: Path) -> None:
+    """Make the file readable if a power cut ended its recording, which is about to be resumed."""
+    if lost_power(path):
+        recover(path)
+
+
+def recover(path: Path) -> int:
+    """Make the file anew from its savepoint; returns the number of episodes.
+
+    Raises InputError where there is no savepoint of this file, or it does not describe it.
+    """
+    if not savepoint_of(path).is_file():
+        raise InputError(f"{path} has no {savepoint_of(path).name}: there is nothing to restore it from")
+    with damaged(savepoint_of(path), "the savepoint"):
+        _, facts = _read(path, names=())
+        if facts["inode"] != str(path.stat().st_ino):
+            raise InputError(f"it belongs to another file than {path}; remove it")
+        rows, info = json.loads(facts["rows"]), info_from_plain(json.loads(facts["info"]), path)
+        chunks, _ = _read(path, names=[*rows, *(f"{name}/last" for name in rows)])
+        with atomic(path) as temporary, path.open("rb") as old:
+            create(temporary, info, "expert_actions" in rows)
+            with h5py.File(temporary, "r+", libver="latest") as new:
+                for name, column in new.items():
+                    _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old.fileno())
+                if _digest(new["episodes"], len(new["episodes"])) != facts["table"]:
+                    raise InputError(f"what it describes is not in {path}; remove it")
+    savepoint_of(path).unlink()
+    return int(rows["episodes"])
+
+
+def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None, old: int) -> None:
+    """Copy the raw chunks (n, 3) of a column from the open file `old`."""
+    size = column.chunks[0]
+    whole = int(np.prod(column.chunks)) * column.dtype.itemsize
+    nbytes = chunks[:, 1]
+    fits = (nbytes >= 0) & (nbytes <= 2 * whole) if column.compression else nbytes == whole
+    end = os.fstat(old).st_size
+    if chunks.shape != (-(-rows // size), 3) or not fits.all() or nbytes.sum() > end:
+        raise InputError(f"it does not describe {column.name}")
+    column.resize(rows, axis=0)
+    for number, (offset, count, mask) in enumerate(chunks.tolist()):
+        raw = os.pread(old, count, offset) if last is None or number < len(chunks) - 1 else last.tobytes()
+        if len(raw) != count:
+            raise InputError(f"the file ends before chunk {number} of {column.name}")
+        column.id.write_direct_chunk((number * size, *[0] * (column.ndim - 1)), raw, mask)
+
+
+def _read(path: Path, names: Any) -> tuple[dict[str, Array], dict[str, str]]:
+    """The arrays of those names that are there, and the other facts."""
+    with (
+        damaged(savepoint_of(path), "the savepoint"),
+        safetensors.safe_open(savepoint_of(path), framework="np") as file,
+    ):
+        held = {name: file.get_tensor(name) for name in set(names) & set(file.keys())}
+        return held, file.metadata() or {}
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
+
+
+def _digest(table: h5py.Dataset, count: int) -> str:
+    return hashlib.sha256(table[:count].tobytes()).hexdigest()
+
+
+def _boot() -> str:
+    """What tells one start of this machine from another; "" where the system does not say."""
+    return _BOOT.read_text().strip() if _BOOT.is_file() else ""
+
+
+def _sync_folder(folder: Path) -> None:
+    """Renames are on disk after this."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # some file systems can't
+            os.fsync(handle)
+    finally:
+        os.close(handle)

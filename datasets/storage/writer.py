@@ -1,0 +1,340 @@
+"""Demonstrations on disk: `DemoWriter` appends trajectories to an HDF5 file, `DemoReader` reads them lazily.
+
+A writer may be killed at any moment. Rows are flushed before the table of episodes that refers to them, in HDF5's mode
+for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent. A power cut is another
+matter, see `savepoint`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import h5py
+import numpy as np
+
+from imitate.datasets.play import unstack_frames
+from imitate.datasets.storage.layout import FAILED, MOST_FAILED, claim, create, row_types
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, outside
+from imitate.datasets.storage.superblock import SIZE, end_of_file
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.spaces import Array
+from imitate.errors import InputError, one_line
+from imitate.files import atomic
+
+__all__ = ["DemoReader", "DemoWriter"]
+
+_PENDING_BYTES = 1 << 24
+_FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
+_LONGEST_WAIT = 1.0  # seconds, after a flush that took long
+_SYNC_SHARE = 0.05  # of the time, on waiting for the disk
+_SYNC_WAIT = 1.0  # seconds at least from one sync to the next
+_RESERVE_BYTES = 1 << 20
+
+
+class DemoWriter:
+    """Appends trajectories to a new file; `close` removes the file if it has no episode.
+
+    expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
+    sync             sync to the disk every second or so; without, only `close` does, as suits a file that appears under
+                     its name once it is whole
+
+    A kill loses what was not flushed, some tens of milliseconds. A power cut loses what was not synced: `synced` counts
+    the episodes that can't be lost.
+
+    Raises InputError if `path` exists or can't be written.
+    """
+
+    def __init__(
+        self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False, sync: bool = True
+    ) -> None:
+        self.path = Path(path)
+        self.info = info
+        self._pending: list[dict[str, Array]] = []
+        self._pending_bytes = 0
+        self._next_flush = 0.0
+        self._next_sync = time.monotonic() + _SYNC_WAIT
+        self.synced = 0
+        self.failed_seeds: list[int] = []
+        self._reader: DemoReader | None = None
+        self._reserved = 0
+        try:
+            with atomic(self.path, new=True) as temporary:
+                create(temporary, info, expert_actions)
+            self._file = h5py.File(self.path, "r+", libver="latest")
+        except FileExistsError as error:
+            raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise InputError(f"{self.path} can't be written: {reason}") from error
+        self._columns: dict[str, h5py.Dataset] = {
+            name: self._file[name] for name in row_types(info, expert_actions)
+        }
+        self._written = dict.fromkeys(self._columns, 0)
+        # A flush writes the rows, and rewrites the last, incomplete chunk of each column.
+        chunks = (int(np.prod(column.chunks)) * column.dtype.itemsize for column in self._columns.values())
+        self._slack = 65536 + 2 * sum(chunks)
+        self._file.swmr_mode = True
+        self._savepoint = Savepoint(self._file, self.path, info) if sync else None
+        try:
+            self.sync()
+        except InputError:
+            self.close()
+            raise
+
+    @classmethod
+    def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
+        """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them.
+
+        The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen for writing
+        what a killed writer left.
+
+        Raises InputError if the file has fewer episodes or can't be read.
+        """
+        path = Path(path)
+        fresh = path.with_name(path.name + ".resuming")
+        for left in (fresh, savepoint_of(fresh)):  # by a resume that was killed; the original is whole
+            left.unlink(missing_ok=True)
+        go_on(path)
+        with DemoReader(path) as old:
+            if episodes is not None and episodes > len(old):
+                raise InputError(
+                    f"{path} holds {len(old)} episodes of the {episodes} to resume from: it is another file"
+                )
+            writer = cls(fresh, old.info, expert_actions=old.has_expert_actions)
+            try:
+                for number in range(len(old) if episodes is None else episodes):
+                    writer.append_pieces(old.pieces(number))
+                for seed in old.failed_seeds:
+                    writer.fail(seed)
+                writer.sync()
+                writer._next_flush = 0.0  # the new episodes need not wait for what copying took
+            except BaseException:
+                writer.close()
+                fresh.unlink(missing_ok=True)
+                raise
+        fresh.replace(path)
+        writer.path = path
+        if writer._savepoint is not None:
+            writer._savepoint.move(path)
+        return writer
+
+    def __len__(self) -> int:
+        return self._written["episodes"] + len(self._pending)
+
+    @property
+    def num_steps(self) -> int:
+        return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
+
+    def require(self, episodes: int) -> None:
+        """Raise InputError unless the store holds this many pieces, as when the checkpoint was made."""
+        if len(self) != episodes:
+            raise InputError(
+                f"the store holds {len(self)} pieces, the checkpoint was made at {episodes}; "
+                "reopen it with DemoWriter.resume(path, episodes=...)"
+            )
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Record an episode, or a piece of one; `flush_due` says when it is on disk.
+
+        Raises InputError if it does not fit the file's spaces or the disk is full; what had been flushed is kept.
+        """
+        rows = self._rows(trajectory)
+        self._pending.append(
+            rows | {"episodes": _row(trajectory, len(trajectory), trajectory.episode_return)}
+        )
+        self._pending_bytes += rows["obs"].nbytes
+        self.flush_due()
+
+    def append_pieces(self, pieces: Iterable[Trajectory]) -> None:
+        """Record one episode that comes in pieces, however long it is: each piece begins with the observation that the
+        one before it ends with, and the last says how the episode ends.
+
+        Raises InputError as `append` does. Nothing of the episode is kept where it or `pieces` raises.
+        """
+        pieces = iter(pieces)
+        first = list(islice(pieces, 2))
+        if len(first) == 1:
+            self.append(first[0])
+            return
+        self.flush()
+        before, length, total = self._written, 0, 0.0
+        try:
+            for piece in chain(first, pieces):
+                rows = self._rows(piece)
+                if length:
+                    rows["obs"] = rows["obs"][self.info.frame_stack :]
+                self._write(rows)
+                length, total = length + len(piece), total + piece.episode_return
+            self._write({"episodes": self._placed(_row(piece, length, total), before)})
+        except BaseException:
+            self._written = before  # the next episode overwrites these rows
+            raise
+
+    def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
+        """Its rows, by column, without that of the table. Raises InputError where they don't fit."""
+        self._check(trajectory)
+        rows = {
+            "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
+            "actions": trajectory.actions,
+            "rewards": trajectory.rewards,
+            "expert_actions": trajectory.labels,
+        }
+        return {name: rows[name] for name in self._columns if name in rows}
+
+    def fail(self, seed: int) -> None:
+        """Record that the environment failed in the episode with this seed, which is not in the file.
+
+        Raises InputError if there are more than a file can list.
+        """
+        if len(self.failed_seeds) == MOST_FAILED:
+            raise InputError(
+                f"{MOST_FAILED} episodes have failed, and a file lists no more: mend the environment; "
+                f"{self.path} keeps {len(self)} episodes"
+            )
+        self.failed_seeds.append(seed)
+        padding = [-1] * (MOST_FAILED - len(self.failed_seeds))
+        table = self._columns["episodes"]
+        table.attrs.modify(FAILED, np.array(self.failed_seeds + padding, np.int64))
+        table.flush()
+
+    def flush_due(self) -> None:
+        """Flush if enough is pending or enough time has passed. Call it between episodes too if they are far apart."""
+        if self._pending and (self._pending_bytes > _PENDING_BYTES or time.monotonic() > self._next_flush):
+            self.flush()
+        if self._savepoint is not None and time.monotonic() > self._next_sync and self.synced < len(self):
+            self.sync()
+
+    def sync(self) -> None:
+        """Flush and wait for the disk, so that neither a kill nor a power cut can lose what was appended.
+
+        Raises InputError if the disk is full."""
+        self.flush()
+        if self._savepoint is None:
+            return
+        begin = time.monotonic()
+        try:
+            self._savepoint.save(self._written)
+        except OSError as error:
+            raise self._full(error) from error
+        self.synced = self._written["episodes"]
+        end = time.monotonic()
+        self._next_sync = end + max((end - begin) / _SYNC_SHARE, _SYNC_WAIT)
+
+    def flush(self) -> None:
+        """Write everything appended, so that a kill can't lose it. Raises InputError if the disk is full."""
+        if not self._pending:
+            return
+        begin = time.monotonic()
+        pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in self._columns}
+        pending["episodes"] = self._placed(pending["episodes"], self._written)
+        try:
+            self._write(pending)
+        except InputError:
+            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
+            raise
+        self._pending, self._pending_bytes = [], 0
+        end = time.monotonic()
+        self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
+
+    def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
+        """Rows of the table of episodes, where each column has so many rows before them."""
+        table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
+        number = written["episodes"] + np.arange(len(table))
+        table["obs_start"] = table["start"] + self.info.frame_stack * number
+        return table
+
+    def _write(self, pending: Mapping[str, Array]) -> None:
+        """Append rows to columns. Raises InputError if the disk is full."""
+        written = self._written
+        more = sum(rows.nbytes for rows in pending.values()) + self._slack
+        # The table comes last: an episode exists once its row is on disk. An interrupt before that leaves rows that
+        # nothing refers to; the next flush overwrites them.
+        try:
+            self._reserve(self._file.id.get_filesize() + more)
+            for name, rows in pending.items():
+                column = self._columns[name]
+                column.resize(written[name] + len(rows), axis=0)
+                column[written[name] :] = rows
+                column.flush()
+        except (OSError, RuntimeError) as error:  # HDF5's come as either
+            raise self._full(error) from error
+        self._written = written | {name: written[name] + len(rows) for name, rows in pending.items()}
+
+    def reader(self) -> DemoReader:
+        """A reader of everything appended so far, while this writer is open; always the same one, which keeps its
+        cache."""
+        self.flush()
+        if self._reader is None:
+            self._reader = DemoReader(self._file)
+        self._reader.refresh()
+        return self._reader
+
+    def close(self) -> None:
+        """Flush and close; remove the file if it has no episode."""
+        if not self._file:
+            return
+        try:
+            self.sync()
+        finally:
+            empty = self._written["episodes"] == 0
+            self._file.close()
+            if empty:
+                self.path.unlink()
+            else:
+                with self.path.open("rb+") as disk:  # give back what was reserved
+                    disk.truncate(end_of_file(disk.read(SIZE)))
+                    os.fsync(disk.fileno())
+            if self._savepoint is not None:
+                self._savepoint.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _reserve(self, end: int) -> None:
+        """Claim disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would end
+        the process with a segmentation fault."""
+        if end > self._reserved:
+            claim(self.path, end + _RESERVE_BYTES)
+            self._reserved = end + _RESERVE_BYTES
+            self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
+
+    def _full(self, error: Exception) -> InputError:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        return InputError(
+            f"{self.path} can't be written: {reason}; episodes kept: {self._written['episodes']}"
+        )
+
+    def _check(self, trajectory: Trajectory) -> None:
+        """Raise InputError if something does not fit the spaces."""
+        spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
+        if trajectory.expert_actions is not None:
+            if "expert_actions" not in self._columns:
+                raise InputError(f"{self.path} has no expert_actions: create it with expert_actions=True")
+            spaces["expert_actions"] = self.info.action_space
+        for name, space in spaces.items():
+            array: Array = getattr(trajectory, name)
+            if array.dtype != space.dtype or array.shape[1:] != space.shape:
+                raise InputError(
+                    f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
+                )
+            if name != "obs" and outside(space, array).any():
+                raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
+
+
+def _row(trajectory: Trajectory, length: int, total: float) -> Array:
+    """A row (1,) of the table of episodes, for one that ends as `trajectory` does; its place is not known yet."""
+    seed = int(trajectory.info.get("seed", -1))
+    return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)

@@ -1,0 +1,153 @@
+"""Stable-Baselines3's learners by name: their tuned hyperparameters, their environments, and models made of both."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import import_module, resources
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from stable_baselines3.common.atari_wrappers import ClipRewardEnv, EpisodicLifeEnv
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+from imitate.envs.atari import game_ids, is_atari
+from imitate.envs.make import make_env
+from imitate.errors import InputError, did_you_mean
+
+__all__ = ["RUN_SETTINGS", "SB3_CLASSES", "make_model", "make_venv", "sb3_class", "zoo_settings"]
+
+SB3_CLASSES = {
+    "ppo": "stable_baselines3.PPO",
+    "a2c": "stable_baselines3.A2C",
+    "dqn": "stable_baselines3.DQN",
+    "sac": "stable_baselines3.SAC",
+    "td3": "stable_baselines3.TD3",
+    "ddpg": "stable_baselines3.DDPG",
+    "tqc": "sb3_contrib.TQC",
+    "qrdqn": "sb3_contrib.QRDQN",
+    "trpo": "sb3_contrib.TRPO",
+    "ars": "sb3_contrib.ARS",
+}
+RUN_SETTINGS = ("n_timesteps", "n_envs", "normalize")
+"""Settings that say how the model is trained, and are not the model's own."""
+_ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
+
+
+def sb3_class(algorithm: str) -> type[BaseAlgorithm]:
+    """The class of an algorithm. Raises InputError for an unknown one."""
+    if algorithm not in SB3_CLASSES:
+        raise InputError(
+            f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, SB3_CLASSES)}; known: {', '.join(SB3_CLASSES)}"
+        )
+    module, _, name = SB3_CLASSES[algorithm].partition(".")
+    found: type[BaseAlgorithm] = getattr(import_module(module), name)
+    return found
+
+
+def zoo_settings(algorithm: str, env_id: str) -> dict[str, Any]:
+    """The tuned settings of `algorithm` on `env_id`: the environment's, else Atari's if it is a game, over the
+    algorithm's own."""
+    text = (resources.files("imitate.experts.training") / "presets" / f"{algorithm}.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    known = env_id in gym.registry
+    names = [*(game_ids(env_id) if known else (env_id,)), *(["atari"] if known and is_atari(env_id) else [])]
+    tuned: dict[str, Any] = next((table[name] for name in names if name in table), {})
+    return dict(table.get("default", {}) | tuned)
+
+
+def make_venv(
+    env_id: str,
+    env_kwargs: Mapping[str, Any] | None,
+    num_envs: int,
+    seed: int,
+    *,
+    training: bool = False,
+) -> VecEnv:
+    """Environments as SB3 takes them, with a Monitor each. In training a game of Atari ends with every life and its
+    rewards are clipped to their sign, as SB3 does by default; scores are measured without either."""
+    learned_from = training and is_atari(env_id)
+    return make_vec_env(
+        lambda: make_env(env_id, env_kwargs),
+        n_envs=num_envs,
+        seed=seed,
+        wrapper_class=_one_life if learned_from else None,
+    )
+
+
+def _one_life(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    return ClipRewardEnv(EpisodicLifeEnv(env))
+
+
+def make_model(
+    algorithm: str,
+    env_id: str,
+    settings: Mapping[str, Any],
+    *,
+    steps: int,
+    seed: int,
+    env_kwargs: Mapping[str, Any] | None = None,
+    device: str = "auto",
+) -> BaseAlgorithm:
+    """A new model with its training environments, normalised by VecNormalize where `settings` say so.
+
+    A replay buffer has no more room than `steps` can fill. Raises InputError for an unknown algorithm, and where
+    Stable-Baselines3 does not take these settings in this environment.
+    """
+    made_by = sb3_class(algorithm)
+    venv = make_venv(env_id, env_kwargs, int(settings.get("n_envs", 1)), seed, training=True)
+    if settings.get("normalize", False):
+        venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)))
+    try:
+        arguments = _arguments(made_by, venv, settings, steps)
+        model: BaseAlgorithm = made_by(env=venv, seed=seed, device=device, **arguments)
+    except InputError:
+        raise
+    except (TypeError, ValueError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{algorithm} can't be set up with this environment and these hyperparameters: {reason}"
+        ) from error
+    return model
+
+
+def _arguments(
+    made_by: type[BaseAlgorithm], venv: VecEnv, settings: Mapping[str, Any], steps: int
+) -> dict[str, Any]:
+    """Settings as SB3's constructor takes them."""
+    arguments = {name: value for name, value in settings.items() if name not in RUN_SETTINGS}
+    policy_kwargs = dict(arguments.pop("policy_kwargs", {}))
+    if "activation_fn" in policy_kwargs:
+        policy_kwargs["activation_fn"] = _ACTIVATIONS[policy_kwargs["activation_fn"]]
+    if policy_kwargs.get("optimizer_class") == "RMSpropTFLike":
+        from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
+
+        policy_kwargs["optimizer_class"] = RMSpropTFLike
+    for key in ("learning_rate", "clip_range"):
+        if isinstance(arguments.get(key), str):
+            arguments[key] = _linear(arguments[key])
+    if (std := arguments.pop("action_noise_std", None)) is not None:
+        from stable_baselines3.common.noise import NormalActionNoise
+
+        size = int(np.prod(venv.action_space.shape or ()))
+        arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, std))
+    defaults = inspect.signature(made_by).parameters
+    if "buffer_size" in defaults:
+        room = int(arguments.get("buffer_size", defaults["buffer_size"].default))
+        arguments["buffer_size"] = min(room, steps + venv.num_envs)
+    pictures = is_image_space(venv.observation_space)
+    return {"policy": "CnnPolicy" if pictures else "MlpPolicy", "policy_kwargs": policy_kwargs} | arguments
+
+
+def _linear(spec: str) -> Callable[[float], float]:
+    """`"lin_3e-4"`: from 3e-4 down to 0 as SB3's remaining progress goes from 1 to 0."""
+    if not spec.startswith("lin_"):
+        raise InputError(f"a schedule is a number or 'lin_NUMBER', got {spec!r}")
+    initial = float(spec.removeprefix("lin_"))
+    return lambda remaining: remaining * initial

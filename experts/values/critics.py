@@ -1,0 +1,107 @@
+"""Q*: the action values of an expert's own critic, as learned by SAC, TD3, DDPG, TQC, DQN and QR-DQN."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from imitate.errors import InputError
+from imitate.experts.sb3.networks import Networks, PolicySpec
+
+__all__ = ["CriticOracle", "QOracle"]
+
+
+class QOracle(Protocol):
+    """The expert's value of any action, which AggreVaTeD differentiates.
+
+    gamma         discount of the values
+    reward_scale  environment reward = critic's reward x reward_scale
+    greedy        the expert is the argmax of these values (DQN, QR-DQN), so they always rate its action highest
+    """
+
+    @property
+    def gamma(self) -> float: ...
+
+    @property
+    def greedy(self) -> bool: ...
+
+    @property
+    def reward_scale(self) -> float: ...
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Raw obs (B, *obs_shape), actions in environment units (B, *action_shape) -> (B,).
+
+        Differentiable in continuous actions.
+        """
+        ...
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        """Raw obs (B, *obs_shape) -> values (B, A) of every action; discrete actions only."""
+        ...
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Like `q`, but the separate estimates (H, B) of H critics.
+
+        Continuous actions may also be separate, (H, B, *action_shape), so that one backward pass gives every critic's
+        gradient.
+        """
+        ...
+
+
+class CriticOracle(nn.Module):
+    """An expert's own critic. Gradients flow to its inputs but not to its weights; `.to(device)` moves it.
+
+    gamma   the discount it was trained with, from the agent's file
+
+    `q` is the minimum over twin critics (SAC, TD3: arXiv:1802.09477). Distributional critics (TQC, QR-DQN) give the
+    mean over all quantiles, and TQC also over all critics.
+
+    Values are in units of the rewards that the critic learned from: under VecNormalize with `norm_reward`, these are
+    the environment's divided by `reward_scale`. SAC's and TQC's values include the entropy bonus of future steps.
+    """
+
+    def __init__(
+        self,
+        spec: PolicySpec,
+        networks: Networks,
+        *,
+        gamma: float = 0.99,
+        reward_scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.gamma, self.reward_scale = gamma, reward_scale
+        self.num_actions = (
+            int(spec.action_space.n) if isinstance(spec.action_space, spaces.Discrete) else None
+        )
+        self.greedy = self.num_actions is not None
+        self._mean = spec.algorithm == "TQC"
+        if isinstance(spec.action_space, spaces.Box):
+            assert networks.critic_features is not None
+            assert networks.critics is not None
+            self.features, self.critics = networks.critic_features, networks.critics
+            self.register_buffer("low", torch.as_tensor(spec.action_space.low, dtype=torch.float32))
+            self.register_buffer("high", torch.as_tensor(spec.action_space.high, dtype=torch.float32))
+        else:
+            self.action_values = nn.Sequential(networks.trunk, networks.head)
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        values = self.heads(obs, actions)
+        return values.mean(0) if self._mean else values.min(0).values
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Each critic's estimate (H, B), for distributional critics the mean over quantiles. DQN has one critic."""
+        if self.num_actions is not None:
+            return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
+        low, high = cast(Tensor, self.low), cast(Tensor, self.high)
+        scaled = 2.0 * (actions - low) / (high - low) - 1.0  # SB3's critics saw actions in [-1, 1]
+        inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled], -1)
+        each = inputs.expand(len(self.critics), *inputs.shape[-2:])
+        return torch.stack([critic(x).mean(1) for critic, x in zip(self.critics, each, strict=True)])
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        if self.num_actions is None:
+            raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
+        return cast(Tensor, self.action_values(obs))

@@ -1,0 +1,1 @@
+"""Carrying out a comparison: demonstrations, training, measuring, films."""

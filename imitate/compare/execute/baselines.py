@@ -1,0 +1,183 @@
+"""Stable-Baselines3's algorithms as baselines: the settings of its zoo, the budget and the evaluation of everybody.
+
+A run that was interrupted begins anew, since SB3 can't go on to the byte. Its policy is stored as an expert is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
+from imitate.compare.execute.snapshots import Snapshots
+from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
+from imitate.compare.plan.learners import baseline
+from imitate.compare.plan.scaling import made_for, notes, shortened
+from imitate.errors import InputError, did_you_mean
+from imitate.experts import save_expert
+from imitate.experts.training.models import RUN_SETTINGS, make_model, sb3_class, zoo_settings
+from imitate.files import write_json
+from imitate.training.checkpoint import append
+from imitate.training.process import cpu_seconds
+
+__all__ = ["Baseline"]
+
+NEVER = 10**9
+ROWS = 200  # of metrics.jsonl at most: some algorithms have an iteration of one step
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A run of `sb3:ALGORITHM`. hyperparameters are SB3's, complete, with the zoo's `n_envs` and `normalize`."""
+
+    algorithm: str
+    comparison: Comparison
+    steps: int
+    seed: int
+    settings: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+    settings_from: str = ""
+
+    @classmethod
+    def create(cls, comparison: Comparison, job: Job) -> Baseline:
+        """The zoo's settings, those given over them, shortened to the budget. Raises InputError for settings that the
+        algorithm does not take."""
+        name, given = baseline(job.algorithm), overrides(comparison, job.algorithm)
+        defaults = {
+            key: parameter.default
+            for key, parameter in inspect.signature(sb3_class(name)).parameters.items()
+            if isinstance(parameter.default, bool | int | float | str) and not key.startswith("_")
+        }
+        for key in given:
+            if key not in (known := {*inspect.signature(sb3_class(name)).parameters, *RUN_SETTINGS}):
+                raise InputError(f"{job.algorithm} has no hyperparameter {key!r}{did_you_mean(key, known)}")
+        zoo = zoo_settings(name, comparison.env_id)
+        settings: dict[str, Any] = {"n_envs": 1} | defaults | zoo | given
+        if comparison.num_envs is not None:
+            settings["n_envs"] = comparison.num_envs
+        envs = int(settings["n_envs"])
+        fixed = given | ({"num_envs": envs} if comparison.num_envs or "n_envs" in given else {})
+        new, fewer = shortened(settings, envs, job.steps, fixed, rollout="n_steps")
+        changed = notes(settings, new, (envs, fewer))
+        said = made_for(int(settings.pop("n_timesteps")), job.steps) + changed
+        settings |= new | {"n_envs": fewer, "device": comparison.device}
+        source = "given here" if is_given(comparison, job.algorithm) else "zoo's settings"
+        return cls(name, comparison, job.steps, job.seed, settings, said, source)
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        return self.settings
+
+    @property
+    def stepped(self) -> dict[str, Any]:
+        return {"num_envs": self.settings["n_envs"], "backend": "gymnasium"}
+
+    def least_steps(self) -> int:
+        """Raise InputError where it can't act in this environment, or the budget is not enough for one iteration."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SB3 has some to say about the zoo's own settings
+            model = self._model()
+        self._affordable(model)
+        assert model.env is not None
+        model.env.close()
+        # With one step less than these, off-policy algorithms end before their first update.
+        return int(getattr(model, "learning_starts", 0)) + 1
+
+    def save(self, folder: Path, model: BaseAlgorithm) -> None:
+        facts = {"env_id": self.comparison.env_id, "env_kwargs": self.comparison.env_kwargs}
+        save_expert(folder, model, model.get_vec_normalize_env(), facts)
+
+    def execute(
+        self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
+    ) -> bool:
+        """Train from the beginning, and leave what `imitate.training` leaves: policy, metrics, events and totals."""
+        if (folder / "finished.json").is_file():
+            return True
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        model = self._model()
+        model.set_logger(configure(str(folder), ["tensorboard"]))
+        began, cpu_began = time.monotonic(), cpu_seconds()
+        if snapshots is not None:
+            snapshots.restart()
+        with (folder / "metrics.jsonl").open("ab") as metrics:
+            watching = _Watching(self.steps, metrics, progress, snapshots)
+            model.learn(self._affordable(model), callback=watching, log_interval=NEVER)
+            watching.note(force=True)
+        model.logger.close()
+        assert model.env is not None
+        model.env.close()
+        self.save(folder / "policy", model)
+        seconds = {"wall_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu_began}
+        write_json(folder / "timing.json", seconds)
+        totals = {"env_steps": model.num_timesteps, "demo_steps": 0, "expert_queries": 0}
+        write_json(folder / "finished.json", totals)
+        return True
+
+    def _model(self) -> BaseAlgorithm:
+        settings = {name: value for name, value in self.settings.items() if name not in ("seed", "device")}
+        return make_model(
+            self.algorithm,
+            self.comparison.env_id,
+            settings,
+            steps=self.steps,
+            seed=self.seed,
+            env_kwargs=self.comparison.env_kwargs,
+            device=self.comparison.device,
+        )
+
+    def _affordable(self, model: BaseAlgorithm) -> int:
+        """Steps of whole iterations: SB3 ends the one that it has begun, over the budget."""
+        iteration = model.n_envs * (model.n_steps if isinstance(model, OnPolicyAlgorithm) else 1)
+        if iteration > self.steps:
+            raise InputError(
+                f"a budget of {self.steps} steps is too small for one rollout of sb3:{self.algorithm}, "
+                f"{iteration} steps: give more, or a smaller n_steps"
+            )
+        return self.steps // iteration * iteration
+
+
+class _Watching(BaseCallback):
+    """Reports, keeps policies and rows of metrics before every iteration, and stops short of going over the budget."""
+
+    def __init__(
+        self, budget: int, metrics: IO[bytes], progress: Callable[[int], None], snapshots: Snapshots | None
+    ) -> None:
+        super().__init__()
+        self._budget, self._metrics, self._progress, self._snapshots = budget, metrics, progress, snapshots
+        self._noted = 0
+
+    def _on_step(self) -> bool:
+        if isinstance(self.model, OnPolicyAlgorithm):
+            return True  # whole rollouts were planned, and the last one is to be learned from
+        return self.num_timesteps + self.training_env.num_envs <= self._budget
+
+    def _on_rollout_start(self) -> None:
+        self.note()
+
+    def note(self, *, force: bool = False) -> None:
+        """After an iteration, before the next."""
+        steps = self.model.num_timesteps
+        if self._snapshots is not None:
+            self._snapshots(steps, self.model)
+        self._progress(steps)
+        if steps and (force or (steps - self._noted) * ROWS >= self._budget):
+            self._noted = steps
+            row: dict[str, float] = {"budget_steps": steps, "env_steps": steps, "expert_queries": 0}
+            if self.model.ep_info_buffer:
+                returns = [episode["r"] for episode in self.model.ep_info_buffer]
+                row["train_return"] = float(np.mean(returns))
+                self.logger.record("train/train_return", row["train_return"])
+            append(self._metrics, row)
+            self.logger.dump(steps)

@@ -1,0 +1,91 @@
+"""What is refused before a comparison runs: a folder of something else, learners that can't act here, small budgets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.compare.execute.training import training
+from imitate.compare.plan.comparison import DEMO_EPISODES, DEMO_SHARE, Comparison, jobs
+from imitate.compare.plan.learners import find
+from imitate.compare.statistics.job_results import References
+from imitate.errors import InputError
+from imitate.files import read_json
+
+__all__ = ["check_budget", "check_folder", "is_used", "least_steps"]
+
+
+def is_used(out: Path) -> bool:
+    """Whether there is something at `out`."""
+    return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
+
+
+def check_folder(comparison: Comparison, out: Path) -> None:
+    """Raise InputError unless `out` is new, empty, or holds a comparison on the same environment, expert and budget:
+    learners, seeds and episodes may be added to that, and settings changed."""
+    if not is_used(out):
+        return
+    try:
+        found = read_json(out / "comparison.json", dict[str, Any])
+    except InputError as error:
+        raise InputError(f"{out} exists and is no comparison; choose another --out") from error
+    wanted = comparison.to_json()
+    for name in ("env_id", "env_kwargs", "expert", "budget"):
+        if found.get(name) != wanted[name]:
+            got = f"its {name} is {found.get(name)!r}, not {wanted[name]!r}"
+            raise InputError(f"{out} holds another comparison: {got}; choose another --out")
+
+
+def least_steps(comparison: Comparison, out: Path) -> dict[str, int]:
+    """The fewest environment steps of its own with which each learner learns anything.
+
+    Raises InputError where one can't act here, or does not take its hyperparameters.
+    """
+    # No demonstrations have been recorded yet: any path does here.
+    planned = jobs(replace(comparison, seeds=1), out, episode_steps=1)
+    with _quiet():
+        return {job.algorithm: training(comparison, job).least_steps() for job in planned if not job.records}
+
+
+def check_budget(comparison: Comparison, references: References, least: Mapping[str, int]) -> None:
+    """Raise InputError where the budget is less than an episode, or less than a learner needs (`least_steps`) beside
+    its demonstrations."""
+    budget, longest = comparison.budget, references.episode_steps
+    if budget < longest:
+        raise InputError(
+            f"a budget of {budget} steps is too small, where an episode takes {longest:.0f} steps; "
+            f"give at least {int(longest) + 1}"
+        )
+    for name, own in least.items():
+        shown = _demonstrated(budget, references) if "demos" in find(name).needs and own else 0
+        if own + shown > budget:
+            beside = f" and about {shown} for demonstrations" if shown else ""
+            raise InputError(
+                f"a budget of {budget} steps is too small for {name}, which takes {own} steps before it learns"
+                f"{beside}; give more, or leave {name} out"
+            )
+
+
+def _demonstrated(budget: int, references: References) -> int:
+    """About what the demonstrations of a learner with an environment of its own cost."""
+    assert references.expert is not None
+    episode = float(np.mean(references.expert.measured.lengths))
+    return int(episode * max(min(DEMO_EPISODES, DEMO_SHARE * budget // episode), 1))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What every learner has to say of its expert is said once, when that is measured."""
+    logger = logging.getLogger("imitate")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

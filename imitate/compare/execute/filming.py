@@ -1,0 +1,65 @@
+"""Videos of a comparison: the expert's and each learner's first test episode."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import imageio_ffmpeg
+
+from imitate.compare.execute.training import stored_policy
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.statistics.job_results import Film
+from imitate.datasets.trajectory import Policy
+from imitate.envs.seeds import TEST_SEED
+from imitate.experts import load_expert
+from imitate.files import write_json
+from imitate.media.video import record_video
+
+__all__ = ["film"]
+
+
+def film(
+    root: Path,
+    comparison: Comparison,
+    out: Path,
+    run: Path | None,
+    *,
+    progress: Callable[[int], None],  # noqa: ARG001
+) -> None:
+    """A video of the first test episode, of the run's policy or of the expert; a picture of it, and its return in a
+    .json, beside. Both paths are below `root`.
+
+    That return may differ from the one in the test: alone an observation can be rounded otherwise than among
+    eight, and in some environments the last bit decides.
+    """
+    out, run = root / out, run and root / run
+    out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
+    policy: Policy = (
+        load_expert(
+            str(comparison.expert), env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
+        if run is None
+        else stored_policy(comparison, run)
+    )
+    returns = record_video(
+        policy,
+        comparison.env_id,
+        out,
+        env_kwargs=comparison.env_kwargs,
+        seed=TEST_SEED,
+        max_seconds=40,  # and small: a video takes about 200 KB of the report
+        width=400,
+        crf=30,
+    )
+    _poster(out)
+    write_json(out.with_suffix(".json"), asdict(Film(returns[0], run.name if run else "")))
+
+
+def _poster(video: Path) -> None:
+    """What a page shows before the video plays: its first picture, as a JPEG beside it."""
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
+    command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)

@@ -1,0 +1,116 @@
+"""Demonstrations of a comparison: the expert's first episodes, in the order of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from imitate.compare.execute.audit import demonstrator
+from imitate.compare.plan.comparison import DEMO_SHARE, Comparison, Job
+from imitate.datasets.play import episodes
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.files import atomic, read_json, write_json
+from imitate.training.process import cpu_seconds
+
+__all__ = ["Recording", "affordable_episodes", "in_order", "is_recorded", "record", "recorded"]
+
+NUM_ENVS = 8  # on which the result does not depend
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is known of a finished recording, beside it."""
+
+    episodes: int
+    steps: int
+    cpu_seconds: float
+
+
+def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) -> None:
+    """Record the expert: the first episodes, in the order of their seeds, that `job.steps` pay for.
+
+    Episodes that end while an earlier one is still going wait for it; what is in flight at the end is
+    dropped. So what is recorded does not depend on how long episodes last, nor on the number of
+    environments.
+    """
+    assert job.demos is not None
+    assert comparison.expert is not None
+    begin = cpu_seconds()
+    job.folder.mkdir(parents=True, exist_ok=True)
+    control = job.algorithm.partition(":")[2]
+    makers = [partial(make_env, comparison.env_id, comparison.env_kwargs)] * NUM_ENVS
+    seed = draw_seed(Stream.DEMONSTRATIONS, job.seed)
+    steps = count = 0
+    with closing(SyncVecEnv(makers)) as envs, atomic(job.demos) as temporary:
+        expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(
+            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
+        info = DemoInfo(
+            comparison.env_id,
+            envs.single_observation_space,
+            envs.single_action_space,
+            env_kwargs=comparison.env_kwargs,
+            expert=control or comparison.expert,
+            seed=seed,
+        )
+        with DemoWriter(temporary, info, sync=False) as writer:
+            ordered = in_order(episodes(expert, envs, episode_seeds(seed)), seed)
+            for trajectory in islice(ordered, job.demo_episodes):
+                if steps + len(trajectory) > job.steps:
+                    break
+                writer.append(trajectory)
+                steps, count = steps + len(trajectory), count + 1
+                progress(steps)
+        if not count:
+            raise InputError(
+                f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
+                "give more"
+            )
+    write_json(_note(job), asdict(Recording(count, steps, cpu_seconds() - begin)))
+
+
+def is_recorded(job: Job) -> bool:
+    return _note(job).is_file()
+
+
+def recorded(job: Job) -> Recording:
+    """What `record` left beside the demonstrations that a job uses."""
+    return read_json(_note(job), Recording)
+
+
+def affordable_episodes(job: Job) -> int | None:
+    """How many a learner with an environment of its own gets; None: all of them."""
+    if job.demo_episodes is None or job.demos is None:
+        return None
+    with DemoReader(job.demos) as demos:
+        affordable = np.searchsorted(np.cumsum(demos.lengths), DEMO_SHARE * job.steps, side="right")
+    return max(min(job.demo_episodes, int(affordable)), 1)
+
+
+def in_order(trajectories: Iterator[Trajectory], seed: int) -> Iterator[Trajectory]:
+    """Episodes as `episode_seeds(seed)` numbers them, whichever ends first."""
+    waiting: dict[int, Trajectory] = {}
+    for wanted in episode_seeds(seed):
+        while wanted not in waiting:
+            trajectory = next(trajectories)
+            waiting[int(trajectory.info["seed"])] = trajectory
+        yield waiting.pop(wanted)
+
+
+def _note(job: Job) -> Path:
+    assert job.demos is not None
+    return job.demos.with_suffix(".json")

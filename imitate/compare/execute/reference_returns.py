@@ -1,0 +1,83 @@
+"""What is measured before anything runs: the expert and random actions."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from pathlib import Path
+
+import gymnasium as gym
+
+from imitate.compare.execute import worker
+from imitate.compare.plan.comparison import Comparison, digest
+from imitate.compare.plan.learners import find
+from imitate.compare.statistics.job_results import ExpertFacts, Reference, References
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.trajectory import Policy
+from imitate.envs.make import make_env
+from imitate.envs.seeds import TEST_SEED
+from imitate.envs.spaces import check_plain
+from imitate.envs.trust import bare_id
+from imitate.experts import load_expert
+from imitate.files import read_json, versions
+from imitate.training.inputs import check_expert
+
+__all__ = ["measured_references"]
+
+logger = logging.getLogger(__name__)
+
+
+def measured_references(comparison: Comparison, out: Path) -> References:
+    """The expert and random actions on the episodes of the test and of the curves; an episode's length. What was
+    measured before in `out` is not measured again.
+
+    Raises InputError for an expert that can't be loaded, or is not for this environment, and for learners that do not
+    take its spaces.
+    """
+    with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
+        for name in comparison.algorithms:
+            if not find(name).structured:
+                check_plain(name, env.observation_space, env.action_space)
+    expert = None
+    if comparison.expert is not None:
+        expert = load_expert(
+            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
+        )
+        check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
+    key = digest(
+        *(comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes),
+        *(expert.sha256 if expert else "", versions()),
+    )
+    if (out / "references.json").is_file():
+        found = read_json(out / "references.json", References)
+        if found.key == key:
+            return found
+    env = make_env(comparison.env_id, comparison.env_kwargs)
+    random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
+    filmed = "rgb_array" in env.metadata.get("render_modes", [])
+    if not filmed:
+        logger.warning("%s does not render to pictures: the report has no videos", comparison.env_id)
+    env.close()
+    logger.info("random actions: mean return %.1f", random.mean)
+    if expert is None:
+        # Nobody shows how long an episode of a good policy is.
+        longest = gym.spec(bare_id(comparison.env_id)).max_episode_steps or 1_000
+        return References(key, min(float(longest), comparison.budget), filmed, random, None)
+    expert.measure()  # says what it is worth, and warns where that is little
+    measured = _measured(comparison, expert)
+    facts = ExpertFacts(
+        spec=str(comparison.expert),
+        description=expert.describe(),
+        sha256=expert.sha256,
+        published_return=expert.published_return,
+        measured=measured,
+    )
+    # Learners are between random and expert, so are their episodes: the longer of both does not underrate them.
+    steps = max(sum(each.lengths) / len(each.lengths) for each in (measured, random))
+    return References(key, steps, filmed, random, facts)
+
+
+def _measured(comparison: Comparison, policy: Policy) -> Reference:
+    evaluation = worker.test(comparison, policy)
+    curve = worker.curve_returns(comparison, policy)
+    return Reference(evaluation.returns.tolist(), evaluation.lengths.tolist(), curve)

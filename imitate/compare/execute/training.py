@@ -1,0 +1,168 @@
+"""How a job trains: what runs of our algorithms and of Stable-Baselines3's have in common for a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import numpy as np
+
+from imitate.algorithms import Algorithm
+from imitate.compare.execute.baselines import Baseline
+from imitate.compare.execute.snapshots import Snapshots
+from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
+from imitate.compare.plan.learners import base, baseline, find
+from imitate.compare.plan.scaling import made_for, notes, shortened
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.make import make_env
+from imitate.experts import load_expert
+from imitate.nn.stored_policy import load_policy, save_policy
+from imitate.training.execute import execute, make_learner
+from imitate.training.experiment import Experiment
+from imitate.training.settings import has_preset
+
+__all__ = ["Trained", "Training", "stored_policy", "training"]
+
+CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
+MADE_UP_STEPS = 16
+
+
+class Training(Protocol):
+    """A run that can be carried out: its complete settings, what its environments are (`stepped`, empty where it steps
+    none), what should be known of its settings (`notes`), and where they come from (`settings_from`)."""
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]: ...
+    @property
+    def stepped(self) -> dict[str, Any]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    @property
+    def settings_from(self) -> str: ...
+    def least_steps(self) -> int:
+        """The fewest environment steps of its own with which it learns anything. Raises InputError where the learner
+        can't act in this environment."""
+        ...
+
+    def save(self, folder: Path, policy: Any) -> None:
+        """Write the policy that `snapshots` are called with, for `stored_policy`."""
+        ...
+
+    def execute(
+        self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
+    ) -> bool:
+        """Train in `folder`, or go on; False where Ctrl-C came first. Leaves policy/, metrics.jsonl, timing.json and
+        finished.json with env_steps, demo_steps and expert_queries."""
+        ...
+
+
+def training(comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Training:
+    """The run that a job comes to, or a part of it on the first `demo_episodes`.
+
+    Raises InputError for hyperparameters that the algorithm does not take.
+    """
+    if baseline(job.algorithm):
+        return Baseline.create(comparison, job)
+    return Trained.create(comparison, job, demo_episodes)
+
+
+def stored_policy(comparison: Comparison, folder: Path) -> Policy:
+    """What `Training.save` wrote, or the last policy of a run's folder."""
+    folder = folder / "policy" if (folder / "policy").is_dir() else folder
+    if (folder / "expert.json").is_file():
+        return load_expert(folder, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs)
+    return load_policy(folder)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run of one of our algorithms, or of a user's own."""
+
+    run: Experiment
+    algorithm: Algorithm
+    notes: list[str] = field(default_factory=list)
+    settings_from: str = ""
+
+    @classmethod
+    def create(cls, comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Trained:
+        """The preset with the settings given, shortened to the budget. The last policy counts: nothing of the budget
+        goes into validation."""
+        name, algorithm = base(job.algorithm), find(job.algorithm)
+        given = overrides(comparison, job.algorithm)
+        run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
+        chosen = Experiment.create(
+            name,
+            comparison.env_id,
+            hyperparameters=given,
+            env_kwargs=dict(comparison.env_kwargs),
+            expert=comparison.expert if "expert" in algorithm.needs else None,
+            demos=None if job.demos is None else str(job.demos),
+            demo_episodes=demo_episodes or job.demo_episodes,
+            seed=job.seed,
+            budget=job.steps,
+            eval_every=0,
+            checkpoint_every=CHECKPOINT_EVERY,
+            device=comparison.device,
+            **run_fields,
+        )
+        new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, {**given, **run_fields})
+        said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
+        if not algorithm.offline:
+            said = made_for(Experiment.preset(name, comparison.env_id).budget, job.steps) + said
+        source = (
+            "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
+        )
+        source = "given here" if is_given(comparison, job.algorithm) else source
+        return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        return self.run.hyperparameters
+
+    @property
+    def stepped(self) -> dict[str, Any]:
+        return {} if self.algorithm.offline else {"num_envs": self.run.num_envs, "backend": self.run.backend}
+
+    def least_steps(self) -> int:
+        """A learner is made, from made-up demonstrations, and thrown away."""
+        run = self.run
+        with TemporaryDirectory() as folder, ExitStack() as stack:
+            if "demos" in self.algorithm.needs:
+                demos = _made_up(Path(folder) / "demos.h5", run)
+                few = {"demo_pairs": None} if run.hyperparameters.get("demo_pairs") else {}
+                run = run.changed(few, demos=str(demos), demo_episodes=None)
+            return make_learner(run, Path(folder), stack, None, new=False)[0].least_steps
+
+    def save(self, folder: Path, policy: Any) -> None:
+        save_policy(folder, policy)
+
+    def execute(
+        self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
+    ) -> bool:
+        if (folder / "finished.json").is_file():
+            return True
+        return execute(
+            self.run,
+            folder,
+            resume=True,
+            progress=lambda steps, _metrics: progress(steps),
+            snapshot=snapshots,
+        )
+
+
+def _made_up(path: Path, run: Experiment) -> Path:
+    """A short episode of random observations and actions, with which every learner can be made."""
+    with closing(make_env(run.env_id, run.env_kwargs)) as env:
+        obs_space, action_space = env.observation_space, env.action_space
+    obs = np.stack([obs_space.sample() for _ in range(MADE_UP_STEPS + 1)])
+    actions = np.stack([action_space.sample() for _ in range(MADE_UP_STEPS)])
+    info = DemoInfo(run.env_id, obs_space, action_space, env_kwargs=run.env_kwargs, expert="random")
+    with DemoWriter(path, info) as writer:
+        writer.append(Trajectory(obs, actions, np.zeros(MADE_UP_STEPS, np.float32), True, False))
+    return path

@@ -1,0 +1,243 @@
+"""How far the runs of a comparison or a suite are, a line each, read from the files that they leave."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TextIO
+
+from imitate.compare.formatting import duration, number, percent
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.suite import Suite, is_suite
+from imitate.compare.statistics.job_results import References, Result, Row, Runs
+from imitate.errors import InputError
+from imitate.files import read_json
+
+__all__ = ["REFRESH_SECONDS", "Screen", "State", "states", "summary", "table", "watch"]
+
+REFRESH_SECONDS = 1.0
+_TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is.
+
+    state    `waiting`, `running`, `done` or `failed`
+    steps    spent of the budget
+    mean     the latest return of training while it runs, the mean return of the test when it is done
+    share    of the way from random actions to the expert
+    seconds  that it has taken so far
+    """
+
+    name: str
+    algorithm: str
+    state: str
+    steps: int
+    budget: int
+    mean: float | None = None
+    share: float | None = None
+    seconds: float = 0.0
+
+
+def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
+    """The state of every run in the folder, in its order. `position` has steps that are known better than from files.
+
+    Raises InputError where the folder holds no comparison.
+    """
+    if is_suite(out):
+        return [
+            state
+            for label in Suite.read(out).parts
+            if (out / label / "runs.json").is_file()
+            for state in _of_comparison(out / label, f"{label}/", position or {})
+        ]
+    if not (out / "runs.json").is_file():
+        raise InputError(f"{out} holds no comparison to watch; name the --out of `imitate compare`")
+    return list(_of_comparison(out, "", position or {}))
+
+
+def table(found: Sequence[State], height: int = 1_000) -> list[str]:
+    """Lines of text, at most `height`: runs under way come first where there are too many, the rest is counted."""
+    order = ("failed", "running", "done", "waiting")
+    shown = list(found)
+    if len(shown) > height - 3:
+        shown = sorted(shown, key=lambda each: order.index(each.state))[: max(height - 3, 0)]
+    took = _took(found)
+    rows = [
+        ["run", "steps", "return", "share", "left"],
+        *(_row(each, _remaining(each, took)) for each in shown),
+    ]
+    widths = [max(len(row[n]) for row in rows) for n in range(5)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
+    return [*lines, summary(found)]
+
+
+def summary(found: Sequence[State]) -> str:
+    """`12 of 30 runs are done, 1 failed, about 5 min left`."""
+    count = {state: sum(each.state == state for each in found) for state in ("done", "failed", "running")}
+    said = f"{count['done']} of {len(found)} runs are done"
+    said += f", {count['failed']} failed" if count["failed"] else ""
+    took = _took(found)
+    seconds = sum(_remaining(each, took) or 0.0 for each in found)
+    known = seconds >= 1 and any(
+        each.seconds for each in found
+    )  # less is a run that says nothing of its progress
+    return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
+
+
+def watch(out: Path, stream: TextIO | None = None) -> None:
+    """Show the table until every run has ended; Ctrl-C ends it earlier. Where the output is no terminal, once."""
+    screen = Screen(stream or sys.stdout)
+    while True:
+        found = states(out)
+        screen.show(found)
+        if not screen.live or all(each.state in ("done", "failed") for each in found):
+            screen.keep()
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+class Screen:
+    """The table in a terminal, drawn over itself; on other outputs it is written as it is."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.live = stream, stream.isatty()
+        self._lines = 0
+
+    def show(self, found: Sequence[State]) -> None:
+        size = shutil.get_terminal_size()
+        lines = table(found, size.lines - 1) if self.live else table(found)
+        if self.live:
+            self.clear()
+            lines = [line[: size.columns - 1] for line in lines]
+            self._lines = len(lines)
+        self.stream.write("\n".join(lines) + "\n")
+        self.stream.flush()
+
+    def clear(self) -> None:
+        if self._lines:
+            self.stream.write(f"\x1b[{self._lines}F\x1b[J")
+            self._lines = 0
+
+    def keep(self) -> None:
+        """Leave what is shown, and write below it from now on."""
+        self._lines = 0
+
+    @contextmanager
+    def above(self) -> Iterator[None]:
+        """Messages of loggers are written above the table."""
+
+        def make_room(_record: logging.LogRecord) -> bool:
+            self.clear()
+            return True
+
+        handlers = list(logging.getLogger().handlers)
+        for handler in handlers:
+            handler.addFilter(make_room)
+        try:
+            yield
+        finally:
+            for handler in handlers:
+                handler.removeFilter(make_room)
+            self.clear()
+
+
+def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> Iterator[State]:
+    comparison = Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
+    references = read_json(folder / "references.json", References)
+    for name, place in read_json(folder / "runs.json", Runs).items():
+        run = folder / place
+        state, steps, mean = _state(run, folder / "errors" / f"{name.replace(':', '-')}.json")
+        algorithm = f"{prefix}{name.rpartition('-seed')[0]}"
+        steps = min(max(steps, position.get(prefix + name, 0)), comparison.budget)
+        if state == "waiting" and steps:
+            state = "running"
+        share = None if mean is None else _share(references, mean)
+        seconds = _seconds(run, ended=state != "running")
+        yield State(prefix + name, algorithm, state, steps, comparison.budget, mean, share, seconds)
+
+
+def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
+    path = run / "result.json"
+    if path.is_file():
+        return "done", *_ended(run, path.stat().st_mtime_ns)
+    if error.is_file():
+        return "failed", 0, None
+    row = _last_row(run / "metrics.jsonl")
+    if row is not None:
+        return "running", row.budget_steps, row.train_return
+    return "running" if run.is_dir() else "waiting", 0, None
+
+
+@lru_cache(maxsize=10_000)  # a comparison may have a thousand, and is looked at every second
+def _ended(run: Path, _modified: int) -> tuple[int, float]:
+    """Steps and mean return of a run that has a result."""
+    result = Result.load(run)
+    assert result is not None
+    return result.env_steps + result.demo_steps, result.mean
+
+
+def _last_row(path: Path) -> Row | None:
+    """The last whole row of a file that another process may be writing to; None if there is none yet."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL, 0))
+        whole = file.read().rpartition(b"\n")[0]
+    try:
+        return Row.parse(whole.rpartition(b"\n")[2])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _share(references: References, mean: float) -> float | None:
+    if references.expert is None or references.expert.measured.mean <= references.random.mean:
+        return None
+    return (mean - references.random.mean) / (references.expert.measured.mean - references.random.mean)
+
+
+def _seconds(run: Path, *, ended: bool) -> float:
+    """Between the oldest file of a run and the newest, or now."""
+    times = [path.stat().st_mtime for path in run.glob("*") if path.is_file()]
+    return (max(times) if ended else time.time()) - min(times) if times else 0.0
+
+
+def _took(found: Sequence[State]) -> dict[str, float]:
+    """Mean seconds of the finished runs of each learner; of all of them under the empty name."""
+    seconds: dict[str, list[float]] = {}
+    for each in found:
+        if each.state == "done":
+            for name in ("", each.algorithm):
+                seconds.setdefault(name, []).append(each.seconds)
+    return {name: sum(every) / len(every) for name, every in seconds.items()}
+
+
+def _remaining(state: State, took: Mapping[str, float]) -> float | None:
+    """Seconds that a run still needs, or None if nothing tells.
+
+    Finished runs of the same learner tell best, then the run's own pace, then all other runs. Steps of different
+    learners are different work, so they are not added up.
+    """
+    if state.state in ("done", "failed"):
+        return 0.0
+    if state.algorithm not in took and state.steps and state.seconds:
+        return state.seconds * (state.budget / state.steps - 1)
+    usual = took.get(state.algorithm, took.get(""))
+    return None if usual is None else max(usual - state.seconds, 0.0)
+
+
+def _row(state: State, seconds: float | None) -> list[str]:
+    left = duration(seconds) if state.state == "running" and seconds else state.state
+    steps = f"{number(state.steps)} / {number(state.budget)}" if state.steps else ""
+    mean = "" if state.mean is None else number(state.mean)
+    return [state.name, steps, mean, "" if state.share is None else percent(state.share), left]

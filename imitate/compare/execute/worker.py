@@ -1,0 +1,188 @@
+"""What a process of a comparison does: record demonstrations, or train a learner and measure it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.compare.backends import Report
+from imitate.compare.execute.recording import affordable_episodes, is_recorded, record, recorded
+from imitate.compare.execute.snapshots import Mark, Snapshots
+from imitate.compare.execute.training import stored_policy, training
+from imitate.compare.machine import provenance
+from imitate.compare.plan.comparison import POINTS, Comparison, Job
+from imitate.compare.plan.learners import find
+from imitate.compare.statistics.job_results import Point, Result, Row
+from imitate.datasets.evaluation import Evaluation, evaluate
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.trajectory import Policy
+from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
+from imitate.errors import InputError
+from imitate.files import read_json, versions, write_json
+from imitate.training.process import cpu_seconds
+
+__all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure"]
+
+NUM_ENVS = 8  # of tests, whose results do not depend on it
+TRAINED_ANEW = (1, 2, 4, 8)
+"""Sixteenths of the budget at which an offline learner is trained for its curve; with the run itself that is at most
+five trainings, where one at every sixteenth took minutes."""
+
+
+def is_done(comparison: Comparison, job: Job) -> bool:
+    if job.records:
+        return is_recorded(job)
+    result = Result.load(job.folder)
+    return result is not None and len(result.returns) >= comparison.episodes
+
+
+def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> None:
+    """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
+    job = job.moved(lambda path: root / path)
+    (record if job.records else train_and_measure)(comparison, job, progress)
+
+
+def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
+    """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
+    before = Result.load(job.folder)
+    if before is not None:  # all that was asked for since are more test episodes
+        final = test(comparison, stored_policy(comparison, job.folder))
+        dataclasses.replace(before, returns=final.returns.tolist(), lengths=final.lengths.tolist()).save(
+            job.folder
+        )
+        return True
+    chosen = training(comparison, job, affordable_episodes(job))
+    online = not find(job.algorithm).offline
+    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
+    if not chosen.execute(job.folder, progress, snapshots):
+        return False
+    _make_portable(job.folder)
+    totals = read_json(job.folder / "finished.json", dict[str, int])
+    demo_steps = totals["demo_steps"]
+    spent = demo_steps + totals["env_steps"]
+    recording = 0.0
+    if job.demos is not None:
+        note = recorded(job)
+        recording = note.cpu_seconds * demo_steps / note.steps
+    seconds = read_json(job.folder / "timing.json", dict[str, float])["cpu_seconds"]
+    marks = snapshots.complete(job.folder / "policy", spent, seconds)
+    if not online:
+        parts = _parts(comparison, job)
+        if parts is None:
+            return False
+        marks = {0: marks[0]} | parts | {POINTS: marks[POINTS]}
+    final = test(comparison, stored_policy(comparison, job.folder))
+    Result(
+        env_id=comparison.env_id,
+        algorithm=job.algorithm,
+        seed=job.seed,
+        budget=job.steps,
+        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
+        returns=final.returns.tolist(),
+        lengths=final.lengths.tolist(),
+        # Every recorded action is an expert's answer.
+        expert_queries=totals["expert_queries"] + demo_steps,
+        env_steps=totals["env_steps"],
+        demo_steps=demo_steps,
+        cpu_seconds=seconds + recording,
+        hyperparameters=chosen.hyperparameters,
+        stepped=chosen.stepped,
+        notes=chosen.notes,
+        versions=versions(),
+        machine=provenance(),
+        settings_from=chosen.settings_from,
+    ).save(job.folder)
+    shutil.rmtree(job.folder / "snapshots", ignore_errors=True)
+    return True
+
+
+def _make_portable(folder: Path) -> None:
+    """Name the demonstrations from the run's folder: both move together, to the machine of the report or elsewhere."""
+    path = folder / "config.json"
+    config = read_json(path, dict[str, Any]) if path.is_file() else {}
+    if config.get("demos"):
+        write_json(path, config | {"demos": os.path.relpath(folder / config["demos"], folder)})
+
+
+def test(comparison: Comparison, policy: Policy) -> Evaluation:
+    """On the episodes that measure everybody: learners, the expert, random actions."""
+    return evaluate(
+        policy,
+        comparison.env_id,
+        episodes=comparison.episodes,
+        seed=TEST_SEED,
+        env_kwargs=comparison.env_kwargs,
+        num_envs=NUM_ENVS,
+    )
+
+
+def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
+    """On the episodes of the learning curves: a third set, the same for everybody and at every point."""
+    evaluation = evaluate(
+        policy,
+        comparison.env_id,
+        episodes=comparison.curve_episodes,
+        seed=draw_seed(Stream.CURVES),
+        env_kwargs=comparison.env_kwargs,
+        num_envs=NUM_ENVS,
+    )
+    return [float(value) for value in evaluation.returns]
+
+
+def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
+    """Marks of an offline learner: what it makes of the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations, trained
+    anew each time, as somebody with that budget would. Until the next of these its curve stays where it is; where a
+    share is no episode it has learned nothing yet. None where Ctrl-C came first."""
+    assert job.demos is not None
+    with DemoReader(job.demos) as demos:
+        steps = np.cumsum(demos.lengths)
+    note = recorded(job)
+    marks = {0: Mark("00", 0, 0.0)}
+    trained = 0  # episodes of the latest training
+    for n in range(1, POINTS):
+        count = int(np.searchsorted(steps, job.steps * n / POINTS, side="right"))
+        marks[n] = marks[n - 1]
+        if n in TRAINED_ANEW and count > trained:
+            folder = job.folder / "snapshots" / f"{n:02}-run"
+            if not training(comparison, job, count).execute(folder, lambda _steps: None):
+                return None
+            seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
+            own = int(steps[count - 1])
+            marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
+            trained = count
+    return marks
+
+
+def _curve(
+    comparison: Comparison, job: Job, marks: Mapping[int, Mark], answers: Mapping[int, int], recording: float
+) -> list[Point]:
+    """The policies at the marks, each measured once. `recording`: processor seconds of the demonstrations."""
+    measured: dict[str, list[float]] = {}
+    points = []
+    for n in sorted(marks):
+        mark = marks[n]
+        if mark.policy not in measured:
+            policy = stored_policy(comparison, job.folder / "snapshots" / mark.policy)
+            measured[mark.policy] = curve_returns(comparison, policy)
+        paid = 0.0 if n == 0 or "-run" in mark.policy else recording
+        queries = 0 if n == 0 else answers.get(mark.steps, mark.steps if not answers else 0)
+        points.append(Point(mark.steps, queries, mark.cpu_seconds + paid, measured[mark.policy]))
+    return points
+
+
+def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
+    """The expert's answers up to each number of steps spent, recorded ones among them; of an offline learner, whose
+    every step is one, nothing."""
+    if not online:
+        return {}
+    if not (folder / "metrics.jsonl").is_file():
+        raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
+    with (folder / "metrics.jsonl").open("rb") as file:
+        rows = list(map(Row.parse, file))
+    return {row.budget_steps: row.expert_queries + demo_steps for row in rows} | {demo_steps: demo_steps}

@@ -1,0 +1,1 @@
+"""A comparison or a suite as it is planned: learners, jobs, budgets."""

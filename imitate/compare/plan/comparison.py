@@ -1,0 +1,245 @@
+"""What a comparison is, and the jobs that it comes to: the same number of environment steps for everyone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from imitate.algorithms import ALGORITHMS
+from imitate.compare.plan.learners import base, find, is_own, source
+from imitate.envs.make import resolve_env_id
+from imitate.envs.vec import MOST_ENVS
+from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_line
+from imitate.files import versions
+from imitate.training.settings import over, variant_settings
+
+__all__ = [
+    "DEMO_SHARE",
+    "POINTS",
+    "Comparison",
+    "Job",
+    "digest",
+    "file_name",
+    "is_given",
+    "jobs",
+    "overrides",
+]
+
+POINTS = 16
+"""Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
+DEMONSTRATING = ("one-action", "random")
+"""Controls that have demonstrations of their own."""
+DEMO_EPISODES = 10
+"""Most demonstrations of a learner that has an environment too; they also take at most DEMO_SHARE of its budget."""
+DEMO_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` steps.
+
+    budget           environment steps of a run: demonstrated ones and the learner's own. Nobody chooses a policy by
+                     trying several: the last one is measured
+    episodes         of the final test, the same for every learner, the expert and random actions
+    curve_episodes   of each point of a learning curve: others than the test's, the same for everybody too, and outside
+                     the budget
+    num_envs         environments that a learner steps side by side; None: as its preset says
+    hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" are the learner
+                     "ppo@wide"'s
+
+    An algorithm's controls (of GAIL, see `imitate.compare.execute.audit`) run beside it, with the first seed only.
+    They are an audit and take no part in the comparison.
+
+    Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
+    expert that it needs, or a number out of range.
+    """
+
+    env_id: str
+    algorithms: tuple[str, ...]
+    expert: str | None = None
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 5
+    budget: int = 50_000
+    episodes: int = 20
+    curve_episodes: int = 10
+    num_envs: int | None = None
+    device: str = "cpu"
+    hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithms", tuple(self.algorithms))
+        object.__setattr__(self, "env_id", resolve_env_id(self.env_id))
+        if not self.algorithms:
+            raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
+        for name in self.algorithms:
+            needs = set() if is_own(name) else set(find(name).needs)  # own ones are imported when they run
+            if self.expert is None and needs & {"demos", "expert"}:
+                raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
+            if self.algorithms.count(name) > 1:
+                raise InputError(f"algorithm {name!r} is named twice; name each once")
+        everybody = (*self.algorithms, *self.controls)
+        for name in self.hyperparameters:
+            if name not in everybody:
+                hint = did_you_mean(name, everybody)
+                raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
+        check_range(self, 1, 10_000, "seeds", "curve_episodes")
+        check_range(self, 2, 10_000, "episodes")
+        check_range(self, 100, LARGEST, "budget")
+        if self.num_envs is not None:
+            check_range(self, 1, MOST_ENVS, "num_envs")
+
+    @property
+    def controls(self) -> dict[str, str]:
+        """Runs that audit one of the algorithms, `gail:random`, and what each is."""
+        return {
+            f"{name}:{control}": what
+            for name in self.algorithms
+            if name in ALGORITHMS
+            for control, what in ALGORITHMS[name].controls.items()
+            if f"{name}:{control}" not in self.algorithms
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, equal for equal comparisons."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Raises InputError for a name that is none of the fields, and for values of another type."""
+        known = [each.name for each in fields(cls)]
+        for name in data:
+            if name not in known:
+                raise InputError(f"a comparison has no {name!r}{did_you_mean(name, known)}")
+        try:
+            return msgspec.convert(dict(data), cls)
+        except msgspec.ValidationError as error:
+            raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
+
+    def changed(self, add: Sequence[str] = (), **given: Any) -> Self:
+        """With other fields, and more learners; hyperparameters of learners that are left out go with them."""
+        plain = self.to_json() | given
+        plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
+        if "hyperparameters" not in given:
+            kept = self.from_json(plain | {"hyperparameters": {}})
+            known = {*kept.algorithms, *kept.controls}
+            plain["hyperparameters"] = {n: h for n, h in plain["hyperparameters"].items() if n in known}
+        return self.from_json(plain)
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats it."""
+        words = ["imitate", "compare", "--env", self.env_id]
+        if self.env_kwargs:
+            words += ["--env-kwargs", json.dumps(dict(self.env_kwargs))]
+        if self.expert is not None:
+            words += ["--expert", self.expert]
+        words += ["--algorithms", *self.algorithms]
+        for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs"):
+            if getattr(self, name) is not None:
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        if self.device != "cpu":
+            words += ["--device", self.device]
+        if self.hyperparameters:
+            words += ["--hyperparameters", json.dumps(self.to_json()["hyperparameters"])]
+        return shlex.join([*words, "--out", "report"])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process's work: record a seed's demonstrations (`algorithm` "demos", or "demos:CONTROL" those of a
+    control), or train a learner, look at it on the way, and test it.
+
+    folder         of the run. Its name ends with a hash of everything that decides what comes out, so that a run is
+                   found again by a comparison that asks for the same, and by no other
+    steps          environment steps to spend
+    demo_episodes  at most so many demonstrations; None: as many as `steps` allow
+    """
+
+    algorithm: str
+    seed: int
+    folder: Path
+    steps: int
+    demos: Path | None = None
+    demo_episodes: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.algorithm}-seed{self.seed}"
+
+    def moved(self, move: Callable[[Path], Path]) -> Job:
+        """With `move` applied to its paths."""
+        return replace(self, folder=move(self.folder), demos=None if self.demos is None else move(self.demos))
+
+    @property
+    def records(self) -> bool:
+        return self.algorithm.partition(":")[0] == "demos"
+
+
+def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256: str = "") -> list[Job]:
+    """The recordings, then the learners, seed by seed. `episode_steps` is what an episode takes."""
+    common = {
+        "env": [comparison.env_id, comparison.env_kwargs],
+        "expert": [comparison.expert, expert_sha256],
+        "budget": comparison.budget,
+        "versions": versions(),
+    }
+    algorithms = {name: find(name) for name in (*comparison.algorithms, *comparison.controls)}
+    offline = any(algorithm.offline for algorithm in algorithms.values())
+    recordings, learners = [], []
+    for seed in range(comparison.seeds):
+        demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
+        if any("demos" in algorithm.needs for algorithm in algorithms.values()):
+            # Offline learners use all of the budget; others need a few episodes, the first of the same.
+            episodes = None if offline else DEMO_EPISODES
+            recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
+        for name, algorithm in algorithms.items():
+            control = name.partition(":")[2] if name in comparison.controls else ""
+            if control and seed:
+                continue
+            use = demos if "demos" in algorithm.needs else None
+            if control in DEMONSTRATING:
+                use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
+                most = max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
+                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # about the expert's
+                recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
+            key = digest(
+                common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
+                comparison.curve_episodes, source(name),
+            )  # fmt: skip
+            folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
+            episodes = DEMO_EPISODES if use == demos and not algorithm.offline else None
+            learners.append(Job(name, seed, folder, comparison.budget, use, episodes))
+    return recordings + learners
+
+
+def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
+    """Settings that were given for a learner: its algorithm's, over them what makes it a variant, over them its own."""
+    plain, given = base(name), comparison.hyperparameters
+    found = over(given.get(plain.partition(":")[0], {}), variant_settings(plain))
+    for each in dict.fromkeys((plain, name)):
+        found = over(found, given.get(each, {}))
+    return found
+
+
+def is_given(comparison: Comparison, name: str) -> bool:
+    """Whether the comparison has settings for a learner, its own or its algorithm's."""
+    plain = base(name)
+    return any(comparison.hyperparameters.get(each) for each in (plain.partition(":")[0], plain, name))
+
+
+def file_name(name: str) -> str:
+    """A learner's name in file names: `gail-random`."""
+    return name.replace(":", "-")
+
+
+def digest(*parts: Any) -> str:
+    """Ten hexadecimal digits that say whether plain data is the same."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]

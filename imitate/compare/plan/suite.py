@@ -1,0 +1,169 @@
+"""Several comparisons of the same learners, environment by environment: a suite, from a file or one of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta
+
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.toml import as_toml
+from imitate.envs.trust import bare_id
+from imitate.errors import InputError, did_you_mean, one_line
+from imitate.files import plain_json, read_bytes, read_json, write_json
+
+__all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
+
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
+"""Suites that come with the package; they are files as everybody's are."""
+_OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Comparisons by the name of their folder, which is the environment's; with several experts, also the expert's."""
+
+    name: str
+    parts: Mapping[str, Comparison]
+
+    @classmethod
+    def from_toml(cls, name: str, data: Mapping[str, Any]) -> Self:
+        """`data` holds what a comparison does, for all, and a list `environments` with what is each one's own: env_id,
+        expert (or a list `experts`, one comparison each), budget and so on.
+
+        Raises InputError for names and values that no comparison has, and an environment that is there twice.
+        """
+        common = {key: value for key, value in data.items() if key != "environments"}
+        for key in _OF_ENVIRONMENTS:
+            if key in common:
+                raise InputError(
+                    f"{key} of a suite stands in its environments, not above them: move it there"
+                )
+        environments = list(_environments(data))
+        given = common.pop("hyperparameters", {})
+        parts: dict[str, Comparison] = {}
+        for own, label in environments:
+            settings = given | own.pop("hyperparameters", {})
+            base = Comparison.from_json(common | own)
+            known = {*base.algorithms, *base.controls}
+            comparison = Comparison.from_json(
+                common | own | {"hyperparameters": {key: settings[key] for key in settings if key in known}}
+            )
+            if label in parts:
+                raise InputError(f"{label} is in the suite twice: name it once, or give each its own expert")
+            parts[label] = comparison
+        everybody = {each for part in parts.values() for each in (*part.algorithms, *part.controls)}
+        for key in given:
+            if key not in everybody:
+                raise InputError(
+                    f"hyperparameters of {key!r}, which is not in this suite{did_you_mean(key, everybody)}"
+                )
+        return cls(name, parts)
+
+    @classmethod
+    def bundled(cls, name: str) -> Self:
+        text = (resources.files("imitate.compare.plan") / "suites" / f"{name}.toml").read_text("utf-8")
+        return cls.from_toml(name, tomllib.loads(text))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """What `save` wrote. Raises InputError where there is none, or it is damaged."""
+        if not is_suite(folder):
+            raise InputError(f"{folder} holds no suite to report; fill it with `imitate compare`")
+        stored = read_json(folder / "suite.json", _Stored)
+        parts = {}
+        for label, comparison in stored.parts.items():
+            if _slug(label) != label or not label:
+                raise InputError(f"{folder / 'suite.json'} names a folder {label!r}: restore the file")
+            parts[label] = Comparison.from_json(comparison)
+        return cls(stored.name, parts)
+
+    def save(self, folder: Path) -> None:
+        parts = {label: comparison.to_json() for label, comparison in self.parts.items()}
+        write_json(folder / "suite.json", {"name": self.name, "parts": parts})
+
+    def changed(self, add: Sequence[str] = (), **given: Any) -> Suite:
+        """With other settings in every part, and more learners."""
+        return replace(self, parts={label: part.changed(add, **given) for label, part in self.parts.items()})
+
+    @property
+    def toml(self) -> str:
+        """The whole suite as a file that `imitate compare` takes."""
+        every = [part.to_json() for part in self.parts.values()]
+        names = [field.name for field in fields(Comparison)]
+        shared = {
+            name: every[0][name]
+            for name in names
+            if name not in _OF_ENVIRONMENTS and all(each[name] == every[0][name] for each in every)
+        }
+        own = [{name: each[name] for name in names if name not in shared} for each in every]
+        for label, each in zip(self.parts, own, strict=True):
+            if label != _slug(bare_id(each["env_id"])):  # one of several from this environment
+                each["experts"] = [each.pop("expert")]
+        return as_toml(shared) + "".join(f"\n[[environments]]\n{as_toml(each)}" for each in own)
+
+
+def is_suite(folder: Path) -> bool:
+    return (folder / "suite.json").is_file()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A comparison or a suite as its file says, as plain data. Raises InputError if it isn't TOML, or holds a date."""
+    text = read_bytes(path, 1 << 20)
+    try:
+        data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
+    except (ValueError, TypeError, RecursionError) as error:  # TypeError: JSON has no dates
+        raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
+    return data
+
+
+@dataclass(frozen=True)
+class _Environment:
+    """The fields of a table [[environments]] that a suite reads; those of a comparison are `Comparison`'s."""
+
+    env_id: str
+    experts: Annotated[list[str], Meta(min_length=1)] | None = None
+    hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _File:
+    environments: Annotated[list[_Environment], Meta(min_length=1)]
+    hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """suite.json"""
+
+    name: str = ""
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """What each comparison of a suite says for itself, and its name: `ALE-Pong-v5`, or `ALE-Pong-v5-from-random`."""
+    try:
+        checked = msgspec.convert(dict(data), _File)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"a suite that can't be used: {one_line(error)}; begin each environment with [[environments]] and env_id"
+        ) from error
+    for each, table in zip(checked.environments, data["environments"], strict=True):
+        own = {name: value for name, value in table.items() if name != "experts"}
+        label = _slug(bare_id(each.env_id))
+        if each.experts is None:
+            yield own, label
+        for expert in each.experts or ():
+            yield {**own, "expert": expert}, f"{label}-from-{_slug(expert)}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip(".-")

@@ -1,0 +1,1 @@
+"""The report of a comparison or a suite: its page, tables and figures."""

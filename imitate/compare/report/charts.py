@@ -1,0 +1,110 @@
+"""The points of a report's figures. The page's script, the files for papers and the CSV beside them all use these."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from imitate.compare.plan.learners import title
+
+__all__ = ["SCORE_AXIS", "Dots", "Line", "Lines", "Row", "as_csv", "rounded"]
+
+SCORE_AXIS = "score: 0 is random actions, 1 the expert"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A learner's line. points by axis: (x, mean, low, high), ends None of one seed. A line in steps keeps each value
+    until the next point."""
+
+    name: str
+    steps: bool
+    points: Mapping[str, Sequence[tuple[float | None, ...]]]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A panel of lines.
+
+    axes     the quantities that x can be, by key
+    limit    where x ends on the first axis
+    heights  between which y runs
+    levels   names and heights of horizontal lines
+    near     heights of the panel that is zoomed to the expert; None if there is nothing to see
+    ends     whether names stand where lines end, or in a list
+    """
+
+    title: str
+    label: str
+    lines: Sequence[Line]
+    axes: Mapping[str, str]
+    limit: float
+    heights: tuple[float, float]
+    levels: Sequence[tuple[str, float]] = ()
+    near: tuple[float, float] | None = None
+    ends: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a panel: a learner, or a learner and another.
+
+    marks   named values: the mean, or the costs of GOALS
+    bar     an interval, or what lies between the marks
+    dots    of single runs
+    beyond  what was spent without getting there
+    """
+
+    name: str
+    title: str
+    text: str
+    marks: Sequence[tuple[str, float]]
+    bar: tuple[float, float] | None = None
+    dots: Sequence[float] = field(default=())
+    beyond: float | None = None
+
+
+@dataclass(frozen=True)
+class Dots:
+    """A panel of rows on a common axis; levels are names and places of upright lines, `ends` those of the axis."""
+
+    title: str
+    label: str
+    rows: Sequence[Row]
+    ends: tuple[float, float]
+    levels: Sequence[tuple[str, float]] = ()
+    log: bool = False
+
+
+def as_csv(charts: Iterable[Lines | Dots]) -> str:
+    """Every point of a figure, with the ends of its interval; runs are the rows whose value is named `run`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["panel", "learner", "axis", "x", "what", "value", "low", "high"])
+    for chart in charts:
+        if isinstance(chart, Lines):
+            for line in chart.lines:
+                for axis, points in line.points.items():
+                    for x, *values in points:
+                        writer.writerow(
+                            [chart.title, title(line.name), chart.axes[axis], x, chart.label, *values]
+                        )
+            continue
+        for row in chart.rows:
+            for what, value in row.marks:
+                ends = row.bar if row.bar and what == "mean" else (None, None)
+                writer.writerow(
+                    [chart.title, row.title, chart.label, "", what, *map(rounded, (value, *ends))]
+                )
+            writer.writerows(
+                [chart.title, row.title, chart.label, "", "run", rounded(dot), "", ""] for dot in row.dots
+            )
+    return text.getvalue()
+
+
+def rounded(value: float | None) -> float | None:
+    """Six digits, which are enough for any picture; None of NaN."""
+    return None if value is None or math.isnan(value) else float(f"{value:.6g}")

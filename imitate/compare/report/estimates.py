@@ -1,0 +1,134 @@
+"""Estimates with their intervals, and what they cost: the points of a report's first figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from imitate.compare.formatting import number, percent
+from imitate.compare.plan.learners import title
+from imitate.compare.report.charts import SCORE_AXIS, Dots, Row
+from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, leads, together
+from imitate.compare.statistics.collapse import collapse, mean_words
+from imitate.compare.statistics.finished_runs import Outcome
+from imitate.compare.statistics.job_results import COSTS, Cost
+from imitate.compare.statistics.verdict import cost_words, typical_cost
+from imitate.envs.spaces import Array
+
+__all__ = ["GOALS", "finals", "frontier", "scores"]
+
+GOALS = (0.5, 0.9, 0.95)
+"""Shares of the way from random actions to the expert whose cost is shown."""
+
+
+def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
+    """Interquartile mean, mean and optimality gap of every learner, then how likely a run of the first ends better than
+    one of each other. The first is the best by its interquartile mean, unless an `order` of the learners is given."""
+    learners = sorted(found.aggregates, key=lambda each: order.index(each.algorithm) if order else 0)
+
+    def rows(values: Sequence[Estimate], runs: Sequence[Array]) -> list[Row]:
+        return [
+            _row(each.algorithm, value, dots.ravel().tolist())
+            for each, value, dots in zip(learners, values, runs, strict=True)
+        ]
+
+    every, levels = [each.scores for each in learners], [("random", 0.0), ("expert", 1.0)]
+    missing = [np.maximum(1 - scores, 0) for scores in every]
+    lack = "what scores lack to 1, less is better"
+    panels = [
+        _panel("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
+        _panel("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),
+        _panel("Optimality gap", lack, rows([each.gap for each in learners], missing), [("expert", 0.0)]),
+    ]
+    names = [each.algorithm for each in learners]
+    return panels + ([_improvement(names, leads(found.aggregates))] if len(names) > 1 else [])
+
+
+def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> Row:
+    known = not math.isnan(value.low)
+    text = words or number(value.value) + (f"  [{number(value.low)}, {number(value.high)}]" if known else "")
+    return Row(
+        name, title(name), text, [("mean", value.value)], (value.low, value.high) if known else None, dots
+    )
+
+
+def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
+    """The first learner against each other one."""
+    first, rows = names[0], []
+    chances = {(lead.a, lead.b): lead.improvement for lead in found}
+    for name in names[1:]:
+        if (chance := chances.get((first, name))) is None:
+            other = chances[name, first]
+            chance = Estimate(1 - other.value, 1 - other.high, 1 - other.low)
+        row = _row(name, chance, (), percent(chance.value))
+        rows.append(replace(row, title=f"{title(first)} over {title(name)}"))
+    label = "probability that a run of the first ends better"
+    return Dots("Probability of improvement", label, rows, (0.0, 1.0), [("chance", 0.5)])
+
+
+def _panel(name: str, label: str, rows: Sequence[Row], levels: Sequence[tuple[str, float]]) -> Dots:
+    """An interval may take half as much again as estimates and runs do, as in the curves: one of two or three seeds
+    would otherwise leave no room for them."""
+    values = [value for _, value in levels]
+    values += [value for row in rows for value in (*row.dots, *(mark for _, mark in row.marks))]
+    bars = [end for row in rows for end in row.bar or ()] + values
+    span = max(values) - min(values) or 1.0
+    ends = max(min(bars), min(values) - span / 2), min(max(bars), max(values) + span / 2)
+    return Dots(name, label, rows, ends, levels)
+
+
+def finals(outcome: Outcome) -> list[Dots]:
+    """Mean return of every learner with its interval and seeds; then what `scores` says, in this environment alone."""
+    levels = [("random", outcome.random_mean)]
+    if outcome.expert_mean is not None:
+        levels.append(("expert", outcome.expert_mean))
+    rows = [
+        _row(
+            entry.algorithm,
+            Estimate(entry.mean, *(entry.ci95 or (math.nan, math.nan))),
+            [result.mean for result in entry.results],
+            mean_words(outcome, entry) if collapse(outcome, entry) else "",
+        )
+        for entry in outcome.ranked()
+    ]
+    first = _panel(
+        "Mean return", f"return, mean of {outcome.comparison.episodes} test episodes", rows, levels
+    )
+    if outcome.share(0.0) is None:
+        return [first]
+    order = [entry.algorithm for entry in outcome.ranked()]
+    iqm, _, *others = scores(together("", {"": outcome}), order)
+    return [first, iqm, *others]
+
+
+def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
+    """What the median seed had spent when it first was at each of GOALS, and every seed at the last."""
+    goal, rows = GOALS[-1], []
+    for entry in outcome.learners:
+        if cost == "queries" and not entry.imitates:
+            continue
+        reached = {share: typical_cost(outcome.to_reach(entry, share, cost)) for share in GOALS}
+        marks = [(percent(share), value) for share, value in reached.items() if value]
+        spent = max(float(getattr(result.curve[-1], cost)) for result in entry.results)
+        if spent <= 0:
+            continue  # a logarithmic axis has no 0
+        ends = [value for _, value in marks] + ([spent] if reached[goal] is None else [])
+        rows.append(
+            Row(
+                entry.algorithm,
+                entry.title,
+                cost_words(outcome, entry, goal, cost).replace(" seeds", ""),
+                marks,
+                (min(ends), max(ends)) if ends else None,
+                [value for value in outcome.to_reach(entry, goal, cost) if value],
+                spent if reached[goal] is None else None,
+            )
+        )
+    rows.sort(key=lambda row: (row.beyond is not None, row.marks[-1][1] if row.marks else math.inf))
+    known = [value for row in rows for value in (*row.dots, *(row.bar or ()))] or [1.0]
+    middle = math.sqrt(min(known) * max(known))
+    low, high = min(min(known) / 1.15, middle / 2.5), max(max(known) * 1.15, middle * 2.5)  # a tick or two
+    return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], COSTS[cost], rows, (low, high), log=True)

@@ -1,0 +1,70 @@
+"""How learners look in figures: an algorithm has the same colour and dash on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from zlib import crc32
+
+from imitate.compare.plan.learners import base, baseline, is_own
+
+__all__ = ["HUES", "LOOKS", "Look", "looks"]
+
+HUES = {
+    "blue": ("#4d6be3", "#9ac0ff"),
+    "orange": ("#c94c00", "#ff9f54"),
+    "green": ("#004436", "#24da97"),
+    "purple": ("#6f26a1", "#ae86fe"),
+    "grey": ("#7a7161", "#c1cbd5"),
+    "pink": ("#a91c77", "#e05697"),
+    "teal": ("#077584", "#049eb1"),
+    "olive": ("#9c6b2d", "#e3c641"),
+    "brown": ("#752c10", "#d3805e"),
+    "navy": ("#191e6a", "#e5e7ff"),
+}
+"""Colours on a light page and on a dark one."""
+SOLID, DASHED, DOTTED, DASHDOT, LONG = "", "7 3", "2 2.5", "9 3 2 3", "14 4"
+DASHES = (SOLID, DASHED, DASHDOT, DOTTED, LONG)
+"""As SVG writes them: lengths of line and gap."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A colour on light and on dark paper, and a dash."""
+
+    light: str
+    dark: str
+    dash: str
+
+
+_HUE_AND_DASH = {
+    **{"bc": ("blue", SOLID), "dagger": ("orange", SOLID), "aggrevated": ("green", SOLID)},
+    **{"gail": ("purple", SOLID), "ppo": ("grey", SOLID), "loki": ("pink", SOLID)},
+    **{"dqn": ("teal", DASHED), "a2c": ("brown", DASHED), "sqil": ("olive", DASHED), "sac": ("navy", DASHED)},
+    **{"aggrevate": ("green", DASHDOT), "qdagger": ("teal", DASHDOT), "rpo": ("grey", DASHDOT)},
+    **{"reinforce": ("brown", DASHDOT), "dac": ("purple", DASHDOT), "iq": ("olive", DASHDOT)},
+}
+LOOKS = {name: Look(*HUES[hue], dash) for name, (hue, dash) in _HUE_AND_DASH.items()}
+"""Two of them have different dashes, or colours that colour-blind readers tell apart."""
+
+
+def looks(names: Iterable[str]) -> Mapping[str, Look]:
+    """The look of each learner. One that is not in LOOKS has the colour of its algorithm, or one that follows from its
+    name, and the first dash that no other learner of this colour has here."""
+    names = list(names)
+    found = {name: LOOKS[name] for name in names if name in LOOKS}
+    for name in names:
+        if name not in found:
+            light, dark = _hue(name)
+            taken = {look.dash for look in found.values() if look.light == light}
+            first = (DOTTED,) if baseline(name) else ()
+            dash = next((dash for dash in (*first, *DASHES) if dash not in taken), DOTTED)
+            found[name] = Look(light, dark, dash)
+    return found
+
+
+def _hue(name: str) -> tuple[str, str]:
+    family = baseline(name) or base(name).partition(":")[0]
+    if family in LOOKS and not is_own(name):
+        return LOOKS[family].light, LOOKS[family].dark
+    return list(HUES.values())[crc32(base(name).encode()) % len(HUES)]

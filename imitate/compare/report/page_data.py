@@ -1,0 +1,236 @@
+"""What the parts of a page show, as plain data for its template."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from imitate.compare.formatting import listed, number, p_words, percent
+from imitate.compare.plan.learners import summary, title
+from imitate.compare.report.charts import Dots, Lines, rounded
+from imitate.compare.report.figures import balanced, save_figure
+from imitate.compare.report.looks import looks
+from imitate.compare.statistics.collapse import mean_words
+from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.intervals import difference
+from imitate.compare.statistics.verdict import Pair, typical_cost
+
+__all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
+
+VIDEO_BYTES = 4_000_000  # of one embedded video at most: a report must open on a phone
+
+
+def tiles(outcome: Outcome) -> list[dict[str, str]]:
+    """Steps, answers and CPU seconds to 95 %, and the best learner against the expert."""
+
+    def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
+        spent = {entry.title: typical_cost(outcome.to_reach(entry, 0.95, cost)) for entry in entries}
+        there = {title: value for title, value in spent.items() if value is not None}
+        if not there:
+            return None
+        best = min(there, key=lambda name: there[name])
+        return {"value": number(round(there[best])), "who": best}
+
+    everybody = list(outcome.learners)
+    imitators = [entry for entry in everybody if entry.imitates]
+    never = {"value": "not reached", "who": f"within {number(outcome.comparison.budget)} steps"}
+    tiles = []
+    if outcome.share(0.0) is not None:
+        tiles.append({"title": "Steps to 95 % of the expert"} | (cheapest("steps", everybody) or never))
+        if imitators:
+            tiles.append({"title": "Expert answers to 95 %"} | (cheapest("queries", imitators) or never))
+        tiles.append({"title": "CPU seconds to 95 %"} | (cheapest("cpu_seconds", everybody) or never))
+    if outcome.references.expert is not None:
+        best = outcome.ranked()[0]
+        diff = difference(best.x, outcome.references.expert.measured.returns)
+        value = ("+" if diff.mean > 0 else "") + number(diff.mean)
+        known = len(best.results) > 1
+        ends = f"{number(diff.low)} to {number(diff.high)}" if known else "one seed: no interval"
+        tiles.append({"title": "Best minus expert, paired", "value": value, "who": f"{best.title}: {ends}"})
+    return tiles
+
+
+def figure(
+    folder: Path,
+    name: str,
+    charts: Sequence[Lines | Dots],
+    order: Sequence[str],
+    *,
+    columns: int = 1,
+    near: bool = False,
+    switched: Mapping[str, Sequence[Dots]] | None = None,
+) -> dict[str, Any]:
+    """Write a figure's files to the folder; returns its panels for the page, with the PDF as a data URL.
+
+    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` has the panels of every
+    axis that the page can show in place of the one that is written.
+    """
+    panels = [{"chart": n, "near": False, "title": chart.title} for n, chart in enumerate(charts)]
+    drawn = list(charts)
+    if near and isinstance(first := charts[0], Lines) and first.near is not None:
+        panels = [
+            panels[0] | {"title": "Whole range"},
+            panels[0] | {"near": True, "title": "Near the expert"},
+        ]
+        drawn = [
+            replace(first, title="Whole range"),
+            replace(first, title="Near the expert", heights=first.near),
+        ]
+    by = switched or {"": [chart for chart in charts if isinstance(chart, Dots)]}
+    points = [panel for every in by.values() for panel in every] or charts
+    pdf = save_figure(folder, name, drawn, looks(order), columns=columns, points=points)
+    return {
+        "name": name,
+        "rows": [[panels[n] for n in row] for row in balanced(len(panels), columns)],
+        "charts": [
+            _lines(chart, order)
+            if isinstance(chart, Lines)
+            else {"by": {axis: _dots(every[n], order) for axis, every in by.items() if every[n].rows}}
+            for n, chart in enumerate(charts)
+        ],
+        "pdf": _data_url(pdf, "application/pdf"),
+    }
+
+
+def learners(order: Sequence[str]) -> list[dict[str, Any]]:
+    """The learners of a page as its legend and its style sheet need them; their places give their colours' names."""
+    found = looks(order)
+    return [{"title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)]
+
+
+def _lines(chart: Lines, order: Sequence[str]) -> dict[str, Any]:
+    dashes = looks(order)
+    lines = [
+        {
+            "title": title(line.name),
+            "color": order.index(line.name),
+            "dash": dashes[line.name].dash,
+            "steps": line.steps,
+            "points": line.points,
+        }
+        for line in chart.lines
+    ]
+    return vars(chart) | {"lines": lines}
+
+
+def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
+    rows = [
+        vars(row) | {"color": order.index(row.name), "dots": [rounded(dot) for dot in row.dots]}
+        for row in chart.rows
+    ]
+    return vars(chart) | {"rows": rows}
+
+
+def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
+    """Row minus column: learners best first, then the expert as a column."""
+    table = {(pair.a, pair.b): (pair, 1) for pair in found} | {(pair.b, pair.a): (pair, -1) for pair in found}
+    ranked = outcome.ranked()
+    across = [(entry.algorithm, entry.title) for entry in ranked]
+    if outcome.references.expert is not None:
+        across.append(("expert", "Expert"))
+    lines = []
+    for entry in ranked:
+        cells: list[dict[str, str] | None] = []
+        for name, _ in across:
+            if name == entry.algorithm:
+                cells.append(None)
+                continue
+            pair, sign = table[entry.algorithm, name]
+            low, high = (pair.low, pair.high) if sign > 0 else (-pair.high, -pair.low)
+            kind = ("better" if sign * pair.mean > 0 else "worse") if pair.certain else "open"
+            chance = pair.improvement if sign > 0 else 1 - pair.improvement
+            mean = sign * pair.mean
+            cells.append(
+                {
+                    "kind": kind,
+                    "mean": ("+" if mean > 0 else "") + number(mean),
+                    "ends": "one seed" if math.isnan(low) else f"{number(low)} to {number(high)}",
+                    "chance": percent(chance),
+                    "p": p_words(pair.p),
+                }
+            )
+        lines.append({"title": entry.title, "color": outcome.place(entry), "cells": cells})
+    return {"across": [title for _, title in across], "rows": lines}
+
+
+def films(outcome: Outcome) -> list[dict[str, Any]]:
+    """The videos as data URLs: the expert's, then the learners', best first."""
+    films = []
+    expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
+    about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
+    for entry in outcome.ranked():
+        about[entry.algorithm.replace(":", "-")] = (
+            entry.title,
+            mean_words(outcome, entry),
+            outcome.place(entry),
+        )
+    for name, (shown_as, mean, color) in about.items():
+        path, shown = outcome.videos.get(name, (None, 0.0))
+        if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:
+            poster = path.with_suffix(".jpg")
+            films.append(
+                {
+                    "title": shown_as,
+                    "shown": shown,
+                    "mean": mean,
+                    "color": color,
+                    "url": _data_url(path.read_bytes(), "video/mp4"),
+                    "poster": _data_url(poster.read_bytes(), "image/jpeg") if poster.is_file() else "",
+                }
+            )
+    return films
+
+
+def _data_url(data: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def audit(outcome: Outcome) -> list[dict[str, str]]:
+    """GAIL's controls, each with its share of the way from random actions to the run that it controls."""
+    found = []
+    bases = {entry.algorithm: entry for entry in outcome.learners}
+    for control in outcome.controls:
+        base = bases.get(control.algorithm.partition(":")[0])
+        gained = 0.0 if base is None else base.results[0].mean - outcome.random_mean
+        share = "–" if gained <= 0 else percent((control.mean - outcome.random_mean) / gained)
+        what = outcome.comparison.controls[control.algorithm]
+        found.append({"title": control.title, "what": what, "mean": number(control.mean), "share": share})
+    return found
+
+
+def settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
+    first = entry.results[0]
+    return {
+        "title": entry.title,
+        "color": outcome.place(entry),
+        "summary": summary(entry.algorithm),
+        "notes": first.notes,
+        "text": json.dumps({**first.stepped, **first.hyperparameters}, indent=2),
+    }
+
+
+def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
+    """Where the numbers of each learner in each environment come from, as far as its runs know."""
+    found = []
+    for label, outcome in outcomes.items():
+        for entry in outcome.learners:
+            runs = entry.results
+            commits = sorted({run.machine.get("commit", "unknown") for run in runs})
+            seeds = sorted(run.seed for run in runs)
+            whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
+            found.append(
+                {
+                    "learner": entry.title,
+                    "name": entry.algorithm,
+                    "environment": label,
+                    "commit": listed(commits),
+                    "seeds": f"{seeds[0]} to {seeds[-1]}" if whole else listed([str(seed) for seed in seeds]),
+                    "settings": listed(sorted({run.settings_from or "unknown" for run in runs})),
+                }
+            )
+    return found

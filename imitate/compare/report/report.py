@@ -1,0 +1,136 @@
+"""The report of a comparison: one self-contained HTML file, and its figures and numbers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from imitate.compare.formatting import listed, number, percent
+from imitate.compare.machine import provenance
+from imitate.compare.plan.learners import title
+from imitate.compare.plan.toml import as_toml
+from imitate.compare.report import page_data
+from imitate.compare.report.curves import curves
+from imitate.compare.report.estimates import finals, frontier
+from imitate.compare.report.results_table import (
+    ALL_COLUMNS,
+    SHOWN,
+    as_csv,
+    as_markdown,
+    latex,
+    rows,
+    runs_csv,
+)
+from imitate.compare.report.summary_json import summary_of
+from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.intervals import ENOUGH_SEEDS
+from imitate.compare.statistics.job_results import COSTS
+from imitate.compare.statistics.verdict import Answer, Pair, answer, pairs, warnings
+from imitate.errors import InputError
+from imitate.files import atomic, versions, write_json
+
+__all__ = ["page_template", "write_report", "write_texts"]
+
+
+def write_report(*folders: Path, out: Path | None = None) -> Path:
+    """Write report.html, table.md, table.tex, results.csv, comparison.toml, summary.json and the figures as .pdf,
+    .png and .csv to `out` (the first of `folders` unless given), from what the jobs left in `folders`.
+
+    The page needs nothing else: no network, no file beside it. Files of an earlier report are replaced.
+
+    Raises InputError where a folder holds no comparison, where they do not fit together, or where no learner came to
+    an end.
+    """
+    outcome = read_outcome(*folders)
+    if not outcome.learners:
+        reason = f": {outcome.failures[0]}" if outcome.failures else ""
+        raise InputError(f"no learner of {folders[0]} came to an end, there is nothing to report{reason}")
+    out = out or folders[0]
+    out.mkdir(parents=True, exist_ok=True)
+    table, found, said = rows(outcome), pairs(outcome), answer(outcome)
+    write_json(out / "summary.json", summary_of(outcome, said, found))
+    page = out / "report.html"
+    texts = {
+        "results.csv": runs_csv(outcome),
+        "table.md": as_markdown(table),
+        "table.tex": latex(outcome, found),
+        "comparison.toml": as_toml(outcome.comparison.to_json()),
+        page.name: _html(outcome, said, found, _figures(outcome, out / "figures")),
+    }
+    write_texts(out, texts)
+    return page
+
+
+def write_texts(out: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        with atomic(out / name) as temporary:
+            temporary.write_text(text, "utf-8")
+
+
+def _figures(outcome: Outcome, folder: Path) -> dict[str, Any]:
+    """The figures of the page by name, with their files in the folder."""
+    order = outcome.comparison.algorithms
+    found = [
+        page_data.figure(folder, "final", finals(outcome), order),
+        page_data.figure(folder, "curves", [curves(outcome)], order, columns=2, near=True),
+    ]
+    if outcome.share(0.0) is not None:
+        costs = [panel for cost in COSTS if (panel := frontier(outcome, cost)).rows]
+        found.append(page_data.figure(folder, "cost", costs, order))
+    return {each["name"]: each for each in found}
+
+
+def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mapping[str, Any]) -> str:
+    comparison, expert = outcome.comparison, outcome.references.expert
+    table = rows(outcome)
+    machines = sorted({" · ".join(r.machine.values()) for entry in outcome.learners for r in entry.results})
+    return page_template("report.html").render(
+        comparison=comparison,
+        titles=listed([title(name) for name in comparison.algorithms]),
+        answer=said,
+        tiles=page_data.tiles(outcome),
+        warnings=warnings(outcome),
+        outcome=outcome,
+        expert=expert,
+        figures=figures,
+        learners=page_data.learners(comparison.algorithms),
+        costs=dict(COSTS),
+        rows=table,
+        columns=ALL_COLUMNS,
+        shown=len(SHOWN),
+        copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": latex(outcome, found)},
+        matrix=page_data.matrix(outcome, found),
+        few=comparison.seeds < ENOUGH_SEEDS,
+        films=page_data.films(outcome),
+        audit=page_data.audit(outcome),
+        settings=[page_data.settings(outcome, entry) for entry in outcome.learners],
+        toml=as_toml(comparison.to_json()),
+        machines=machines,
+        versions=outcome.learners[0].results[0].versions or versions(),
+        here=provenance(),
+        provenance=page_data.provenance({"": outcome}),
+    )
+
+
+def page_template(name: str) -> jinja2.Template:
+    """A template in the folder page/, which also has the files that it includes."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("imitate.compare.report", "page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"number": number, "percent": percent, "charts": _charts}
+    return environment.get_template(name)
+
+
+def _charts(figures: Mapping[str, Any]) -> Markup:
+    """The points of the figures, for the page's script."""
+    charts = {name: figure["charts"] for name, figure in figures.items()}
+    return htmlsafe_json_dumps(charts, separators=(",", ":"), allow_nan=False)

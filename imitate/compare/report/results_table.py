@@ -1,0 +1,224 @@
+"""The table of results, once, for the page, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from imitate.compare.formatting import number, percent
+from imitate.compare.statistics.collapse import mean_words
+from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.intervals import worst
+from imitate.compare.statistics.job_results import Cost, Reference
+from imitate.compare.statistics.verdict import Pair, cost_words, typical_cost
+
+__all__ = [
+    *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),
+    *("as_csv", "as_latex", "as_markdown", "certain_best", "latex", "rows", "runs_csv"),
+]
+
+SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
+FOLDED = (
+    *("Worst 10 %", "Steps to 50 %", "Steps to 90 %", "Answers to 95 %", "CPU s to 95 %", "Area under share"),
+    *("Own steps", "Demo steps", "CPU seconds", "Seeds"),
+)
+ALL_COLUMNS = SHOWN + FOLDED
+INTERVALS = "Intervals are of 95 %."
+BOLD = "Bold: better than every other learner (p < 0.05, Holm)."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The text, the value by which a column is sorted (None comes last), and an interval for LaTeX."""
+
+    text: str
+    value: float | None = None
+    ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row for a learner, whose place in the comparison gives the colour, or for a reference (None)."""
+
+    name: str
+    place: int | None
+    cells: dict[str, Cell]
+
+
+def rows(outcome: Outcome) -> list[Row]:
+    """Learners, best first; then the expert and random actions."""
+    expert = outcome.references.expert
+    references = [_reference(outcome, "Random actions", outcome.references.random)]
+    if expert is not None:
+        references.insert(0, _reference(outcome, "Expert", expert.measured))
+    return [_row(outcome, entry) for entry in outcome.ranked()] + references
+
+
+def _row(outcome: Outcome, entry: Entry) -> Row:
+    share, ends = outcome.share(entry.mean), entry.ci95
+    shares = bool(outcome.shares(entry.results[0]))
+    cells = {
+        "Learner": Cell(entry.title),
+        "Mean return": Cell(mean_words(outcome, entry), entry.mean),
+        "95 % interval": Cell(
+            "one seed" if ends is None else _range(*ends), None if ends is None else ends[0]
+        ),
+        "Random to expert": Cell("–" if share is None else percent(share), share),
+    }
+
+    def to(goal: float, cost: Cost = "steps") -> Cell:
+        if not shares or (cost == "queries" and not entry.imitates):
+            return Cell("–")
+        return Cell(cost_words(outcome, entry, goal, cost), typical_cost(outcome.to_reach(entry, goal, cost)))
+
+    areas = outcome.area(entry)
+    cells |= {
+        "Steps to 95 %": to(0.95),
+        "Expert answers": _count(entry.average("expert_queries")),
+        "Worst 10 %": Cell(number(entry.worst), entry.worst),
+        "Steps to 50 %": to(0.5),
+        "Steps to 90 %": to(0.9),
+        "Answers to 95 %": to(0.95, "queries"),
+        "CPU s to 95 %": to(0.95, "cpu_seconds"),
+        "Area under share": Cell(percent(float(np.mean(areas))), float(np.mean(areas)))
+        if areas
+        else Cell("–"),
+        "Own steps": _count(entry.average("env_steps")),
+        "Demo steps": _count(entry.average("demo_steps")),
+        "CPU seconds": Cell(number(round(entry.average("cpu_seconds"), 1)), entry.average("cpu_seconds")),
+        "Seeds": _count(len(entry.results)),
+    }
+    return Row(entry.title, outcome.place(entry), cells)
+
+
+def _reference(outcome: Outcome, name: str, measured: Reference) -> Row:
+    share, (low, high) = outcome.share(measured.mean), measured.interval
+    cells = dict.fromkeys(ALL_COLUMNS, Cell("")) | {
+        "Learner": Cell(name),
+        "Mean return": Cell(number(measured.mean), measured.mean),
+        "95 % interval": Cell(_range(low, high), low),
+        "Random to expert": Cell("–" if share is None else percent(share), share),
+        "Worst 10 %": Cell(number(value := worst(measured.returns)), value),
+    }
+    return Row(name, None, cells)
+
+
+def _range(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{number(low)} to {number(high)}"
+
+
+def _count(value: float) -> Cell:
+    return Cell(number(round(value)), value)
+
+
+def as_markdown(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
+    """GitHub's Markdown."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" + " ---: |" * (len(columns) - 1)]
+    for row in table:
+        lines.append("| " + " | ".join(row.cells[name].text.replace("|", "\\|") for name in columns) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
+    """The table of a comparison for a paper."""
+    comparison, best = outcome.comparison, certain_best(outcome, found)
+    caption = (
+        f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
+        f"environment steps, {comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}. {INTERVALS} {BOLD}"
+    )
+    bold = {(best.title, "Mean return")} if best else set()
+    return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
+
+
+def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
+    """The learner that is certainly better than every other, if one is."""
+    best = outcome.ranked()[0]
+    rivals = [
+        pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)
+    ]
+    return best if rivals and all(pair.certain for pair in rivals) else None
+
+
+def as_latex(
+    table: list[Row],
+    columns: tuple[str, ...] = SHOWN,
+    *,
+    caption: str = "",
+    label: str = "",
+    bold: Collection[tuple[str, str]] = (),
+) -> str:
+    """A table with booktabs' rules. A cell with an interval has it in brackets; `bold` are (row, column)."""
+
+    def cell(row: Row, column: str) -> str:
+        found = row.cells[column]
+        text = _tex(found.text)
+        text = rf"\textbf{{{text}}}" if (row.name, column) in bold else text
+        if found.ends is None or math.isnan(found.ends[0]):
+            return text
+        return text + _tex(f" [{number(found.ends[0])}, {number(found.ends[1])}]")
+
+    slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_tex(caption)}}}"] if caption else []),
+        *([rf"\label{{tab:{slug}}}"] if slug else []),
+        rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+        r"\toprule",
+        " & ".join(map(_tex, columns)) + r" \\",
+        r"\midrule",
+        *(" & ".join(cell(row, name) for name in columns) + r" \\" for row in table),
+        *(r"\bottomrule", r"\end{tabular}", r"\end{table}"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tex(text: str) -> str:
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash{}"))
+    return (
+        text.replace("−", "$-$")
+        .replace("–", "--")
+        .replace("> ", "$>$ ")
+        .replace("< ", "$<$ ")
+        .replace("~", r"\textasciitilde{}")
+    )
+
+
+def as_csv(table: list[Row], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
+    """The table as it is shown; `runs_csv` has every run in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_quoted(row.cells[name].text.replace("−", "-")) for name in columns] for row in table)
+    return text.getvalue()
+
+
+def runs_csv(outcome: Outcome) -> str:
+    """One row for each run, in full precision."""
+    text = io.StringIO()
+    counts = ("expert_queries", "env_steps", "demo_steps", "cpu_seconds")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["algorithm", "seed", "mean", "std", "worst_tenth", "share_of_expert", *counts])
+    for entry in [*outcome.learners, *outcome.controls]:
+        for result in entry.results:
+            values = [
+                result.mean,
+                float(np.std(result.returns)),
+                worst(result.returns),
+                outcome.share(result.mean),
+            ]
+            counted = [getattr(result, name) for name in counts]
+            writer.writerow([_quoted(result.algorithm), result.seed, *values, *counted])
+    return text.getvalue()
+
+
+def _quoted(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula; a number is none."""
+    formula = text.startswith(("=", "+", "-", "@")) and not re.fullmatch(r"-?[\d,.]+( %)?", text)
+    return f"'{text}" if formula else text

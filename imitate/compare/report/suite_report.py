@@ -1,0 +1,227 @@
+"""The report of a suite: what holds over its environments, each one's answer and curves, and a report of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.compare.formatting import listed, number, percent
+from imitate.compare.plan.learners import title
+from imitate.compare.plan.suite import Suite
+from imitate.compare.report import page_data
+from imitate.compare.report.curves import curves, profiles, reach
+from imitate.compare.report.estimates import GOALS, frontier, scores
+from imitate.compare.report.report import page_template, write_report, write_texts
+from imitate.compare.report.results_table import as_csv, as_markdown
+from imitate.compare.report.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
+from imitate.compare.report.summary_json import answer_facts, plain
+from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
+from imitate.compare.statistics.job_results import COSTS
+from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
+from imitate.compare.statistics.verdict import Answer, answer, typical_cost
+from imitate.files import write_json
+
+__all__ = ["write_suite_report"]
+
+COLUMNS = 3  # of the panels of environments, at most
+
+
+def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
+    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png
+    and .csv to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
+
+    Raises InputError where a folder holds no suite, where they do not fit together, or where nothing came to an end.
+    """
+    suite = read_suite(*folders)
+    out = out or folders[0]
+    out.mkdir(parents=True, exist_ok=True)
+    for label in suite.outcomes:
+        having = [folder / label for folder in folders if (folder / label / "runs.json").is_file()]
+        write_report(*having, out=out / label)
+    said, found, columns, table = suite_answer(suite), leads(suite.aggregates), *suite_rows(suite)
+    write_json(out / "summary.json", _summary(suite, said, found))
+    merged = Suite(suite.name, {label: outcome.comparison for label, outcome in suite.outcomes.items()})
+    texts = {
+        "results.csv": suite_runs_csv(suite),
+        "table.md": as_markdown(table, columns),
+        "table.tex": suite_latex(suite, found),
+        "suite.toml": merged.toml,
+        "report.html": _html(suite, said, found, merged, _figures(suite, out / "figures")),
+    }
+    write_texts(out, texts)
+    return out / "report.html"
+
+
+def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
+    return {
+        **answer_facts(said),
+        "warnings": suite_warnings(suite),
+        "scored": list(suite.scored),
+        "algorithms": {
+            each.algorithm: {
+                "iqm": _numbers(each.iqm),
+                "mean": _numbers(each.mean),
+                "optimality_gap": _numbers(each.gap),
+                "scores": each.scores.tolist(),
+                "profile": {
+                    "scores": THRESHOLDS[: reach(suite)].tolist(),
+                    "share": each.profile[: reach(suite), 0].tolist(),
+                },
+            }
+            for each in suite.aggregates
+        },
+        "pairs": [
+            {"a": lead.a, "b": lead.b, "iqm": _numbers(lead.iqm), "improvement": _numbers(lead.improvement)}
+            | plain({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
+            for lead in found
+        ],
+        "environments": {
+            label: answer_facts(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
+            for label, outcome in suite.outcomes.items()
+        },
+        "failures": [
+            f"{label}: {each}" for label, outcome in suite.outcomes.items() for each in outcome.failures
+        ],
+        "missing": [
+            f"{label}: {each}" for label, outcome in suite.outcomes.items() for each in outcome.missing
+        ],
+    }
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    return plain(vars(estimate))
+
+
+def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
+    """The figures of the page by name, with their files in the folder."""
+    order, found = suite.order, []
+    if suite.aggregates:
+        found.append(page_data.figure(folder, "scores", scores(suite), order))
+        found.append(page_data.figure(folder, "profiles", [profiles(suite)], order))
+    every = [curves(outcome, label) for label, outcome in suite.outcomes.items()]
+    found.append(page_data.figure(folder, "curves", every, order, columns=COLUMNS))
+    if suite.scored:
+        by = {
+            cost: [frontier(suite.outcomes[label], cost, label) for label in suite.scored] for cost in COSTS
+        }
+        shown = {str(cost): panels for cost, panels in by.items()}
+        found.append(page_data.figure(folder, "cost", by["steps"], order, columns=COLUMNS, switched=shown))
+    return {each["name"]: each for each in found}
+
+
+def _html(
+    suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suite, figures: Mapping[str, Any]
+) -> str:
+    columns, table = suite_rows(suite)
+    budgets = {outcome.comparison.budget for outcome in suite.outcomes.values()}
+    return page_template("suite.html").render(
+        name=suite.name,
+        answer=said,
+        warnings=suite_warnings(suite),
+        suite=suite,
+        tiles=_tiles(suite, found),
+        figures=figures,
+        learners=page_data.learners(suite.order),
+        costs=dict(COSTS),
+        parts={
+            label: {"answer": answer(outcome), "comparison": outcome.comparison}
+            for label, outcome in suite.outcomes.items()
+        },
+        rows=table,
+        columns=columns,
+        shown=len(columns),
+        copies={
+            "CSV": as_csv(table, columns),
+            "Markdown": as_markdown(table, columns),
+            "LaTeX": suite_latex(suite, found),
+        },
+        matrix=_matrix(suite, found),
+        budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
+        titles=listed([title(name) for name in suite.order]),
+        toml=merged.toml,
+        machines=sorted(
+            {
+                " · ".join(result.machine.values())
+                for outcome in suite.outcomes.values()
+                for entry in outcome.learners
+                for result in entry.results
+            }
+        ),
+        provenance=page_data.provenance(suite.outcomes),
+    )
+
+
+def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
+    """Steps to 95 % of the expert, the best of both kinds, and how likely the best is better than the other kind's."""
+    tiles = [] if (cheapest := _cheapest(suite)) is None else [cheapest]
+    for kind, imitates in (("imitation", True), ("pure RL", False)):
+        best = next((each for each in suite.aggregates if each.imitates == imitates), None)
+        if best is not None:
+            who = f"{best.title}: {interval_words(best.iqm)}"
+            tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
+    pair = _best_pair(suite, found)
+    if pair is not None:
+        who = f"a run of {title(pair.a)} over one of {title(pair.b)}"
+        value = percent(pair.improvement.value)
+        tiles.append({"title": "Probability of improvement", "value": value, "who": who})
+    return tiles
+
+
+def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
+    """The learner that gets to 95 % of the expert in most environments, with the fewest steps."""
+    spent: dict[str, list[float]] = {}
+    for label in suite.scored:
+        outcome = suite.outcomes[label]
+        for entry in outcome.learners:
+            if steps := typical_cost(outcome.to_reach(entry, GOALS[-1])):
+                spent.setdefault(entry.algorithm, []).append(steps)
+    if not suite.scored:
+        return None
+    name, least = "Steps to 95 % of the expert", len(suite.scored)
+    if not spent:
+        return {"title": name, "value": "not reached", "who": f"in any of {least} environments"}
+    best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
+    low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
+    value = low if low == high else f"{low} to {high}"
+    return {
+        "title": name,
+        "value": value,
+        "who": f"{title(best)}, in {len(spent[best])} of {least} environments",
+    }
+
+
+def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
+    """The best imitation learner and the best by RL."""
+    kinds = {each.algorithm: each.imitates for each in suite.aggregates}
+    return next((lead for lead in found if kinds[lead.a] != kinds[lead.b]), None)
+
+
+def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
+    """Row over column: difference of the IQM, probability of improvement."""
+    table = {(lead.a, lead.b): (lead, 1) for lead in found} | {(lead.b, lead.a): (lead, -1) for lead in found}
+    lines = []
+    for row in suite.aggregates:
+        cells: list[dict[str, str] | None] = []
+        for column in suite.aggregates:
+            if row is column:
+                cells.append(None)
+                continue
+            lead, sign = table[row.algorithm, column.algorithm]
+            gain = sign * lead.iqm.value
+            low, high = sorted((sign * lead.iqm.low, sign * lead.iqm.high))
+            chance = lead.improvement.value if sign > 0 else 1 - lead.improvement.value
+            cells.append(
+                {
+                    "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
+                    "mean": ("+" if gain > 0 else "") + number(gain),
+                    "ends": interval_words(Estimate(gain, low, high)),
+                    "chance": percent(chance),
+                    "p": page_data.p_words(lead.p),
+                }
+            )
+        color = suite.order.index(row.algorithm)
+        lines.append({"title": row.title, "color": color, "cells": cells})
+    return {"across": [each.title for each in suite.aggregates], "rows": lines}

@@ -1,0 +1,79 @@
+"""The table of a suite, for the page, Markdown, LaTeX and CSV, and its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from imitate.compare.formatting import number
+from imitate.compare.plan.learners import title
+from imitate.compare.report.results_table import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
+from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome
+from imitate.compare.statistics.collapse import mean_words
+from imitate.compare.statistics.verdict import pairs
+
+__all__ = ["interval_words", "suite_latex", "suite_rows", "suite_runs_csv"]
+
+
+def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
+    """Columns and rows: learners, best first, with their scores over all environments and the mean return in each."""
+    columns = ("Learner", "IQM of scores", "95 % interval", "Optimality gap", *suite.outcomes)
+    complete = {each.algorithm: each for each in suite.aggregates}
+    table = []
+    for name in [*complete, *suite.partly]:
+        cells = dict.fromkeys(columns, Cell("–")) | {"Learner": Cell(title(name))}
+        if name in complete:
+            each = complete[name]
+            cells["IQM of scores"] = Cell(number(each.iqm.value), each.iqm.value)
+            cells["95 % interval"] = Cell(
+                interval_words(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
+            )
+            gap = each.gap
+            cells["Optimality gap"] = Cell(number(gap.value), gap.value, (gap.low, gap.high))
+        for label, outcome in suite.outcomes.items():
+            for entry in outcome.learners:
+                if entry.algorithm == name:
+                    cells[label] = Cell(mean_words(outcome, entry), entry.mean, entry.ci95)
+        table.append(Row(title(name), suite.order.index(name), cells))
+    for who in ("Expert", "Random actions"):
+        cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
+        for label, outcome in suite.outcomes.items():
+            mean = outcome.expert_mean if who == "Expert" else outcome.random_mean
+            cells[label] = Cell("–") if mean is None else Cell(number(mean), mean)
+        table.append(Row(who, None, cells))
+    return columns, table
+
+
+def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
+    """The table of a suite for a paper."""
+    columns, table = suite_rows(suite)
+    outcomes, aggregates = suite.outcomes, suite.aggregates
+    budgets = sorted({outcome.comparison.budget for outcome in outcomes.values()})
+    bold = set()
+    if len(aggregates) > 1:
+        best = aggregates[0].algorithm
+        if all(lead.certain for lead in found if best in (lead.a, lead.b)):
+            bold.add((title(best), "IQM of scores"))
+    for label, outcome in outcomes.items():
+        if (winner := certain_best(outcome, pairs(outcome))) is not None:
+            bold.add((winner.title, label))
+    caption = (
+        f"Scores, where random actions are 0 and the expert is 1, over {len(suite.scored)} environments and "
+        f"{suite.seeds} seeds, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
+        f"environment steps. {INTERVALS} {BOLD}"
+    )
+    return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
+
+
+def interval_words(estimate: Estimate) -> str:
+    return "one seed" if math.isnan(estimate.low) else f"{number(estimate.low)} to {number(estimate.high)}"
+
+
+def suite_runs_csv(suite: SuiteOutcome) -> str:
+    """`results.csv` of every environment, one after another, with its name in front."""
+    lines: list[str] = []
+    for label, outcome in suite.outcomes.items():
+        head, *rows = runs_csv(outcome).splitlines()
+        lines = lines or [f"environment,{head}"]
+        lines += [f"{label},{row}" for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+"""What summary.json of a comparison says: everything on its page, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from imitate.compare.report.curves import band
+from imitate.compare.statistics.collapse import collapse
+from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.job_results import COSTS, Reference
+from imitate.compare.statistics.verdict import Answer, Pair, warnings
+
+__all__ = ["answer_facts", "plain", "summary_of"]
+
+
+def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[str, Any]:
+    comparison, expert = outcome.comparison, outcome.references.expert
+    return {
+        **answer_facts(said),
+        "warnings": warnings(outcome),
+        "env_id": comparison.env_id,
+        "budget": comparison.budget,
+        "seeds": comparison.seeds,
+        "expert": None if expert is None else {"spec": expert.spec} | _reference(expert.measured),
+        "random": _reference(outcome.references.random),
+        "algorithms": {entry.algorithm: _facts(outcome, entry) for entry in outcome.learners},
+        "pairs": [plain(asdict(pair)) for pair in found],
+        "audit": {entry.algorithm: entry.mean for entry in outcome.controls},
+        "failures": list(outcome.failures),
+        "missing": list(outcome.missing),
+        "comparison": comparison.to_json(),
+    }
+
+
+def answer_facts(said: Answer) -> dict[str, Any]:
+    """The verdict, why, and the test that decided; `test` is None if none did."""
+    result = said.result
+    test = None if result is None else {"name": said.test, "a": said.a, "b": said.b} | asdict(result)
+    return {"verdict": said.verdict, "sentence": said.sentence, "test": test}
+
+
+def _reference(measured: Reference) -> dict[str, float]:
+    """Mean returns on the test episodes and on those of the curves."""
+    return {"mean": measured.mean, "curve_mean": float(np.mean(measured.curve))}
+
+
+def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
+    counts = ("expert_queries", "env_steps", "demo_steps", "cpu_seconds")
+    costs, mean, low, high = band(entry, "steps")
+    curve = {"budget_steps": costs, "mean_return": mean, "low": low, "high": high}
+    areas = outcome.area(entry)
+    return {
+        "mean": entry.mean,
+        "ci95": None if entry.ci95 is None else list(entry.ci95),
+        "worst_tenth": entry.worst,
+        "share_of_expert": outcome.share(entry.mean),
+        "seeds": [result.seed for result in entry.results],
+        "collapsed": collapse(outcome, entry) or None,
+        "seed_means": [result.mean for result in entry.results],
+        **{name: entry.average(name) for name in counts},
+        **{
+            f"{cost}_to_{round(100 * goal)}": outcome.to_reach(entry, goal, cost)
+            for cost in COSTS
+            for goal in (0.5, 0.9, 0.95)
+        },
+        "area": sum(areas) / len(areas) if areas else None,
+        "notes": entry.results[0].notes,
+        "curve": {name: plain({"": [float(v) for v in column]})[""] for name, column in curve.items()},
+    }
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN is no JSON."""
+
+    def known(value: Any) -> Any:
+        if isinstance(value, list):
+            return [known(each) for each in value]
+        if isinstance(value, dict):
+            return plain(value)
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+    return {name: known(value) for name, value in values.items()}

@@ -1,0 +1,1 @@
+"""Finished runs, and what their numbers allow to say."""

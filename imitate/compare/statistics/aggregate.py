@@ -1,0 +1,213 @@
+"""What a suite says as a whole: statistics of runs' scores over environments, as in arXiv:2108.13264.
+
+A score is a run's mean return where 0 is random actions' and 1 the expert's; scores have the shape (S, tasks). In each
+environment seeds and episodes are drawn anew, the episodes of all learners, the expert and random actions together
+(stratified, crossed bootstrap). Environments are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from imitate.compare.plan.learners import title
+from imitate.compare.plan.suite import Suite
+from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.intervals import (
+    drawn_scores,
+    holm,
+    improvement,
+    iqm,
+    iqms,
+    optimality_gap,
+    profile,
+    stretched,
+    stretched_p,
+)
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite", "together"]
+
+THRESHOLDS = np.concatenate([np.linspace(0.0, 2.0, 81), np.geomspace(2.05, 100.0, 40)])
+"""Scores at which performance profiles are computed; a page draws them up to the largest score."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % interval, NaN of one seed."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A learner over all scored environments. scores (S, tasks); profile (K, 3): share of runs above each of
+    THRESHOLDS, and its interval's ends; draws (count, S, tasks): the bootstrap's scores."""
+
+    algorithm: str
+    imitates: bool
+    scores: Array
+    iqm: Estimate
+    mean: Estimate
+    gap: Estimate
+    profile: Array
+    draws: Array = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        return title(self.algorithm)
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Learner a compared with b.
+
+    iqm          interquartile mean of a minus that of b
+    improvement  probability that a run of a ends better than one of b, averaged over the environments
+    p            of no difference in the IQM, Holm-corrected over the pairs of its family
+    alone        the same uncorrected: below 0.05 if the interval leaves 0 out
+    asked        whether the pair is of an imitator and a learner by RL: the family that the verdict rests on. All
+                 other pairs are a family of their own
+    """
+
+    a: str
+    b: str
+    iqm: Estimate
+    improvement: Estimate
+    p: float
+    alone: float
+    asked: bool
+
+    @property
+    def certain(self) -> bool:
+        return self.p < 0.05
+
+
+@dataclass(frozen=True)
+class SuiteOutcome:
+    """All comparisons of a suite that have results, by name.
+
+    scored      those whose expert is better than random actions, in which scores mean something
+    aggregates  learners that came to an end in all of these, by their interquartile mean
+    partly      names of the others
+    """
+
+    name: str
+    outcomes: Mapping[str, Outcome]
+    scored: Sequence[str]
+    aggregates: Sequence[Aggregate]
+    partly: Sequence[str]
+    absent: Sequence[str]
+
+    @property
+    def order(self) -> list[str]:
+        """All learners, in the order in which the comparisons name them. Colours go by it."""
+        names = [name for outcome in self.outcomes.values() for name in outcome.comparison.algorithms]
+        return list(dict.fromkeys(names))
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds every learner in the aggregate has in every environment."""
+        return min((len(each.scores) for each in self.aggregates), default=0)
+
+
+def read_suite(*folders: Path) -> SuiteOutcome:
+    """What lies in the folder of a suite, or in several, whose comparisons of one name are put together.
+
+    Raises InputError where a folder holds no suite, where parts do not fit together, or nothing came to an end.
+    """
+    suites = [Suite.read(folder) for folder in folders]
+    outcomes: dict[str, Outcome] = {}
+    absent: list[str] = []
+    for label in dict.fromkeys(label for suite in suites for label in suite.parts):
+        having = [
+            folder / label
+            for folder, suite in zip(folders, suites, strict=True)
+            if label in suite.parts and (folder / label / "runs.json").is_file()
+        ]
+        outcome = read_outcome(*having) if having else None
+        if outcome is None or not outcome.learners:
+            absent.append(label)
+        else:
+            outcomes[label] = outcome
+    if not outcomes:
+        raise InputError(f"no learner in {folders[0]} came to an end, there is nothing to report")
+    return together(suites[0].name, outcomes, absent)
+
+
+def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] = ()) -> SuiteOutcome:
+    """What comparisons with at least one learner say as a whole; one is enough."""
+    scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
+    names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)
+    found = {name: _aggregate(name, [outcomes[label] for label in scored]) for name in names}
+    complete = sorted((each for each in found.values() if each is not None), key=lambda each: -each.iqm.value)
+    partly = [name for name, each in found.items() if each is None]
+    return SuiteOutcome(suite, outcomes, scored, complete, partly, absent)
+
+
+def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
+    """None where a learner has no result in one of them."""
+    entries = [next((e for e in outcome.learners if e.algorithm == name), None) for outcome in outcomes]
+    learned = [entry for entry in entries if entry is not None]
+    if not learned or len(learned) < len(entries):
+        return None
+    seeds = min(len(entry.results) for entry in learned)
+    # One environment with two experts has the same episodes twice.
+    places = [f"{outcome.comparison.env_id} {outcome.comparison.env_kwargs}" for outcome in outcomes]
+    columns, draws = [], []
+    for entry, outcome, place in zip(learned, outcomes, places, strict=True):
+        references = outcome.references
+        assert references.expert is not None  # or there were no scores
+        returns = (entry.x[:seeds], references.random.returns, references.expert.measured.returns)
+        columns.append([outcome.share(mean) or 0.0 for mean in returns[0].mean(1)])
+        draws.append(drawn_scores(*returns, seed=places.index(place)))
+    scores, drawn = np.array(columns).T, np.stack(draws, 2)  # (S, tasks), (count, S, tasks)
+    shares = np.array([(drawn > threshold).mean((1, 2)) for threshold in THRESHOLDS])  # (K, count)
+    share = profile(scores, THRESHOLDS)
+    return Aggregate(
+        name,
+        any(entry.imitates for entry in learned),
+        scores,
+        _estimate(iqm(scores), iqms(drawn), seeds),
+        _estimate(float(scores.mean()), drawn.mean((1, 2)), seeds),
+        _estimate(optimality_gap(scores), 1 - np.minimum(drawn, 1).mean((1, 2)), seeds, 0.0),
+        np.clip(np.stack([share, *stretched(share, shares, seeds)], 1), 0, 1),
+        drawn,
+    )
+
+
+def leads(aggregates: Sequence[Aggregate]) -> list[Lead]:
+    """Every two learners, the better first."""
+    found = [_lead(a, b) for a, b in combinations(aggregates, 2)]
+    corrected = {asked: iter(holm([p.alone for p in found if p.asked == asked])) for asked in (True, False)}
+    return [replace(lead, p=next(corrected[lead.asked])) for lead in found]
+
+
+def _lead(a: Aggregate, b: Aggregate) -> Lead:
+    seeds = min(len(a.scores), len(b.scores))
+    gain = _estimate(a.iqm.value - b.iqm.value, iqms(a.draws) - iqms(b.draws), seeds)
+    p = stretched_p(gain.value, gain.low, gain.high, seeds)
+    return Lead(a.algorithm, b.algorithm, gain, _improvement(a, b, seeds), p, p, a.imitates != b.imitates)
+
+
+def _improvement(a: Aggregate, b: Aggregate, seeds: int) -> Estimate:
+    """Mean over the environments (columns) of the probability that a run of a ends better than one of b."""
+    columns = range(a.scores.shape[1])
+    value = float(np.mean([improvement(a.scores[:, n : n + 1], b.scores[:, n : n + 1]) for n in columns]))
+    ahead = np.sign(a.draws[:, :, None] - b.draws[:, None]).mean((1, 2, 3))
+    return _estimate(value, (ahead + 1) / 2, seeds, 0.0, 1.0)
+
+
+def _estimate(
+    value: float, draws: Array, seeds: int, least: float = -np.inf, most: float = np.inf
+) -> Estimate:
+    """With an interval that keeps within the values that are possible."""
+    low, high = np.clip(stretched(value, draws, seeds), least, most)
+    return Estimate(value, float(low), float(high))

@@ -1,0 +1,251 @@
+"""A whole comparison as its runs have left it: entries by learner, and what is derived from their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.learners import title
+from imitate.compare.statistics.intervals import area, interval, reached, worst
+from imitate.compare.statistics.job_results import Cost, Film, Problem, Reference, References, Result, Runs
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.files import read_json
+
+__all__ = ["Entry", "Outcome", "merged", "read_outcome"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All seeds of one algorithm."""
+
+    algorithm: str
+    results: Sequence[Result]
+
+    @property
+    def title(self) -> str:
+        return title(self.algorithm)
+
+    @property
+    def imitates(self) -> bool:
+        """Whether it learns from an expert, and is not pure RL."""
+        return any(result.expert_queries for result in self.results)
+
+    @property
+    def x(self) -> Array:
+        """Returns (seeds, episodes) of the test."""
+        return np.array([result.returns for result in self.results], float)
+
+    @property
+    def mean(self) -> float:
+        return float(self.x.mean())
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """95 % interval of the mean (`statistics.interval`); None for a single seed, which tells nothing of others."""
+        return interval(self.x) if len(self.results) > 1 else None
+
+    @property
+    def worst(self) -> float:
+        return worst(self.x)
+
+    @property
+    def typical(self) -> Result:
+        """The seed with the median return: neither the luckiest nor the worst."""
+        return sorted(self.results, key=lambda result: result.mean)[(len(self.results) - 1) // 2]
+
+    def average(self, name: str) -> float:
+        """Mean over the seeds of a number in the results, e.g. `cpu_seconds`."""
+        return float(np.mean([getattr(result, name) for result in self.results]))
+
+    def curve(self, cost: Cost) -> tuple[Array, Array]:
+        """(P,) mean cost at each fraction of the budget, and the returns there (P, seeds, episodes)."""
+        costs = np.array([[getattr(point, cost) for point in result.curve] for result in self.results], float)
+        returns = np.array([[point.returns for point in result.curve] for result in self.results], float)
+        return costs.mean(0), returns.swapaxes(0, 1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A whole comparison: learners in its order, those without a finished job left out.
+
+    controls  of the audit: no learners, and in no other place
+    failures  what went wrong: a line a job
+    missing   names of runs that have not ended, and did not fail
+    videos    of the expert and the learners, with the return of what is shown
+    """
+
+    comparison: Comparison
+    learners: Sequence[Entry]
+    controls: Sequence[Entry]
+    references: References
+    failures: Sequence[str]
+    missing: Sequence[str]
+    videos: Mapping[str, tuple[Path, float]]
+
+    @property
+    def expert_mean(self) -> float | None:
+        expert = self.references.expert
+        return None if expert is None else expert.measured.mean
+
+    @property
+    def random_mean(self) -> float:
+        return self.references.random.mean
+
+    def share(self, value: float) -> float | None:
+        """0 where `value` is random's mean, 1 where the expert's; None where the expert is no better."""
+        if self.expert_mean is None or self.expert_mean <= self.random_mean:
+            return None
+        return (value - self.random_mean) / (self.expert_mean - self.random_mean)
+
+    def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
+        """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty where
+        the expert is no better than random."""
+        ends = self._curve_ends()
+        if ends is None:
+            return []
+        low, high = ends
+        return [
+            (float(getattr(point, cost)), (float(np.mean(point.returns)) - low) / (high - low))
+            for point in result.curve
+        ]
+
+    def _curve_ends(self) -> tuple[float, float] | None:
+        """Mean returns of random actions and the expert on the curves' episodes; None if the expert is no better."""
+        expert = self.references.expert
+        if expert is None:
+            return None
+        low, high = float(np.mean(self.references.random.curve)), float(np.mean(expert.measured.curve))
+        return None if high <= low else (low, high)
+
+    def to_reach(self, entry: Entry, share: float, cost: Cost = "steps") -> list[float | None]:
+        """What each seed had spent when it first was at this share of the way; None if it was not within the budget.
+
+        A policy that has seen no step has learned nothing, however well it happens to do, and does not count.
+        """
+        found = []
+        for result in entry.results:
+            shares = self.shares(result, cost)
+            learned = [pair for point, pair in zip(result.curve, shares, strict=False) if point.steps]
+            found.append(reached(learned, share))
+        return found
+
+    def area(self, entry: Entry) -> list[float]:
+        """The mean share over the budget, for each seed; empty if there are no shares."""
+        return [float(np.mean(each)) for each in self.areas(entry)]
+
+    def areas(self, entry: Entry) -> list[list[float]]:
+        """The same for each seed and each of the curves' episodes; the scale is that of the episodes' means."""
+        ends = self._curve_ends()
+        if ends is None:
+            return []
+        low, high = ends
+        found = []
+        for result in entry.results:
+            shares = (np.array([point.returns for point in result.curve]) - low) / (high - low)  # (P, E)
+            steps = [point.steps for point in result.curve]
+            found.append([area(np.stack([steps, each], 1), self.comparison.budget) for each in shares.T])
+        return found
+
+    def place(self, entry: Entry) -> int:
+        """In the comparison's order, whether or not the others came to an end: what colours go by."""
+        return self.comparison.algorithms.index(entry.algorithm)
+
+    def ranked(self) -> list[Entry]:
+        return sorted(self.learners, key=lambda entry: -entry.mean)
+
+
+def read_outcome(*folders: Path) -> Outcome:
+    """What lies in a comparison's folder, or in several of the same environment, expert and budget, put together.
+
+    Raises InputError where a folder holds no comparison, and where they do not fit together.
+    """
+    comparison = merged([_stored(folder) for folder in folders], folders)
+    references = read_json(folders[0] / "references.json", References)
+    results: dict[tuple[str, int], Result] = {}
+    wanted: dict[tuple[str, int], str] = {}
+    failures: list[str] = []
+    videos: dict[str, tuple[Path, float]] = {}
+    for folder in folders:
+        for name, place in read_json(folder / "runs.json", Runs).items():
+            algorithm, _, seed = name.rpartition("-seed")
+            key = (algorithm, int(seed))
+            wanted[key] = name
+            if key not in results and (result := Result.load(folder / place)) is not None:
+                results[key] = result
+        failures += [read_json(path, Problem).error for path in sorted((folder / "errors").glob("*.json"))]
+        for note in sorted((folder / "videos").glob("*.json")):
+            shown = read_json(note, Film).episode_return
+            videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
+    missing = [
+        name
+        for key, name in wanted.items()
+        if key not in results and not any(failure.startswith(f"{name}:") for failure in failures)
+    ]
+    least = min((len(result.returns) for result in results.values()), default=comparison.episodes)
+    comparison = replace(comparison, episodes=min(comparison.episodes, least))
+
+    def entries(names: Sequence[str]) -> list[Entry]:
+        grouped = {
+            name: [
+                replace(results[key], returns=results[key].returns[: comparison.episodes])
+                for key in sorted(results)
+                if key[0] == name
+            ]
+            for name in names
+        }
+        return [Entry(name, group) for name, group in grouped.items() if group]
+
+    return Outcome(
+        comparison,
+        entries(comparison.algorithms),
+        entries(tuple(comparison.controls)),
+        _shortened(references, comparison),
+        failures,
+        missing,
+        videos,
+    )
+
+
+def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
+    """One comparison of all algorithms and seeds. Raises InputError where they do not measure the same."""
+    first = comparisons[0]
+    for other, folder in zip(comparisons[1:], folders[1:], strict=True):
+        for name in ("env_id", "env_kwargs", "expert", "budget", "curve_episodes"):
+            a, b = getattr(first, name), getattr(other, name)
+            if a != b:
+                raise InputError(
+                    f"{folder} can't be reported together with {folders[0]}: its {name} is {b!r}, not {a!r}"
+                )
+    return replace(
+        first,
+        algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
+        seeds=max(each.seeds for each in comparisons),
+        episodes=min(each.episodes for each in comparisons),
+        hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
+    )
+
+
+def _stored(folder: Path) -> Comparison:
+    if not (folder / "comparison.json").is_file() or not (folder / "runs.json").is_file():
+        raise InputError(f"{folder} holds no comparison to report; fill it with `imitate compare`")
+    return Comparison.from_json(read_json(folder / "comparison.json", dict[str, Any]))
+
+
+def _shortened(references: References, comparison: Comparison) -> References:
+    """On the same episodes as the learners."""
+
+    def cut(measured: Reference) -> Reference:
+        return replace(measured, returns=measured.returns[: comparison.episodes])
+
+    expert = references.expert
+    return replace(
+        references,
+        random=cut(references.random),
+        expert=expert and replace(expert, measured=cut(expert.measured)),
+    )

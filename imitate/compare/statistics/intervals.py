@@ -1,0 +1,220 @@
+"""Statistics of a comparison: what a reviewer of arXiv:2108.13264 asks for, on crossed seeds and episodes.
+
+`x` has shape (S, E): the return of each of S seeds (independent trainings) on each of E test episodes. The episodes are
+the same for every seed and every learner. So they are crossed with the seeds and not nested in them: a hard episode is
+hard for everybody, and more seeds do not average it out.
+
+No interval knows of a failure that none of its seeds had. `benchmarks/coverage.py` measures what these intervals cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from imitate.envs.spaces import Array
+
+__all__ = [
+    "ENOUGH_SEEDS",
+    "Difference",
+    "area",
+    "difference",
+    "drawn_scores",
+    "holm",
+    "improvement",
+    "interval",
+    "iqm",
+    "iqms",
+    "optimality_gap",
+    "profile",
+    "reached",
+    "stretched",
+    "stretched_p",
+    "worst",
+]
+
+ENOUGH_SEEDS = 5
+"""Fewer seeds than this show too rarely what one seed in five does."""
+_CONFIDENCE = 0.95
+_NORMAL = float(stats.norm.ppf((1 + _CONFIDENCE) / 2))  # 1.96
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean of a minus the mean of b, its 95 % interval, and the two-sided p-value of no difference."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def interval(x: ArrayLike) -> tuple[float, float]:
+    """95 % interval of the mean of x (S, E), for other seeds and other episodes.
+
+    A t interval from the variance components of seeds and episodes (two-way random effects, Satterthwaite's degrees of
+    freedom). It covers 92 to 98 % from three seeds on, where the percentile bootstrap of so few seeds is too narrow.
+    It can't cover if the seeds show only one of two groups (`imitate.compare.statistics.collapse`). Of one row, a
+    single policy, it is over its episodes. NaN of a single number.
+    """
+    found = _contrast([np.atleast_2d(np.asarray(x, float))], [1.0])
+    return found.low, found.high
+
+
+def difference(a: ArrayLike, b: ArrayLike) -> Difference:
+    """Mean of a (S, E) minus mean of b (R, E), paired by episode: what an episode gives to both cancels.
+
+    A single row is one given policy, such as an expert, and not a sample of seeds.
+    """
+    return _contrast([np.atleast_2d(np.asarray(x, float)) for x in (a, b)], [1.0, -1.0])
+
+
+def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
+    """Estimate the sum of sign * mean, with the variance of seeds within each group and of episodes across all."""
+    by_episode = sum(
+        sign * group.mean(0) for sign, group in zip(signs, groups, strict=True)
+    )  # (E,) of the contrast
+    estimate, episodes = float(np.mean(by_episode)), np.size(by_episode)
+    parts: list[tuple[float, float]] = []  # variance and degrees of freedom
+    noise = 0.0
+    for group in groups:
+        seeds = len(group)
+        if seeds > 1:
+            means = group.mean(1)
+            parts.append((float(means.var(ddof=1)) / seeds, seeds - 1.0))
+            if episodes > 1:
+                residual = group - means[:, None] - group.mean(0) + group.mean()
+                free = (seeds - 1) * (episodes - 1)
+                noise += float((residual**2).sum()) / free / (seeds * episodes)
+    if episodes > 1:
+        parts.append((float(np.var(by_episode, ddof=1)) / episodes, episodes - 1.0))
+    if not parts:
+        return Difference(estimate, np.nan, np.nan, np.nan)
+    # Noise is in the seeds' part and again in the episodes': once is enough. The sum is never below its largest part.
+    variance = max(sum(part for part, _ in parts) - noise, *(part for part, _ in parts), 0.0)
+    if variance <= 1e-24 * max(1.0, estimate**2):
+        return Difference(estimate, estimate, estimate, float(abs(estimate) <= 1e-12))
+    total = sum(part for part, _ in parts)
+    degrees = total**2 / sum(part**2 / count for part, count in parts if part)
+    half = stats.t.ppf((1 + _CONFIDENCE) / 2, degrees) * np.sqrt(variance)
+    p = 2 * stats.t.sf(abs(estimate) / np.sqrt(variance), degrees)
+    return Difference(estimate, float(estimate - half), float(estimate + half), float(p))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: adjusted p-values, in the order given. NaN (no test) stays and is not counted."""
+    p = np.asarray(p_values, float)
+    tested = np.flatnonzero(~np.isnan(p))
+    adjusted, highest = p.copy(), 0.0
+    for rank, index in enumerate(tested[np.argsort(p[tested], kind="stable")]):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p[index]))
+        adjusted[index] = highest
+    return [float(value) for value in adjusted]
+
+
+def improvement(a: ArrayLike, b: ArrayLike) -> float:
+    """Probability that a run of a (S, E) has a higher mean than a run of b (R, E); ties count half."""
+    x, y = (np.atleast_2d(np.asarray(scores, float)).mean(1) for scores in (a, b))
+    ahead = np.sign(x[:, None] - y)
+    return float((ahead.mean() + 1) / 2)
+
+
+def worst(x: ArrayLike, share: float = 0.1) -> float:
+    """Mean of the worst `share` of all episodes of all seeds, at least of one."""
+    returns = np.sort(np.asarray(x, float).ravel())
+    return float(returns[: max(1, round(share * returns.size))].mean())
+
+
+def iqm(scores: ArrayLike) -> float:
+    """Interquartile mean of run scores (S, tasks): of the middle half of all of them."""
+    return float(stats.trim_mean(np.asarray(scores, float), 0.25, axis=None))
+
+
+def iqms(draws: Array) -> Array:
+    """Interquartile mean of each draw of run scores (count, S, tasks): (count,)."""
+    return np.asarray(stats.trim_mean(draws.reshape(len(draws), -1), 0.25, axis=1))
+
+
+def optimality_gap(scores: ArrayLike, goal: float = 1.0) -> float:
+    """How far run scores (S, tasks) fall short of `goal` on average; what is above counts as `goal`."""
+    return float(goal - np.minimum(np.asarray(scores, float), goal).mean())
+
+
+def profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
+    """Share of run scores (S, tasks) above each of the thresholds (K,): (K,)."""
+    table = np.asarray(scores, float)
+    return np.array([(table > threshold).mean() for threshold in np.asarray(thresholds, float)])
+
+
+def drawn_scores(
+    returns: ArrayLike, random: ArrayLike, expert: ArrayLike, *, seed: int = 0, count: int = 2_000
+) -> Array:
+    """Crossed bootstrap of the runs' scores in one environment: `count` draws of seeds and of episodes, (count, S).
+
+    `returns` are (S, E), those of random actions and of the expert (E,). A score is 0 for random's mean and 1 for the
+    expert's, on the drawn episodes of all three. The same `seed` draws the same episodes for every learner, and the
+    same seeds for learners that have as many.
+    """
+    x, low, high = (np.asarray(each, float) for each in (returns, random, expert))
+    seeds, episodes = x.shape
+    # How often each episode is drawn, as a share.
+    weights = np.random.default_rng((seed, 0)).multinomial(episodes, np.full(episodes, 1 / episodes), count)
+    rows = np.random.default_rng((seed, seeds)).integers(seeds, size=(count, seeds))
+    means, low, high = (
+        weights @ each.T / episodes for each in (x, low, high)
+    )  # (count, S), (count,), (count,)
+    # In a draw whose expert is no better than random actions, any score is possible: a huge one stands for it.
+    span = np.maximum(high - low, 1e-6 * np.abs(high - low).max())
+    return np.asarray((np.take_along_axis(means, rows, 1) - low[:, None]) / span[:, None])
+
+
+def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Array]:
+    """Ends of the 95 % interval of `value` (...) from its bootstrap draws (..., count); NaN of one seed.
+
+    The distance of the draws' 2.5 and 97.5 % points is stretched by sqrt(S / (S - 1)) * t(S - 1) / 1.96: drawing S
+    seeds out of S varies too little, and a normal distribution doesn't know how little S seeds say of their spread.
+    """
+    center = np.asarray(value, float)
+    if seeds < 2:
+        return np.full(center.shape, np.nan), np.full(center.shape, np.nan)
+    points = np.percentile(
+        np.asarray(draws, float), (50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)), axis=-1
+    )
+    factor = np.sqrt(seeds / (seeds - 1)) * stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1) / _NORMAL
+    low, high = np.minimum(points[0] - center, 0.0), np.maximum(points[1] - center, 0.0)
+    return np.asarray(center + factor * low), np.asarray(center + factor * high)
+
+
+def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
+    """Two-sided p-value of 0 for a value with `stretched` ends: below 0.05 if they leave 0 out, and not otherwise.
+
+    No number of draws limits it: it is that of a t statistic whose standard error is the end's distance on the side of
+    0, in units of t(S - 1).
+    """
+    if seeds < 2 or np.isnan(low):
+        return float("nan")
+    distance = value - low if value > 0 else high - value
+    if distance <= 1e-12:
+        return float(abs(value) <= 1e-12)
+    units = stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1)
+    return float(2 * stats.t.sf(abs(value) / distance * units, seeds - 1))
+
+
+def reached(curve: ArrayLike, share: float) -> float | None:
+    """Where a curve (P, 2) of (cost, share) first is at `share` or above; None: not within what was spent."""
+    points = np.asarray(curve, float).reshape(-1, 2)
+    above = points[points[:, 1] >= share]
+    return float(above[0, 0]) if len(above) else None
+
+
+def area(curve: ArrayLike, budget: float) -> float:
+    """Mean height of a curve (P, 2) of (cost, share) from 0 to `budget`, straight between its points and flat after
+    the last: 1 is the expert from the first step on."""
+    points = np.asarray(curve, float).reshape(-1, 2)
+    cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
+    height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])
+    return float(np.trapezoid(height, cost) / budget)

@@ -1,0 +1,188 @@
+"""What jobs leave when they have ended, and what is measured before: plain data, written and read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from imitate.compare.statistics.intervals import interval
+from imitate.files import Count, Number, plain_json, read_json, write_json
+
+__all__ = [
+    "COSTS",
+    "Cost",
+    "ExpertFacts",
+    "Film",
+    "Point",
+    "Problem",
+    "Reference",
+    "References",
+    "Result",
+    "Row",
+    "Runs",
+]
+
+Cost = Literal["steps", "queries", "cpu_seconds"]
+COSTS: Mapping[Cost, str] = {
+    "steps": "environment steps",
+    "queries": "expert answers",
+    "cpu_seconds": "CPU seconds",
+}
+
+
+Returns = Annotated[list[Number], Meta(min_length=1)]
+"""Of episodes."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a learning curve: what was spent so far, and the returns of the curves' episodes."""
+
+    steps: Count
+    queries: Count
+    cpu_seconds: Number
+    returns: Returns
+
+
+@dataclass(frozen=True)
+class Result:
+    """One learner with one seed, as `result.json` of its run says.
+
+    curve             after 0, 1/16, 2/16 ... of the budget; an offline learner's changes only where it is trained anew
+    returns, lengths  of the test episodes, by its last policy
+    env_steps         steps that the learner took itself; with demo_steps, what it spent of the budget
+    cpu_seconds       processor time of recording its demonstrations and of training
+    hyperparameters   all of them, defaults included
+    stepped           num_envs and backend of its environments; empty if it stepped none
+    notes             what was changed in its preset for this budget
+    machine           CPU, operating system and commit
+    settings_from     preset of this environment, defaults, or given; empty where an older version did not say
+    """
+
+    env_id: str
+    algorithm: str
+    seed: Count
+    budget: Count
+    curve: Annotated[list[Point], Meta(min_length=2, max_length=1_000)]
+    returns: Returns
+    lengths: list[Count]
+    expert_queries: Count
+    env_steps: Count
+    demo_steps: Count
+    cpu_seconds: Number
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    stepped: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    settings_from: str = ""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / "result.json", _finite(asdict(self)))
+
+    @classmethod
+    def load(cls, folder: Path) -> Result | None:
+        """None where the job has not ended. Raises InputError for a damaged file."""
+        path = folder / "result.json"
+        return read_json(path, cls) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A policy that does not learn, measured on the test episodes and on those of the curves."""
+
+    returns: Returns
+    lengths: Annotated[list[Count], Meta(min_length=1)]
+    curve: Returns
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return interval(self.returns)
+
+
+@dataclass(frozen=True)
+class ExpertFacts:
+    """The expert that was imitated."""
+
+    spec: str
+    description: str
+    sha256: str
+    published_return: Number | None
+    measured: Reference
+
+
+@dataclass(frozen=True)
+class References:
+    """What is measured before anything runs.
+
+    key            hash of what they depend on
+    episode_steps  length of a good policy's episode
+    filmed         whether the environment renders to pictures
+    """
+
+    key: str
+    episode_steps: Number
+    filmed: bool
+    random: Reference
+    expert: ExpertFacts | None
+
+
+@dataclass(frozen=True)
+class Film:
+    """Beside a video: the return of the episode that it shows, and the run; "" for the expert's."""
+
+    episode_return: Number
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is read of a line of metrics.jsonl."""
+
+    budget_steps: Count = 0
+    expert_queries: Count = 0
+    train_return: float | None = None
+
+    @classmethod
+    def parse(cls, line: bytes) -> Row:
+        """Raises ValueError for another kind of line."""
+        return msgspec.convert(plain_json(line), cls)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong with a job, in one line."""
+
+    error: str
+    traceback: str = ""
+
+
+Runs = dict[
+    Annotated[str, Meta(pattern=r"^.+-seed[0-9]{1,6}$")],
+    Annotated[str, Meta(pattern=r"^(?!/)(?!.*\.\.)[\w.@/-]+$")],
+]
+"""runs.json: the folder of each learner's runs, by name and seed. None of them leads out of the comparison's folder."""
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, which is a legal setting: the word takes its place."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,109 @@
+"""Who beats whom: differences that are paired by episode, and corrected for the number of tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.intervals import Difference, difference, holm, improvement
+
+__all__ = ["SIGNIFICANT", "Pair", "pairs"]
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two learners, or a learner and the expert: mean return of a minus that of b, paired by episode.
+
+    p            of no difference, Holm-corrected over the tests of its family; NaN where one seed allows no test
+    improvement  probability that a run of a ends better than one of b
+    alone        p uncorrected: below 0.05 if the interval leaves 0 out
+    asked        whether one imitates and the other learns by RL. The final returns and the areas of these pairs are the
+                 family that the verdict rests on; the final returns of all other pairs are a second one
+    area         difference of the areas under the curves, as shares of the way from random actions to the expert, with
+                 p corrected as above; None for pairs that were not asked for, and where there are no shares
+    """
+
+    a: str
+    b: str
+    mean: float
+    low: float
+    high: float
+    p: float
+    improvement: float
+    alone: float
+    asked: bool
+    area: Difference | None = None
+
+    @property
+    def certain(self) -> bool:
+        return self.p < SIGNIFICANT
+
+    def turned(self) -> Pair:
+        """The same pair as b minus a."""
+        area = self.area and replace(
+            self.area, mean=-self.area.mean, low=-self.area.high, high=-self.area.low
+        )
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            mean=-self.mean,
+            low=-self.high,
+            high=-self.low,
+            improvement=1 - self.improvement,
+            area=area,
+        )
+
+
+def pairs(outcome: Outcome) -> list[Pair]:
+    """Every two learners, in the comparison's order, and every learner with the expert."""
+    found = [_pair(outcome, a, b) for a, b in combinations(outcome.learners, 2)]
+    expert = outcome.references.expert
+    if expert is not None:
+        found += [_against(entry, expert.measured.returns) for entry in outcome.learners]
+        order = [*(entry.algorithm for entry in outcome.learners), "expert"]
+        found.sort(key=lambda pair: (order.index(pair.a), order.index(pair.b)))
+    return _corrected(found)
+
+
+def _pair(outcome: Outcome, a: Entry, b: Entry) -> Pair:
+    final, chance = _tested(a, difference(a.x, b.x), b), improvement(a.x, b.x)
+    asked, area = a.imitates != b.imitates, None
+    if asked and (areas := outcome.areas(a)):
+        area = _tested(a, difference(areas, outcome.areas(b)), b)
+    ends = (final.low, final.high, final.p)
+    return Pair(a.algorithm, b.algorithm, final.mean, *ends, chance, final.p, asked, area)
+
+
+def _against(entry: Entry, expert: Sequence[float]) -> Pair:
+    """A learner and the expert, which is one policy and no sample."""
+    diff = _tested(entry, difference(entry.x, expert))
+    ends = (diff.low, diff.high, diff.p)
+    return Pair(
+        entry.algorithm, "expert", diff.mean, *ends, improvement(entry.x, expert), diff.p, asked=False
+    )
+
+
+def _tested(a: Entry, diff: Difference, b: Entry | None = None) -> Difference:
+    """Without interval and p if a learner has one seed."""
+    known = len(a.results) > 1 and (b is None or len(b.results) > 1)
+    return diff if known else Difference(diff.mean, math.nan, math.nan, math.nan)
+
+
+def _corrected(found: Sequence[Pair]) -> list[Pair]:
+    """Holm's correction within each of the two families, and the order as it was."""
+    corrected = list(found)
+    for asked in (True, False):
+        family = [n for n, pair in enumerate(found) if pair.asked == asked]
+        with_area = [(n, area) for n in family if (area := found[n].area) is not None]
+        adjusted = holm([*(found[n].alone for n in family), *(area.p for _, area in with_area)])
+        for n, p in zip(family, adjusted, strict=False):
+            corrected[n] = replace(corrected[n], p=p)
+        for (n, area), p in zip(with_area, adjusted[len(family) :], strict=True):
+            corrected[n] = replace(corrected[n], area=replace(area, p=p))
+    return corrected

@@ -1,0 +1,85 @@
+"""What the numbers of a suite allow to say: whether imitation was worth it over its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from imitate.compare.formatting import interval_words, listed, number, p_words
+from imitate.compare.plan.learners import title
+from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome, leads
+from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
+from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions
+
+__all__ = ["suite_answer", "suite_warnings"]
+
+
+def suite_answer(suite: SuiteOutcome) -> Answer:
+    """Yes where the interquartile mean of some imitation learner is certainly above that of every RL learner, no where
+    it is the other way round."""
+    imitators = [each for each in suite.aggregates if each.imitates]
+    rivals = [each for each in suite.aggregates if not each.imitates]
+    if not imitators or not rivals:
+        lacking = "imitation" if not imitators else "pure RL"
+        return Answer("unclear", f"Can't tell: no learner by {lacking} has a score in every environment.")
+    table = {(lead.a, lead.b): lead for lead in leads(suite.aggregates) if lead.asked}
+    asked: list[tuple[Verdict, Aggregate, list[Aggregate]]] = [
+        ("yes", imitators[0], rivals),
+        ("no", rivals[0], imitators),
+    ]
+    for verdict, best, others in asked:
+        # Pairs are of the better first.
+        ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
+        certain = [lead for lead in ahead if lead is not None and lead.certain]
+        if len(certain) == len(others):
+            return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
+    return _said(suite, "unclear", next(lead for lead in table.values() if not lead.certain))
+
+
+def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
+    """`lead` is the test that decided, or the first that didn't."""
+    known = {each.algorithm: each for each in suite.aggregates}
+    a, b, count = known[lead.a], known[lead.b], len(suite.scored)
+    gain = f"difference of {number(lead.iqm.value)}"
+    if suite.seeds > 1:
+        gain += f" ({interval_words(lead.iqm.low, lead.iqm.high)}, {p_words(lead.p)})"
+    head = "Can't tell yet." if verdict == "unclear" else f"Worth it: {verdict}."
+    why = f"the {gain} decides" if verdict != "unclear" else f"a {gain} decides nothing"
+    scores = (
+        f"Over {count} environment{'s' if count > 1 else ''} {a.title} reaches {number(a.iqm.value)} "
+        f"of the expert (interquartile mean), {b.title} {number(b.iqm.value)}"
+    )
+    verdicts = [answer(suite.outcomes[label]).verdict for label in suite.scored]
+    parts = f"By environment it is {verdicts.count('yes')} times yes, {verdicts.count('no')} times no"
+    said = f"{head} {scores}; {why}. {parts}."
+    if verdict == "unclear":
+        return Answer(verdict, said)
+    result = Difference(lead.iqm.value, lead.iqm.low, lead.iqm.high, lead.p)
+    return Answer(verdict, said, "IQM", a.algorithm, b.algorithm, result)
+
+
+def suite_warnings(suite: SuiteOutcome) -> list[str]:
+    """What a reader should know before believing any of it."""
+    said = []
+    if 0 < suite.seeds < ENOUGH_SEEDS:
+        said.append(
+            f"{suite.seeds} seed{'s are' if suite.seeds > 1 else ' is'} too few: run {ENOUGH_SEEDS} or more "
+            f"(add them with --seeds {ENOUGH_SEEDS})."
+        )
+    for label, outcome in suite.outcomes.items():
+        if label not in suite.scored:
+            said.append(f"{label} has no scores, as its expert is no better than random actions.")
+        if found := cautions(outcome):
+            said.append(f"{label}: {' '.join(found)}")
+        said += [f"{label}: failed: {failure}." for failure in outcome.failures]
+        if outcome.missing:
+            said.append(f"{label}: not run yet: {_few(outcome.missing)}.")
+    if suite.absent:
+        said.append(f"Nothing has ended yet in {listed(list(suite.absent))}.")
+    if suite.partly:
+        partly = listed([title(name) for name in suite.partly])
+        said.append(f"Not in every environment, so left out of what is over all: {partly}.")
+    return said
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed(list(names) if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"])

@@ -1,0 +1,1 @@
+"""Imitation learners: one file each, to be read from top to bottom."""

@@ -1,0 +1,307 @@
+"""Generative adversarial imitation learning (arXiv:1606.03476).
+
+A discriminator tells the expert's (s, a) pairs from the learner's, and an on-policy learner is rewarded for pairs that
+pass as the expert's. A round collects a rollout, updates the discriminator, replaces the rollout's rewards by the
+discriminator's, and updates PPO, A2C or REINFORCE, which know nothing of the discriminator.
+
+Signs. is_expert is 1 for the expert's pairs, and D(s, a) = sigmoid(logit) is the probability of that. If expert and
+learner visit (s, a) with densities d_E and d_L, the best D is d_E / (d_E + d_L) (arXiv:1406.2661, prop. 1), so the
+best logit is log d_E - log d_L: above 0 where the expert is more frequent. Every reward grows with the logit. (The
+paper's D is the probability of the learner, and its cost log D is the negative of our `positive` reward -log(1 - D).)
+
+Ends of episodes. A reward that is never negative pays for staying alive, whatever the expert does, and one that is
+never positive pays for dying (arXiv:1809.02925). The remedy: when an episode terminates, its return continues in an
+absorbing state, which is rewarded like any other. There is only one such state, so the best discriminator there needs
+no network: if p_E and p_L are the shares of time that expert and learner spend in it,
+
+    log d_E - log d_L  =  log p_E - log p_L                              in the absorbing state
+                       =  logit(s, a) + log(1 - p_E) - log(1 - p_L)      elsewhere, if the network sees that alone
+
+and staying there forever is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
+that the time limit truncates does not enter it: its return is bootstrapped.
+
+The policy can begin as a clone of the demonstrations, as the paper suggests (section 7) to save environment steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from imitate.configs.gail import GAILConfig, Reward
+from imitate.datasets.edit import drawn
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.seeds import draw_seed
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+from imitate.imitators.bc import BC, BCConfig, new_policy
+from imitate.nn.adam import Adam
+from imitate.nn.networks import MLP, Encoder, seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.a2c import A2C
+from imitate.rl.budget import rounds
+from imitate.rl.ppo import PPO
+from imitate.rl.reinforce import REINFORCE
+from imitate.rl.rollout import Rollout
+
+__all__ = ["GAIL", "Discriminator", "GAILConfig", "absorbed_share", "bce", "gradient_penalty", "reward_of"]
+
+
+_LEARNERS: dict[str, type[Any]] = {"ppo": PPO, "a2c": A2C, "reinforce": REINFORCE}
+_STATEFUL = ("learner", "discriminator", "optimizer")
+_MEMORY = 10_000  # steps over which the learner's share of time in the absorbing state is averaged
+_LEAST_SHARE = 0.01  # keeps log p finite when no termination was seen
+
+
+class Discriminator(nn.Module):
+    """Logit of "this pair is the expert's", from observations and actions, encoded as for a policy."""
+
+    def __init__(
+        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: GAILConfig
+    ) -> None:
+        super().__init__()
+        self.encoder = Encoder(observation_space, (), config.activation, normalize=True)
+        discrete = isinstance(action_space, spaces.Discrete)
+        self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
+        size = self.num_actions if discrete else int(np.prod(action_space.shape or ()))
+        self.net = MLP([self.encoder.features + size, *config.hidden], config.activation)
+        self.output = nn.Linear(config.hidden[-1] if config.hidden else self.encoder.features + size, 1)
+        if config.spectral_norm:
+            for module in list(self.modules()):
+                if isinstance(module, nn.Linear | nn.Conv2d):
+                    parametrizations.spectral_norm(module)
+
+    def prepare(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs of `forward`, from raw observations (B, *obs_shape) and actions from `ActorPolicy.to_unit`."""
+        if self.num_actions:
+            actions = F.one_hot(actions, self.num_actions)
+        return self.encoder.prepare(obs), actions.float()
+
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Prepared observations (B, ...) and actions (B, A) to logits (B,)."""
+        features = torch.cat([self.encoder(obs), actions], -1)
+        return self.output(self.net(features)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
+    """Mean binary cross-entropy of logits (B,) and labels (B,): 1 for the expert's pairs, 0 for the learner's."""
+    loss: Tensor = F.binary_cross_entropy_with_logits(logits, is_expert)
+    return loss
+
+
+def gradient_penalty(
+    discriminator: nn.Module, expert: tuple[Tensor, Tensor], learner: tuple[Tensor, Tensor], mix: Tensor
+) -> Tensor:
+    """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
+
+    Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them.
+    """
+    points = []
+    for ours, theirs in zip(expert, learner, strict=True):
+        share = mix.view(-1, *[1] * (ours.dim() - 1))
+        points.append((share * ours + (1 - share) * theirs).requires_grad_())
+    gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
+    norm = torch.cat([gradient.flatten(1) for gradient in gradients], 1).norm(dim=1)  # (B,)
+    penalty: Tensor = ((norm - 1) ** 2).mean()
+    return penalty
+
+
+def reward_of(logits: Tensor, form: Reward) -> Tensor:
+    """Rewards (B,) from logits (B,); the signs are derived at the top of this file."""
+    match form:
+        case "positive":  # -log(1 - D) = -log sigmoid(-logit)
+            return F.softplus(logits)
+        case "negative":  # log D
+            return -F.softplus(-logits)
+        case "logit":  # log D - log(1 - D)
+            return logits
+        case "plus_one":
+            return torch.ones_like(logits)
+        case "minus_one":
+            return -torch.ones_like(logits)
+
+
+def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
+    """Share of discounted time spent in the absorbing state, which is gamma + gamma^2 + ... after each termination."""
+    absorbed = terminations * gamma / (1 - gamma)
+    return float(np.clip(absorbed / (steps + absorbed), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+class GAIL:
+    """GAIL on vector environments, from a demonstrations file that is streamed if it is larger than memory."""
+
+    expert_queries = 0
+
+    def __init__(
+        self,
+        config: GAILConfig,
+        *,
+        envs: VecEnv,
+        demos: DemoReader,
+        seed: int,
+        episodes: Array | None = None,
+        policy: ActorPolicy | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Learn from the demonstrations' `episodes` (indices, by default all).
+
+        PPO can start from a `policy`, for example one that BC trained, instead of a clone.
+        """
+        self.config, self.seed, self.device = config, seed, torch.device(device)
+        self.gamma: float = config.learner_config.gamma
+        handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
+        if policy is not None:
+            if config.learner != "ppo":
+                raise InputError(f"{config.learner} does not start from another policy: use learner ppo")
+            handed["policy"] = policy
+        self.bc_config = config.bc_config if policy is None else None
+        if self.bc_config is not None:
+            handed["policy"] = new_policy(
+                self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
+            )
+        self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](config.learner_config, **handed)
+        with seeded(draw_seed(seed, 1)):
+            discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
+        self.discriminator = discriminator.to(self.device)
+        self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
+        table = demos.table if episodes is None else demos.table[episodes]
+        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        if config.demo_pairs is not None:
+            demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        self.demos, self.episodes = demos, episodes
+        self.clock = np.zeros(2)  # the learner's steps and terminations, exponentially discounted
+        self.iteration = 0
+        self._reseed()
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.learner.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def least_steps(self) -> int:
+        return self.learner.least_steps
+
+    @property
+    def done(self) -> bool:
+        return self.env_steps >= self.config.total_steps
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps, with as many rounds as the learner's own iteration.
+
+        Metrics are means over these rounds. If it begins as a clone, the first step only makes that and takes no
+        environment steps.
+        """
+        if self.iteration == 0 and self.bc_config is not None:
+            config, self.bc_config = self.bc_config, None
+            return self._clone(config)
+        count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
+        history = [self._round(left, progress) for left, progress in rounds(self, count, limit)]
+        self.iteration += 1
+        metrics = {name: float(np.mean([float(row[name]) for row in history])) for name in history[0]}
+        return metrics | self.learner.pop_episodes()
+
+    def _clone(self, config: BCConfig) -> dict[str, float]:
+        """Fit the policy to the demonstrations, in place: the learner's optimiser holds its parameters."""
+        bc = BC(config, demos=self.demos, episodes=self.episodes, seed=self.seed, device=self.device)
+        metrics: dict[str, float] = {}
+        while not bc.done:
+            metrics = bc.step()
+        self.policy.load_state_dict(bc.policy.state_dict())
+        return {f"clone_{name}": value for name, value in metrics.items()}
+
+    def _round(self, limit: int | None, progress: float) -> dict[str, float | Tensor]:
+        rollout = self.learner.collect(limit)
+        rows = rollout.steps
+        obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)
+        raw_actions = torch.from_numpy(rollout.actions[rows]).to(self.device)
+        # Clipped as the environment took them, like the expert's.
+        actions = self.policy.to_unit(self.policy.to_env(raw_actions))
+        metrics = self._discriminate(obs, actions)
+        rewards = np.zeros_like(rollout.rewards)
+        rewards[rows], absorbed = self._rewards(obs, actions, rollout)
+        rewards += absorbed * rollout.terminated
+        metrics |= {"reward": float(rewards[rows].mean()), "absorbed_reward": absorbed}
+        return metrics | dict(self.learner.update(replace(rollout, rewards=rewards), progress))
+
+    def _discriminate(self, obs: Tensor, actions: Tensor) -> dict[str, float | Tensor]:
+        """Update the discriminator on the learner's pairs (B, ...) and as many pairs of the expert."""
+        history = []
+        for _ in range(self.config.updates_per_round):
+            expert_obs, labels = next(self._expert)
+            expert_obs, labels = expert_obs.to(self.device), self.policy.to_unit(labels.to(self.device))
+            index = torch.randint(len(obs), (len(expert_obs),), generator=self.generator, device=self.device)
+            both_obs = torch.cat([expert_obs, obs[index]])
+            self.discriminator.encoder.observe(both_obs)
+            pairs = self.discriminator.prepare(both_obs, torch.cat([labels, actions[index]]))
+            if self.config.input_noise:
+                pairs = self._noisy(pairs[0]), self._noisy(pairs[1])
+            is_expert = torch.zeros(len(both_obs), device=self.device)
+            is_expert[: len(expert_obs)] = 1.0
+            logits = self.discriminator(*pairs)
+            loss = bce(logits, is_expert)
+            if self.config.gradient_penalty:
+                expert, learner = zip(*(half.float().chunk(2) for half in pairs), strict=True)
+                mix = torch.rand(len(expert_obs), generator=self.generator, device=self.device)
+                penalty = gradient_penalty(self.discriminator, expert, learner, mix)
+                loss = loss + self.config.gradient_penalty * penalty
+            self.optimizer.step(loss)
+            right = (logits.detach() > 0) == (is_expert > 0)
+            history.append(torch.stack([loss.detach(), *right.float().view(2, -1).mean(1)]))
+        names = ("discriminator_loss", "expert_accuracy", "learner_accuracy")
+        return dict(zip(names, torch.stack(history).mean(0), strict=True))
+
+    def _noisy(self, x: Tensor) -> Tensor:
+        noise = torch.randn(x.shape, generator=self.generator, device=self.device)
+        scale = 255.0 if self.discriminator.encoder.is_image and x.dim() > 2 else 1.0
+        return x + self.config.input_noise * scale * noise
+
+    @torch.no_grad()
+    def _rewards(self, obs: Tensor, actions: Tensor, rollout: Rollout) -> tuple[Array, float]:
+        """Rewards (B,) of the rollout's steps, and the extra reward of a termination."""
+        logits = self.discriminator(*self.discriminator.prepare(obs, actions))
+        if not self.config.absorbing:
+            return reward_of(logits, self.config.reward).cpu().numpy(), 0.0
+        now = np.array([len(obs), rollout.terminated.sum()])
+        self.clock = self.clock * max(0.0, 1 - len(obs) / _MEMORY) + now
+        learner_share = absorbed_share(self.clock[0], self.clock[1], self.gamma)
+        alive = math.log((1 - self.expert_share) / (1 - learner_share))
+        absorbed = torch.tensor(math.log(self.expert_share / learner_share))
+        worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, self.config.reward))
+        return reward_of(logits + alive, self.config.reward).cpu().numpy(), worth
+
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
+        size = self.config.batch_size
+        epochs = (self.demos.batches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
+        return itertools.chain.from_iterable(epochs)
+
+    def _reseed(self) -> None:
+        seed = draw_seed(self.seed, self.iteration, 3)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self._expert = self._batches()
+
+    def state_dict(self) -> dict[str, Any]:
+        counts = {"iteration": self.iteration, "clock": self.clock.tolist()}
+        return counts | parts_state(self, *_STATEFUL)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state; episodes and demonstrations start over: a checkpoint is a reset point."""
+        load_parts(self, state, *_STATEFUL)
+        self.iteration, self.clock = state["iteration"], np.array(state["clock"])
+        self._reseed()

@@ -1,0 +1,94 @@
+"""A policy that learns from labelled states, by minibatches whose learning rate decays to 0."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from imitate.datasets.trajectory import tensor_of
+from imitate.envs.spaces import Array
+from imitate.imitators.bc import bc_loss
+from imitate.nn.adam import Adam
+from imitate.nn.average import Average
+from imitate.nn.distributions import Distribution
+from imitate.nn.following import first_layer, follow
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
+
+__all__ = ["Loss", "Student"]
+
+Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
+"""(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
+parts of it (B,) to log by name."""
+
+
+class _Settings(Protocol):
+    """The hyperparameters that a student needs."""
+
+    @property
+    def ema(self) -> float: ...
+    @property
+    def learning_rate(self) -> float: ...
+
+
+class Student:
+    """A policy that learns from labelled states.
+
+    actor    the network that takes gradient steps and rolls in
+    policy   the moving average of its weights
+    """
+
+    def __init__(self, config: _Settings, actor: ActorPolicy) -> None:
+        self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
+        self.average = Average(self.policy, self.actor, config.ema)
+        self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
+
+    def act(self, obs: Array) -> Array:
+        """Sampled actions (N, *action_shape) of the actor."""
+        return self.actor.act(obs, deterministic=False)
+
+    def observe(self, obs: Array) -> None:
+        """Let the input statistics follow new states (B, ...)."""
+        for policy in (self.actor, self.policy):
+            if policy.encoder.moments is not None:
+                new = policy.encoder.numbers(tensor_of(obs).to(policy.output.weight.device))
+                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
+
+    def cloning(
+        self,
+        distribution: Distribution,
+        obs: Tensor,  # noqa: ARG002
+        expert: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """DAgger's loss."""
+        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
+        return loss, {"loss": loss}
+
+    def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
+        """Take `count` gradient steps; returns the means of the loss's parts."""
+        sums: dict[str, Tensor] = {}
+        for update, (obs, expert, *columns) in enumerate(batches):
+            prepared = self.actor.encoder.prepare(obs)
+            total, parts = loss(self.actor(prepared), obs, expert, *columns)
+            self.descend(total.mean(), prepared, update / count)
+            self.average.update()
+            for name, part in parts.items():
+                sums[name] = sums.get(name, 0.0) + part.detach().mean()
+        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
+
+    def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
+        """One gradient step; `progress` is the share of the iteration's updates already done."""
+        self.optimizer.learning_rate = self.config.learning_rate * (1.0 - progress)
+        self.optimizer.step(loss)
+        self.actor.project_()
+
+    _PARTS = ("policy", "actor", "optimizer", "average")
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self._PARTS)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self._PARTS)

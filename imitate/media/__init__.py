@@ -1,0 +1,1 @@
+"""Pictures of episodes: videos, and a window for a person who plays."""

@@ -1,0 +1,80 @@
+"""A window of pygame's: what a person sees of an environment, the keys that are down, and the mouse."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Self
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["Window"]
+
+_HEIGHT = 480
+
+
+class Window:
+    """`Controls` of `imitate.datasets.human.playing`. Raises InputError where there is no display."""
+
+    def __init__(self, fps: float) -> None:
+        shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ
+        if sys.platform == "linux" and not shown:
+            raise InputError("there is no display to play on: DISPLAY is not set")
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        import pygame
+
+        self._pygame = pygame
+        pygame.display.init()
+        self._clock, self._fps = pygame.time.Clock(), fps
+        self._down: set[str] = set()
+        self._held = False
+        self.mouse: tuple[float, float] | None = None
+
+    def show(self, picture: Array, caption: str) -> None:
+        pygame = self._pygame
+        height, width = picture.shape[:2]
+        size = (round(width * _HEIGHT / height), _HEIGHT)
+        screen = pygame.display.get_surface()
+        if screen is None or screen.get_size() != size:
+            screen = pygame.display.set_mode(size)
+        surface = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
+        screen.blit(pygame.transform.scale(surface, size), (0, 0))
+        pygame.display.set_caption(caption)
+        pygame.display.flip()
+
+    def down(self) -> set[str]:
+        pygame = self._pygame
+        self._clock.tick(self._fps)
+        tapped = set()
+        mouse = self.mouse if self._held else None
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                tapped.add("escape")
+            elif event.type == pygame.KEYDOWN:
+                self._down.add(pygame.key.name(event.key))
+                tapped.add(pygame.key.name(event.key))  # also where it is up again within the frame
+            elif event.type == pygame.KEYUP:
+                self._down.discard(pygame.key.name(event.key))
+            elif event.type in (pygame.MOUSEBUTTONDOWN, pygame.MOUSEBUTTONUP) and event.button == 1:
+                self._held = event.type == pygame.MOUSEBUTTONDOWN
+                mouse = self._place_of(event.pos)  # also where the button is up again within the frame
+            elif event.type == pygame.MOUSEMOTION and self._held:
+                mouse = self._place_of(event.pos)
+        self.mouse = mouse
+        return self._down | tapped
+
+    def _place_of(self, at: tuple[int, int]) -> tuple[float, float]:
+        """Where pixel `at` is in the window; the mouse may be dragged out of it."""
+        width, height = self._pygame.display.get_window_size()
+        x, y = 2 * at[0] / (width - 1) - 1, 1 - 2 * at[1] / (height - 1)
+        return min(max(x, -1.0), 1.0), min(max(y, -1.0), 1.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pygame.display.quit()

@@ -1,0 +1,165 @@
+"""Behavioural cloning: the returns of what it learns, from experts that a reader can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from handwritten import Balancer, Namer
+from numpy.testing import assert_allclose
+from structured import Knower
+from torch import Tensor
+
+from imitate.datasets.collect import collect
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.imitators.bc import BC, BCConfig, bc_loss
+from imitate.nn.distributions import Distribution
+from imitate.nn.policy import ActorPolicy
+
+
+def recorded(tmp_path: Path, env_id: str, expert: Any, episodes: int) -> DemoReader:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space, seed=0)
+    collect(expert, envs, tmp_path / "demos.h5", info, episodes=episodes)
+    return DemoReader(tmp_path / "demos.h5")
+
+
+def cloned(demos: DemoReader, **options: Any) -> BC:
+    learner = BC(BCConfig(**options), demos=demos, seed=0)
+    while not learner.done:
+        learner.step()
+    return learner
+
+
+def test_one_episode_of_the_bundled_expert_is_enough_for_500(tmp_path: Path) -> None:
+    learner = cloned(recorded(tmp_path, "CartPole-v1", load_expert("CartPole-v1:ppo"), 1))
+    assert learner.updates == 500 * 2  # passes over 500 steps in minibatches of 256
+    assert evaluate(learner.policy, "CartPole-v1").mean == 500
+
+
+@pytest.mark.parametrize(
+    ("env_id", "best"), [("Told-multi-v0", 20.0), ("Told-tuple-v0", 20.0), ("Told-binary-v0", 10.0)]
+)
+def test_dict_observations_and_actions_of_several_parts_are_cloned(
+    tmp_path: Path, env_id: str, best: float
+) -> None:
+    """Random play returns 20 / 3 and 10 / 8."""
+    demos = recorded(tmp_path, env_id, Knower(env_id.split("-")[1]), 20)
+    learner = cloned(demos, max_updates=300, learning_rate=3e-3, weight_decay=0.0)
+    assert evaluate(learner.policy, env_id).mean == best
+
+
+def test_pictures_in_dict_observations_are_cloned(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ToldByPicture-v0", Knower(), 20)
+    learner = cloned(demos, max_updates=150, batch_size=50, learning_rate=3e-3, weight_decay=0.0)
+    assert evaluate(learner.policy, "ToldByPicture-v0").mean == 20.0  # random: 20 / 3
+
+
+def test_continuous_actions_are_cloned(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 50)
+    learner = cloned(demos, learning_rate=3e-3)
+    assert evaluate(learner.policy, "ContinuousIdentity-v0").mean > -0.05  # random: about -16
+
+
+def test_the_learning_rate_goes_to_0_over_the_updates_and_the_policy_is_an_average(tmp_path: Path) -> None:
+    """Four passes of 2 updates (500 steps in minibatches of 256), of which 7 are allowed: the last has a seventh of the
+    learning rate, and is alone in its pass. The average's first decay is 1/10."""
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    learner = BC(BCConfig(max_updates=7, ema=0.995), demos=demos, seed=0)
+    start = learner.policy.output.bias.detach().clone()
+    rates = []
+    while not learner.done:
+        learner.step()
+        rates.append(learner.optimizer.learning_rate)
+    assert_allclose(rates, [1e-3 * (1 - n / 7) for n in (1, 3, 5, 6)])
+    assert learner.updates == 7
+    one = BC(BCConfig(max_updates=1), demos=demos, seed=0)
+    one.step()
+    average = 0.1 * start + 0.9 * one.actor.output.bias
+    assert_allclose(one.policy.output.bias.detach(), average.detach(), rtol=1e-5)
+
+
+def test_the_loss_on_held_out_episodes_is_reported_and_they_are_not_trained_on(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 4)
+    assert "heldout_loss" not in BC(BCConfig(holdout=0.2), demos=demos, seed=0).step()  # of 4 that is none
+    learner = BC(BCConfig(holdout=0.25, max_epochs=3), demos=demos, seed=0)
+    assert len(learner._heldout) == 1
+    assert set(learner._heldout).isdisjoint(learner._train)
+    while not learner.done:
+        metrics = learner.step()
+    obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner._heldout))
+    with torch.no_grad():
+        distribution = learner.policy(learner.policy.encoder.prepare(obs))
+        loss = bc_loss(learner.policy, distribution, learner.policy.to_unit(labels)).mean()
+    assert_allclose(float(loss), metrics["heldout_loss"], rtol=1e-5)
+
+
+def test_pixels_are_cloned(tmp_path: Path) -> None:
+    space = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    rng = np.random.default_rng(0)
+    info = DemoInfo("Bright-v0", space, spaces.Discrete(2))
+    with DemoWriter(tmp_path / "pixels.h5", info) as writer:
+        for _ in range(10):
+            bright = rng.integers(0, 2, 21)
+            obs = rng.integers(0, 100, (21, 1, 36, 36)) + 150 * bright[:, None, None, None]
+            writer.append(
+                Trajectory(obs.astype(np.uint8), bright[:-1], np.zeros(20, np.float32), False, True)
+            )
+    learner = cloned(DemoReader(tmp_path / "pixels.h5"), max_epochs=20)
+    frames = np.stack([np.full((1, 36, 36), level, np.uint8) for level in (50, 200)])
+    assert learner.policy.act(frames, deterministic=True).tolist() == [0, 1]
+
+
+def test_a_loss_that_is_handed_in_takes_the_place_of_bcs(tmp_path: Path) -> None:
+    """One minibatch, so that what is logged is the loss before the first gradient step."""
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 4)
+    config = BCConfig(batch_size=1_000)
+
+    def doubled(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
+        return 2 * bc_loss(policy, distribution, actions)
+
+    plain, twice = (BC(config, demos=demos, seed=0, loss=loss).step() for loss in (None, doubled))
+    assert twice["loss"] == pytest.approx(2 * plain["loss"])
+
+
+def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
+    policy = ActorPolicy(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), head="clipped", hidden=())
+    torch.nn.init.zeros_(policy.output.weight)
+    torch.nn.init.constant_(policy.output.bias, 0.25)  # acts 0.5
+    loss = bc_loss(policy, policy(torch.zeros(1, 1)), policy.to_unit(torch.tensor([[1.0]])))
+    assert_allclose(loss.item(), 0.25**2)  # (0.5 - 1) / 2 squared
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match=r"holdout must be in \[0, 1\), got 1"):
+        BCConfig(holdout=1.0)
+
+
+def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    learner = BC(BCConfig(demo_pairs=30), demos=demos, seed=0)
+    learner.step()
+    obs = demos.transitions().obs
+    x = learner.policy.encoder.prepare(obs)
+    whitened, _ = learner._inputs(obs, obs)
+    assert not torch.allclose(x, whitened)
+    assert_allclose(learner.policy(x).logits.detach(), learner.mean(whitened).logits.detach(), atol=1e-5)
+    assert len(learner._heldout) == 0  # 30 pairs are too few to spare some
+
+
+def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    for options, wanted in ({}, False), ({"batch_size": 500}, True), ({"whiten": True}, True):
+        assert (BC(BCConfig(**options), demos=demos, seed=0)._whitening is not None) == wanted

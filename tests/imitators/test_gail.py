@@ -1,0 +1,371 @@
+"""GAIL: signs and rewards by hand, the absorbing state's arithmetic, and that it imitates, from the environment's own
+reward it is never shown."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from handwritten import named
+from torch import Tensor, nn
+
+from imitate.cli import main
+from imitate.compare.execute.audit import controls
+from imitate.compare.execute.snapshots import Snapshots
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.imitators.gail import (
+    GAIL,
+    Discriminator,
+    GAILConfig,
+    absorbed_share,
+    bce,
+    gradient_penalty,
+    reward_of,
+)
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy
+from imitate.rl.rollout import Rollout
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
+
+ENVS = {"discrete": "Identity-v0", "continuous": "ContinuousIdentity-v0"}
+
+
+# Settings to begin from nothing; the defaults begin from a clone.
+PPO_ALONE = {
+    "num_steps": 128,
+    "num_epochs": 10,
+    "learning_rate": 3e-4,
+    "log_std_init": 0.0,
+    "value_warmup": 0,
+}
+ALONE: dict[str, Any] = {
+    **{"bc_updates": 0, "reward": "positive", "updates_per_round": 8, "learning_rate": 1e-3},
+    **{"input_noise": 0.0, "activation": "tanh"},
+}
+
+
+def alone(settings: dict[str, Any]) -> GAILConfig:
+    return GAILConfig(**ALONE | settings | {"ppo": PPO_ALONE | settings.get("ppo", {})})
+
+
+def learner(demos: DemoReader, **settings: Any) -> GAIL:
+    envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+    return GAIL(alone(settings), envs=envs, demos=demos, seed=0)
+
+
+def test_the_discriminator_gives_the_probability_of_the_expert() -> None:
+    sure = torch.tensor([100.0, -100.0])
+    assert bce(sure, torch.tensor([1.0, 0.0])) < 1e-6  # the first is the expert's, the second the learner's
+    assert bce(sure, torch.tensor([0.0, 1.0])) == pytest.approx(100)
+    assert bce(torch.zeros(2), torch.tensor([1.0, 0.0])) == pytest.approx(math.log(2))
+
+
+def test_rewards_by_hand() -> None:
+    logits = torch.tensor([0.0, math.log(3)])  # D = 1/2 and 3/4
+    wanted = {
+        "positive": [math.log(2), math.log(4)],  # -log(1 - D)
+        "negative": [-math.log(2), math.log(3 / 4)],  # log D
+        "logit": [0, math.log(3)],
+        "plus_one": [1, 1],
+        "minus_one": [-1, -1],
+    }
+    for form, rewards in wanted.items():
+        np.testing.assert_allclose(reward_of(logits, form), rewards, rtol=1e-6)  # type: ignore[arg-type]
+    large = torch.tensor([-1e4, 1e4])
+    assert torch.isfinite(reward_of(large, "positive")).all()
+    assert torch.isfinite(reward_of(large, "negative")).all()
+
+
+class Linear(nn.Module):
+    def __init__(self, *weights: float) -> None:
+        super().__init__()
+        self.weights = torch.tensor(weights)
+
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return torch.cat([obs, actions], -1) @ self.weights
+
+
+def test_the_gradient_penalty_wants_gradients_of_norm_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    expert = torch.randn(5, 1, generator=generator), torch.randn(5, 1, generator=generator)
+    ours = torch.randn(5, 1, generator=generator), torch.randn(5, 1, generator=generator)
+    mix = torch.rand(5, generator=generator)
+    assert gradient_penalty(Linear(0.6, 0.8), expert, ours, mix) == pytest.approx(0, abs=1e-10)
+    assert gradient_penalty(Linear(3.0, 4.0), expert, ours, mix) == pytest.approx((5 - 1) ** 2)
+
+
+def test_spectral_norm_bounds_the_slope() -> None:
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    torch.manual_seed(0)
+    discriminator = Discriminator(space, space, GAILConfig(spectral_norm=True, activation="relu"))
+    for _ in range(50):  # its power iteration takes a few steps
+        discriminator(torch.zeros(1, 3), torch.zeros(1, 3))
+    a, b = torch.randn(2, 100, 3)
+    slopes = (discriminator(a, a) - discriminator(b, b)).abs() / (2**0.5 * (a - b).norm(dim=1))
+    assert slopes.max() <= 1 + 1e-3
+
+
+def test_time_in_the_absorbing_state() -> None:
+    assert absorbed_share(9, 1, gamma=0.9) == pytest.approx(0.5)  # .9 + .81 + ... = 9 steps' worth
+    assert absorbed_share(100, 0, gamma=0.9) == 0.01  # none was seen: not taken for impossible
+    assert absorbed_share(1, 1_000, gamma=0.9) == 0.99
+
+
+@pytest.fixture
+def terminated(tmp_path: Path) -> DemoReader:
+    path = named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1, terminated=True)
+    return DemoReader(path)
+
+
+def rollout(steps: int, *, terminated: bool) -> Rollout:
+    end = np.zeros((steps, 1), bool)
+    end[-1] = True
+    obs = np.linspace(-1, 1, steps, dtype=np.float32)[:, None, None]
+    return Rollout(
+        obs=obs,
+        actions=np.zeros((steps, 1, 1), np.float32),
+        rewards=np.ones((steps, 1), np.float32),
+        terminated=end & terminated,
+        truncated=end & (not terminated),
+        ends=np.array([[steps - 1, 0]]),
+        end_obs=obs[-1],
+        last_obs=obs[-1],
+    )
+
+
+class Spy:
+    """In the place of PPO: gives a rollout, keeps what it is handed back."""
+
+    def __init__(self, gail: GAIL, given: Rollout) -> None:
+        self.policy, self.given = gail.policy, given
+        self.env_steps, self.least_steps = 0, 1
+
+    def collect(self, limit: int | None) -> Rollout:  # noqa: ARG002
+        return self.given
+
+    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:  # noqa: ARG002
+        self.handed = rollout
+        return {}
+
+    def pop_episodes(self) -> dict[str, float]:
+        return {}
+
+
+def relabelled(gail: GAIL, given: Rollout) -> Array:
+    spy = Spy(gail, given)
+    gail.learner = spy  # type: ignore[assignment]
+    gail.step()
+    for name in ("obs", "actions", "terminated", "truncated", "ends", "end_obs", "last_obs"):
+        assert getattr(spy.handed, name) is getattr(given, name)  # only rewards are another's
+    assert (given.rewards == 1).all()
+    return spy.handed.rewards[:, 0]
+
+
+def test_a_termination_is_worth_the_absorbing_state_for_good(terminated: DemoReader) -> None:
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one")
+    assert gail.expert_share == pytest.approx(9 / (10 + 9))
+    # 1 a step, and 1 + .9 + .81 + ... = 10 for good, of which the first is a step away: 9
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 10])
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=False)), [1, 1, 1])  # a time limit
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one", absorbing=False)
+    np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 1])
+
+
+def test_who_dies_sooner_than_the_expert_is_told_so(terminated: DemoReader) -> None:
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="logit", learning_rate=0.0)
+    gail.discriminator.output.requires_grad_(False).weight.zero_()
+    gail.discriminator.output.bias.zero_()  # the pairs themselves tell nothing
+    rewards = relabelled(gail, rollout(3, terminated=True))
+    # Absorbed are 9 / (10 + 9) of the expert's time and 9 / (3 + 9) of the learner's.
+    alive, absorbed = math.log((10 / 19) / (3 / 12)), math.log((9 / 19) / (9 / 12))
+    np.testing.assert_allclose(rewards, [alive, alive, alive + 9 * absorbed], rtol=1e-5)
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="logit", learning_rate=0.0)
+    gail.discriminator.output.requires_grad_(False).weight.zero_()
+    gail.discriminator.output.bias.zero_()
+    rewards = relabelled(gail, rollout(10, terminated=True))  # as the expert: nothing to gain either way
+    np.testing.assert_allclose(rewards, 0, atol=1e-6)
+
+
+IDENTITY = {"gamma": 0.5, "num_steps": 32, "num_epochs": 5, "batch_size": 64, "learning_rate": 3e-3}
+SPECTRAL = {"spectral_norm": True, "activation": "relu"}
+
+
+@pytest.mark.parametrize(
+    ("env", "steps", "settings"),
+    [
+        ("discrete", 6_000, {"ppo": IDENTITY}),
+        ("discrete", 8_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
+        ("discrete", 12_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
+        (
+            "discrete",
+            12_000,
+            {"learner": "a2c", "a2c": {"gamma": 0.5, "num_steps": 16, "learning_rate": 5e-3}},
+        ),
+        ("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}),
+        ("continuous", 12_000, {"ppo": IDENTITY, "input_noise": 0.2}),
+        ("continuous", 12_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
+        ("continuous", 12_000, {"ppo": IDENTITY | {"rpo_alpha": 0.1, "log_std_init": -0.5}} | SPECTRAL),
+    ],
+)
+def test_it_imitates(tmp_path: Path, env: str, steps: int, settings: dict[str, Any]) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", ENVS[env])) as demos:
+        gail = learner(demos, total_steps=steps, **settings)
+        while gail.env_steps < steps:
+            metrics = gail.step()
+    assert all(map(math.isfinite, metrics.values()))
+    mean = evaluate(gail.policy, ENVS[env], episodes=20).mean
+    assert mean == 10 if env == "discrete" else mean > -0.3  # random actions: 3.3 and -17
+
+
+def test_pixels() -> None:
+    space, actions = spaces.Box(0, 255, (4, 36, 36), np.uint8), spaces.Discrete(3)
+    config = GAILConfig(gradient_penalty=1.0)
+    discriminator = Discriminator(space, actions, config)
+    obs = torch.randint(256, (5, 4, 36, 36), dtype=torch.uint8)
+    pairs = discriminator.prepare(obs, torch.tensor([0, 1, 2, 0, 1]))
+    assert discriminator(*pairs).shape == (5,)
+    halves = pairs[0].float(), pairs[1]
+    assert gradient_penalty(discriminator, halves, halves, torch.rand(5)).isfinite()
+
+
+def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
+        first, again = (learner(demos, demo_pairs=5).demos.transitions() for _ in range(2))
+        assert len(first.obs) == 5
+        assert torch.equal(first.obs, again.obs)
+        assert torch.equal(first.labels, again.labels)
+        with pytest.raises(InputError, match="21 pairs were asked for, the demonstrations have 20"):
+            learner(demos, demo_pairs=21)
+
+
+def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Path) -> None:
+    path = named(tmp_path / "demos.h5", "Identity-v0")
+    clone = tmp_path / "clone"
+    assert main(["train", "bc", "--env", "Identity-v0", "--demos", str(path), "--out", str(clone)]) == 0
+    with DemoReader(path) as demos:
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+        policy = load_policy(clone)
+        gail = GAIL(GAILConfig(), envs=envs, demos=demos, seed=0, policy=policy)
+        assert gail.policy is policy
+        with pytest.raises(InputError, match="use learner ppo"):
+            GAIL(GAILConfig(learner="a2c"), envs=envs, demos=demos, seed=0, policy=policy)
+    settings = {"seed": 0, "demos": str(path), "budget": 400, "init": str(clone)}
+    experiment = Experiment.create("gail", "Identity-v0", **settings)
+    assert all(control.init is None for _, control in controls(experiment, tmp_path / "audit"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "clones"),
+    [({}, True), ({"demo_pairs": 50}, True), ({"reward": "plus_one"}, False), ({"learner": "a2c"}, False)],
+)
+def test_it_begins_with_a_clone_unless_it_is_to_know_nothing(
+    tmp_path: Path, settings: dict[str, Any], clones: bool
+) -> None:
+    still = {"ppo": {"learning_rate": 0.0, "num_steps": 4}, "a2c": {"learning_rate": 0.0}}
+    with DemoReader(named(tmp_path / "demos.h5", ENVS["continuous"])) as demos:
+        gail = learner(demos, bc_updates=500, **still | settings)
+        gail.step()
+        mean = evaluate(gail.policy, ENVS["continuous"], episodes=20).mean
+        assert mean > -0.3 if clones else mean < -2  # nothing learned: -3.3
+        if not clones:
+            return
+        clone = gail.policy
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
+        before = [parameter.clone() for parameter in clone.parameters()]
+        GAIL(alone({"bc_updates": 5, **still}), envs=envs, demos=demos, seed=1, policy=clone).step()
+        assert all(map(torch.equal, before, clone.parameters()))  # who hands in a policy gets no other
+
+
+def test_its_curve_begins_with_the_clone(tmp_path: Path) -> None:
+    """The demonstrations' steps bought a clone: that is the policy after them, and not one that knows nothing."""
+    demos = named(tmp_path / "demos.h5", ENVS["continuous"], 4)
+    settings = {"bc_updates": 500, "ppo": {"num_steps": 4}}
+    run = Experiment.create("gail", ENVS["continuous"], demos=demos, budget=160, hyperparameters=settings)
+    snapshots = Snapshots(tmp_path / "snapshots", 160, lambda: 0.0)
+    assert execute(run, tmp_path / "run", snapshot=snapshots)
+    marks = snapshots.complete(tmp_path / "run" / "policy", 160, 0.0)
+    assert [marks[n].steps for n in range(6)] == [0, 40, 40, 40, 40, 72]
+    scores = [
+        evaluate(load_policy(tmp_path / "snapshots" / marks[n].policy), run.env_id).mean for n in (0, 1)
+    ]
+    assert scores[0] < -2
+    assert scores[1] > -0.3
+
+
+def test_bc_with_the_rows_options_is_gails_clone(tmp_path: Path) -> None:
+    """benchmarks/rows.toml measures the clone so; PPO leaves it as it is while the value network warms up."""
+    path = named(tmp_path / "demos.h5", ENVS["continuous"])
+    options = ["--max-updates", "30", "--holdout", "0", "--log-std-init", "-2", "--seed", "3"]
+    words = ["--env", ENVS["continuous"], "--demos", str(path), "--out", str(tmp_path / "clone")]
+    assert main(["train", "bc", *words, *options]) == 0
+    with DemoReader(path) as demos:
+        envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 2)
+        gail = GAIL(GAILConfig(bc_updates=30, ppo={"num_steps": 8}), envs=envs, demos=demos, seed=3)
+        gail.step()
+    obs = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
+    clone = load_policy(tmp_path / "clone")
+    np.testing.assert_array_equal(
+        gail.policy.act(obs, deterministic=True), clone.act(obs, deterministic=True)
+    )
+
+
+def test_settings_that_can_not_be_used_are_named() -> None:
+    with pytest.raises(InputError, match="gamma 1"):
+        GAILConfig(ppo={"gamma": 1.0})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="has no hyperparameter 'rewards'; did you mean 'reward'"):
+        Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"rewards": "logit"})
+    with pytest.raises(InputError, match="has no hyperparameter 'gama'; did you mean 'gamma'"):
+        Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"ppo": {"gama": 0.9}})
+
+
+def test_the_learners_settings_come_one_by_one_over_the_presets() -> None:
+    run = Experiment.create("gail", "CartPole-v1", demos="x", hyperparameters={"ppo": {"num_epochs": 3}})
+    plain = Experiment.create("gail", "CartPole-v1", demos="x")
+    assert run.hyperparameters["ppo"] == plain.hyperparameters["ppo"] | {"num_epochs": 3}
+    assert GAILConfig(total_steps=7, ppo={"total_steps": 9}).learner_config.total_steps == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ppo": IDENTITY},
+        {"ppo": IDENTITY, "bc_updates": 20, "demo_pairs": 50},
+        {"learner": "a2c", "updates_per_round": 1},
+        {"learner": "reinforce", "demo_pairs": 7, "spectral_norm": True},
+    ],
+)
+def test_a_checkpoint_goes_on_in_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
+        whole, resumed = learner(demos, **settings), learner(demos, **settings)
+        for file in ("first", "second"):  # the second shows that episodes are not those of the first again
+            whole.step()
+            save_state(tmp_path / file, whole.state_dict())
+            whole.load_state_dict(load_state(tmp_path / file))
+        resumed.load_state_dict(load_state(tmp_path / "second"))
+        assert whole.step() == resumed.step()
+    for a, b in zip(whole.policy.state_dict().values(), resumed.policy.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
+        for name in ("ppo", "a2c", "reinforce"):
+            gail = learner(demos, learner=name, updates_per_round=1)
+            begun = []
+            for _ in range(2):
+                gail.step()
+                gail.load_state_dict(gail.state_dict())
+                begun.append(gail.learner.collect().obs[0])
+            assert not np.array_equal(*begun)

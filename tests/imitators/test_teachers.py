@@ -1,0 +1,162 @@
+"""Several teachers, each right in a part of the states: the imitator is better than the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from handwritten import Balancer
+
+from imitate.aggrevated.learner import AggreVaTeD, AggreVaTeDConfig
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.experts.values.fqe import FQEConfig
+from imitate.imitators.dagger import DAgger, DAggerConfig
+from imitate.nn.state import load_state, save_state
+
+SMALL: dict[str, Any] = {
+    **{"total_steps": 4_800, "iterations": 6, "updates_per_iteration": 60, "final_updates": 600},
+    **{"learning_rate": 5e-3, "hidden": (32,)},
+}
+FEW = SMALL | {"updates_per_iteration": 5}
+
+
+@dataclass
+class Teacher:
+    """A policy from a function of observations."""
+
+    function: Callable[[Array], Array]
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return self.function(obs)
+
+
+# On Identity-v0 an episode of 10 is worth 3.3 to the first and 6.7 to the second, 10 to both together.
+NAMES_ZERO = Teacher(lambda obs: np.zeros_like(obs))
+BLIND_TO_ZERO = Teacher(lambda obs: np.where(obs == 0, 1, obs))
+# On ContinuousIdentity-v0 each loses 1 a step in half of the states: -5 an episode, together 0.
+RIGHT_BELOW = Teacher(lambda obs: obs + (obs > 0))
+RIGHT_ABOVE = Teacher(lambda obs: obs - (obs <= 0))
+
+
+@contextmanager
+def learning(path: Path, learner: Any, config: Any, env_id: str, teachers: list[Teacher]) -> Iterator[Any]:
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 8)
+    info = DemoInfo(env_id, envs.single_observation_space, envs.single_action_space)
+    with DemoWriter(path, info, expert_actions=True) as store:
+        yield learner(config, envs=envs, expert=teachers, store=store, seed=0)
+
+
+@pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])
+def test_the_imitator_is_better_than_the_best_of_its_teachers(tmp_path: Path, learner: Any) -> None:
+    """Discrete."""
+    config = DAggerConfig(**SMALL) if learner is DAgger else AggreVaTeDConfig(**SMALL, fqe_updates=200)
+    with learning(tmp_path / "s.h5", learner, config, "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]) as student:
+        while not student.done:
+            metrics = student.step()
+    assert evaluate(student.policy, "Identity-v0", episodes=20).mean > 9.5
+    assert metrics["labels_1"] == pytest.approx(1 / 3, abs=0.1)
+    assert metrics["labels_2"] == pytest.approx(2 / 3, abs=0.1)
+
+
+def half(side: int) -> Teacher:
+    """Balances CartPole while the pole leans to this side (-1 or 1), otherwise makes it fall."""
+    balancer = Balancer()
+    return Teacher(lambda obs: np.where(obs[:, 2] * side > 0, balancer.act(obs), int(side > 0)))
+
+
+@pytest.mark.slow
+def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) -> None:
+    """Each is right on one side of the pole."""
+    teachers = [half(-1), half(1)]
+    config = DAggerConfig(total_steps=8_000, iterations=8, final_updates=2_000)
+    with learning(tmp_path / "s.h5", DAgger, config, "CartPole-v1", teachers) as student:
+        while not student.done:
+            student.step()
+    alone = [evaluate(teacher, "CartPole-v1", episodes=20).mean for teacher in teachers]
+    assert max(alone) < 20
+    assert evaluate(student.policy, "CartPole-v1", episodes=20).mean > 100
+
+
+def test_with_continuous_actions_too(tmp_path: Path) -> None:
+    teachers = [RIGHT_BELOW, RIGHT_ABOVE]
+    config = AggreVaTeDConfig(**SMALL, delta=0.1, fqe_updates=300, fqe=FQEConfig(gamma=0.5))
+    with learning(tmp_path / "s.h5", AggreVaTeD, config, "ContinuousIdentity-v0", teachers) as student:
+        while not student.done:
+            student.step()
+    assert evaluate(student.policy, "ContinuousIdentity-v0", episodes=20).mean > -1.5
+
+
+def test_each_teacher_is_asked_once_in_every_state(tmp_path: Path) -> None:
+    config = DAggerConfig(**SMALL)
+    with learning(tmp_path / "s.h5", DAgger, config, "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]) as student:
+        metrics = student.step()
+        # 800 steps of 8 environments are 80 episodes, none terminated: 80 final observations need an action too.
+        assert student.env_steps == 800
+        assert (metrics["queries_1"], metrics["queries_2"]) == (880, 880)
+        assert student.expert_queries == 1_760
+
+
+def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
+    """A critic that is constant in the state."""
+    with learning(
+        tmp_path / "s.h5", DAgger, DAggerConfig(), "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]
+    ) as student:
+        teachers = student.roll_in.teacher
+        with torch.no_grad():
+            teachers.critic.twins.weights[-1].zero_()
+            teachers.critic.twins.biases[-1].copy_(torch.tensor([5.0, 2.0, 6.0]))
+        teachers.begin(2)
+        # The first always says 0, worth 5. The second says 1, 1 and 2, worth 2, 2 and 6.
+        assert teachers.act(np.array([0, 1, 2])).tolist() == [0, 0, 2]
+        for leader, expected in ((0, [0, 0, 0]), (1, [1, 1, 2])):
+            teachers.begin(leader)
+            assert teachers.act(np.array([0, 1, 2])).tolist() == expected
+
+
+@pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])
+def test_a_checkpoint_goes_on_to_the_byte(tmp_path: Path, learner: Any) -> None:
+    config = DAggerConfig(**FEW) if learner is DAgger else AggreVaTeDConfig(**FEW, fqe_updates=20)
+    teachers = [NAMES_ZERO, BLIND_TO_ZERO]
+    with learning(tmp_path / "s.h5", learner, config, "Identity-v0", teachers) as student:
+        student.step()
+        student.step()
+        student.roll_in.store.flush()
+        save_state(tmp_path / "state", student.state_dict())
+        student.load_state_dict(load_state(tmp_path / "state"))
+        kept = len(student.roll_in.store)
+        student.step()
+        expected, queries = student.state_dict(), student.expert_queries
+    envs = SyncVecEnv([lambda: make_env("Identity-v0")] * 8)
+    with DemoWriter.resume(tmp_path / "s.h5", episodes=kept) as store:
+        other = learner(config, envs=envs, expert=teachers, store=store, seed=0)
+        other.load_state_dict(load_state(tmp_path / "state"))
+        other.step()
+        assert other.expert_queries == queries
+        for name, tensor in expected["policy"].items():
+            assert torch.equal(tensor, other.state_dict()["policy"][name])
+
+
+def test_one_teacher_is_not_several_and_critics_must_be_comparable(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="at least 2"),
+        learning(tmp_path / "1.h5", DAgger, DAggerConfig(**SMALL), "Identity-v0", [NAMES_ZERO]),
+    ):
+        pass
+    config = AggreVaTeDConfig(**SMALL, oracle="critic")
+    with (
+        pytest.raises(InputError, match="compared by fitted Q"),
+        learning(tmp_path / "2.h5", AggreVaTeD, config, "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]),
+    ):
+        pass
