@@ -35,8 +35,8 @@ BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
-BLOCKS = {"suite": "README-suite.md", "results": "README-results.md"}
-"""Parts of the README that are written, and their templates."""
+BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
+"""Lines around the part of the README that is written."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
 
 
@@ -44,10 +44,8 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     """The text that each document must have."""
     known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
     readme = README.read_text()
-    for block, template in BLOCKS.items():
-        begin, end = f"<!-- {block}: written by benchmarks/results.py -->\n", f"<!-- end of {block} -->\n"
-        text = begin + render(template, known) + end
-        readme = re.sub(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _, text=text: text, readme)
+    results = BEGIN + render("README-results.md", known) + END
+    readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
     written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
     return {README: readme} | {path: render(template, known) for path, template in written.items()}
 
