@@ -69,14 +69,14 @@ def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> A
 
 
 def minus_teacher(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Difference | None:
-    """Mean return of a row minus its teacher's, paired by episode; None where no teacher's episodes are stored."""
+    """Mean return of a row minus its teacher's, paired by episode; None if no teacher's episodes are stored."""
     teacher = teacher_returns(record, teachers)
     return None if teacher is None else difference(returns(record), teacher)
 
 
 def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[int | None]:
-    """For each pair of rows, which of them (0 or 1) is better, paired by episode; None where neither is. Holm's
-    correction holds over all the pairs."""
+    """For each pair of rows, which of them (0 or 1) is better, paired by episode; None if neither is. Holm's correction
+    holds over all the pairs."""
     found = [difference(returns(a), returns(b)) for a, b in pairs]
     adjusted = holm([each.p for each in found])
     return [None if p >= 0.05 else int(each.mean < 0) for each, p in zip(found, adjusted, strict=True)]

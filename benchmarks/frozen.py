@@ -139,7 +139,7 @@ def carry_out(measured: Measurement, at_once: int) -> bool:
 
 
 def ended(result: Path, status: int | None, title: str) -> bool:
-    """Say how a run ended; a process that died without a word is a failure. False where it was interrupted."""
+    """Say how a run ended; a process that died without a word is a failure. False if it was interrupted."""
     if not result.exists():
         if status in INTERRUPTED:
             return False

@@ -24,7 +24,7 @@ BUDGETS = range(150_000, 300_000, 20_000)  # of the teacher: the first that make
 
 
 def imitate(command: str, folder: Path) -> str:
-    """What `imitate COMMAND` prints, run in `folder`. Raises CalledProcessError where it fails."""
+    """What `imitate COMMAND` prints, run in `folder`. Raises CalledProcessError if it fails."""
     done = subprocess.run(
         ["imitate", *shlex.split(command)],
         cwd=folder,

@@ -105,7 +105,9 @@ def save(frames: list[Pixels], path: Path) -> None:
     """Write an endless GIF whose frames share one palette, so that what stands still costs nothing."""
     sample = Image.fromarray(np.vstack(frames[:: len(frames) // 6]))
     palette = sample.quantize(colors=96, dither=Image.Dither.NONE)
-    first, *rest = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    first, *rest = [
+        Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames
+    ]
     first.save(path, save_all=True, append_images=rest, duration=1_000 // FPS, loop=0, optimize=False)
 
 

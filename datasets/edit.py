@@ -29,7 +29,7 @@ Source = str | Path | Sequence[str | Path]
 def save(
     out: str | Path, info: DemoInfo, trajectories: Iterable[Trajectory], *, expert_actions: bool = False
 ) -> None:
-    """Write a whole file, or none. Raises InputError where `out` exists, or there are no trajectories."""
+    """Write a whole file, or none. Raises InputError if `out` exists, or there are no trajectories."""
     _save(out, info, ([trajectory] for trajectory in trajectories), expert_actions)
 
 
@@ -114,7 +114,7 @@ def subsample(
 
     Each becomes an episode of one step, with its true next observation; all but an episode's last are truncated.
 
-    Raises InputError where there are fewer steps than `pairs`.
+    Raises InputError if there are fewer steps than `pairs`.
     """
     if (every is None) == (pairs is None) or (every or pairs or 0) < 1:
         raise InputError(f"wanted either every or pairs, at least 1, got {every} and {pairs}")
@@ -136,7 +136,7 @@ def subsample(
 def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = None) -> DemoReader:
     """So many steps of `episodes` (default: all) at random, as an open file that ends with the reader.
 
-    Raises InputError where there are fewer.
+    Raises InputError if there are fewer.
     """
     chosen = np.arange(len(reader)) if episodes is None else episodes
     starts, lengths = reader.table["start"][chosen], reader.lengths[chosen]

@@ -80,8 +80,8 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
 
     obs, labels   (N, ...) observations and the expert's actions on them, which the learner was not trained on
 
-    Discrete actions get "random:P" with P such that as many differ as the learner gets wrong.
-    Raises InputError where the learner makes no errors.
+    Discrete actions get "random:P" with P such that as many differ as the learner gets wrong. Raises InputError if the
+    learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
     if (discrete := values_of(action_space)) is not None:

@@ -38,7 +38,7 @@ def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> 
 def plot(source: str | Path, out: str | Path) -> None:
     """Histograms of returns, lengths and each action in one PNG, or HTML with the PNG in it.
 
-    Raises InputError where `out` exists or has another suffix.
+    Raises InputError if `out` exists or has another suffix.
     """
     from matplotlib.figure import Figure
 

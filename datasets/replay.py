@@ -47,7 +47,7 @@ def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Differ
 
 
 def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | None:
-    """Compares to the last bit. Raises InputError where the seed of the episode is not known."""
+    """Compares to the last bit. Raises InputError if the seed of the episode is not known."""
     steps = zip(again(env, reader, number), _recorded(reader, number), strict=True)
     for step, (now, was) in enumerate(steps, start=-1):
         for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):

@@ -99,7 +99,7 @@ _carried: dict[str, Path] = {}
 
 def expert_files(spec: str) -> dict[str, Path]:
     """The files that `load_expert(spec)` reads, by names relative to one folder; none of bundled experts, callables and
-    `random`, which need none. Raises InputError as `load_expert` does where a zip can't be found.
+    `random`, which need none. Raises InputError as `load_expert` does if a zip can't be found.
     """
     if (found := _found(spec)) is not None:
         return files_beside(found.path)

@@ -232,7 +232,7 @@ def find(name: str) -> Algorithm:
     """The entry of an algorithm, or of a variant `name:variant`, which its presets define; `module:Learner` is the
     user's own.
 
-    Raises InputError for an unknown name, and where the user's own can't be used.
+    Raises InputError for an unknown name, or if the user's own can't be used.
     """
     if is_own(name):
         return _own(name)

@@ -128,7 +128,7 @@ def texts(parent: h5py.Group, name: str) -> list[str]:
 
 
 def text(parent: h5py.Group, name: str) -> str | None:
-    """A text stored as an attribute or as a scalar; None where there is none."""
+    """A text stored as an attribute or as a scalar; None if there is none."""
     value: Any = None
     if name in parent.attrs and parent.attrs.get_id(name).shape == ():
         value = parent.attrs[name]

@@ -112,7 +112,7 @@ class KeyMap:
 def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
     """The keys of a TOML file with `[keys]`, `idle` and `[mouse]`; else ours, or those that the environment knows.
 
-    Raises InputError where there are none, or one is not an action.
+    Raises InputError if there are none, or one is not an action.
     """
     space: Space = env.action_space
     if path is not None:

@@ -51,7 +51,7 @@ class Column:
     def read(self, start: int, stop: int, into: Array | None = None) -> Array:
         """Rows [start, stop), in `into` where given.
 
-        Raises InputError where the file is damaged, or holds NaN or values outside the space.
+        Raises InputError if the file is damaged, or holds NaN or values outside the space.
         """
         file = self._paths[0]
         if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:

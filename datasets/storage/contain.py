@@ -41,8 +41,8 @@ def contained(
     three times as many of the clock. A fork costs 3 to 50 ms, a new interpreter 300. Windows has no fork: there `check`
     runs in this process.
 
-    Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
-    names in both cases what was checked.
+    Raises InputError with the message of an error in `check`; also if the child crashes or takes too long. `what` names
+    in both cases what was checked.
     """
     if not hasattr(os, "fork"):
         check()

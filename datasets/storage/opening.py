@@ -37,7 +37,7 @@ _HOPELESS = 2.0  # seconds: such a file fails at once, and one in which HDF5 loo
 def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that `source` names: a file, several, a folder of .h5 files, or a pattern with `*`, `?` or `[`; sorted.
 
-    Raises InputError where it names none.
+    Raises InputError if it names none.
     """
     if not isinstance(source, str | Path):
         if not source:
@@ -59,7 +59,7 @@ def open_demos(path: Path) -> h5py.File:
     """Open for reading, also while another process records it or after that process was killed.
 
     All metadata are read once in a child process first (see `contained`), which costs 10 to 60 ms. This process opens
-    only what the child could read. Raises InputError where there is no file, or not a whole file of demonstrations.
+    only what the child could read. Raises InputError if there is no file, or not a whole file of demonstrations.
     """
     if not path.is_file():
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
@@ -85,7 +85,7 @@ def open_demos(path: Path) -> h5py.File:
 def read_table(file: h5py.File) -> Array:
     """The episodes (E,) that are wholly in the file, as records of EPISODES.
 
-    Raises InputError where they can't be: lengths that do not add up or more steps than are stored.
+    Raises InputError if they can't be: lengths that do not add up or more steps than are stored.
     """
     path = file.filename
     with damaged(path, "the table of episodes"):

@@ -35,7 +35,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 class Savepoint:
     """The savepoint of an open recording.
 
-    Raises OSError where the disk is full.
+    Raises OSError if the disk is full.
     """
 
     def __init__(self, file: h5py.File, path: Path, info: DemoInfo) -> None:
@@ -107,7 +107,7 @@ def go_on(path: Path) -> None:
 def recover(path: Path) -> int:
     """Make the file anew from its savepoint; returns the number of episodes.
 
-    Raises InputError where there is no savepoint of this file, or it does not describe it.
+    Raises InputError if there is no savepoint of this file, or it does not describe it.
     """
     if not savepoint_of(path).is_file():
         raise InputError(f"{path} has no {savepoint_of(path).name}: there is nothing to restore it from")
@@ -164,7 +164,7 @@ def _digest(table: h5py.Dataset, count: int) -> str:
 
 
 def _boot() -> str:
-    """What tells one start of this machine from another; "" where the system does not say."""
+    """What tells one start of this machine from another; "" if the system does not say."""
     return _BOOT.read_text().strip() if _BOOT.is_file() else ""
 
 

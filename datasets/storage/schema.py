@@ -137,8 +137,8 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
 
 
 def read_info(file: h5py.File) -> DemoInfo:
-    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema, or where an
-    attribute is missing or of another type."""
+    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema, or if an attribute
+    is missing or of another type."""
     path = file.filename
     with damaged(path, "the attributes"):
         if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
@@ -252,7 +252,7 @@ def damaged(path: str | Path, what: str) -> Iterator[None]:
 def read_attribute(group: h5py.Group, name: str, kind: type[T], default: T | None = None) -> T:
     """One attribute of an HDF5 object, whose size and type are checked before it is read.
 
-    Raises InputError where it is of another type, KeyError where it is missing and there is no default."""
+    Raises InputError if it is of another type, KeyError if it is missing and there is no default."""
     if name not in group.attrs and default is not None:
         return default
     stored = group.attrs.get_id(name)

@@ -36,7 +36,7 @@ def end_of_file(superblock: bytes) -> int:
 class Settled(io.RawIOBase):
     """A file for h5py's `fileobj` driver whose superblock says that it is closed and as long as it is.
 
-    Raises InputError where the superblock is damaged.
+    Raises InputError if the superblock is damaged.
     """
 
     def __init__(self, path: Path) -> None:

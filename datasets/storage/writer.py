@@ -179,7 +179,7 @@ class DemoWriter:
             raise
 
     def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
-        """Its rows, by column, without that of the table. Raises InputError where they don't fit."""
+        """Its rows, by column, without that of the table. Raises InputError if they don't fit."""
         self._check(trajectory)
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),

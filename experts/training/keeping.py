@@ -93,7 +93,7 @@ class KeepBest(BaseCallback):
         self._write("checkpoint", self.model, with_buffer=True)
 
     def load(self, model: BaseAlgorithm) -> None:
-        """Go on from the checkpoint. Raises InputError where it is damaged, or of other settings than the model's."""
+        """Go on from the checkpoint. Raises InputError if it is damaged, or of other settings than the model's."""
         try:
             self._load(model)
         except (

@@ -97,7 +97,7 @@ def make_model(
 ) -> BaseAlgorithm:
     """A new model with its training environments, normalised by VecNormalize where `settings` say so.
 
-    A replay buffer has no more room than `steps` can fill. Raises InputError for an unknown algorithm, and where
+    A replay buffer has no more room than `steps` can fill. Raises InputError for an unknown algorithm, or if
     Stable-Baselines3 does not take these settings in this environment.
     """
     made_by = sb3_class(algorithm)

@@ -57,7 +57,7 @@ def train_expert(
     `keep` names shares of the steps, in (0, 1): the policy of that time becomes an expert of lower grade, in
     `out/0.25` for 0.25, measured as the best one is.
 
-    Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
+    Raises InputError for an unknown algorithm or environment, or if `out` holds an expert already.
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)

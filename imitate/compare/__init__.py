@@ -41,7 +41,7 @@ def compare(
     results. Call it under `if __name__ == "__main__":`, since
     worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
+    Raises InputError as `Comparison` and `carry_out` do, or if no learner came to an end.
     """
     from imitate.compare.execute.carry_out import carry_out
     from imitate.compare.plan.comparison import Comparison

@@ -31,7 +31,7 @@ def interval_words(low: float, high: float, written: Callable[[float], str] = nu
 
 
 def p_words(p: float) -> str:
-    """`p = 0.03`; empty where one seed allows no test."""
+    """`p = 0.03`; empty if one seed allows no test."""
     return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 

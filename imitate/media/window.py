@@ -16,7 +16,7 @@ _HEIGHT = 480
 
 
 class Window:
-    """`Controls` of `imitate.datasets.human.playing`. Raises InputError where there is no display."""
+    """`Controls` of `imitate.datasets.human.playing`. Raises InputError if there is no display."""
 
     def __init__(self, fps: float) -> None:
         shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ

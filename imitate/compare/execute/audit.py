@@ -87,8 +87,8 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
 def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
     """Measure the run, its controls (in `run`/audit) and random actions on the same episodes; write audit.json.
 
-    Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to
-    the run (None where the run is no better than they).
+    Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to the
+    run (None if the run is no better than they).
     """
     env = make_env(experiment.env_id, experiment.env_kwargs)
     policies: dict[str, Policy] = {

@@ -84,7 +84,7 @@ class Baseline:
         return {"num_envs": self.settings["n_envs"], "backend": "gymnasium"}
 
     def least_steps(self) -> int:
-        """Raise InputError where it can't act in this environment, or the budget is not enough for one iteration."""
+        """Raise InputError if it can't act in this environment, or the budget is not enough for one iteration."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # SB3 has some to say about the zoo's own settings
             model = self._model()

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 class _Part:
     """A comparison that has been checked: its folder, what was measured first, and its jobs.
 
-    label  the name of its folder where it is one of several, empty where it is the only one
+    label  the name of its folder where it is one of several, empty if it is the only one
     """
 
     label: str
@@ -64,8 +64,8 @@ def carry_out(
     then raises KeyboardInterrupt. `backend` carries out the jobs: by default `workers` processes, as many as this
     process may use processors.
 
-    Raises InputError where `out` holds something else or another process is at work in it, where an expert, an
-    algorithm or a hyperparameter does not suit, or the budget is too small; nothing has been written then.
+    Raises InputError if `out` holds something else or another process is at work in it, if an expert, an algorithm or a
+    hyperparameter does not suit, or the budget is too small; nothing has been written then.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")

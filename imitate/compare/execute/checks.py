@@ -45,7 +45,7 @@ def check_folder(comparison: Comparison, out: Path) -> None:
 def least_steps(comparison: Comparison, out: Path) -> dict[str, int]:
     """The fewest environment steps of its own with which each learner learns anything.
 
-    Raises InputError where one can't act here, or does not take its hyperparameters.
+    Raises InputError if one can't act here, or does not take its hyperparameters.
     """
     # No demonstrations have been recorded yet: any path does here.
     planned = jobs(replace(comparison, seeds=1), out, episode_steps=1)
@@ -54,8 +54,8 @@ def least_steps(comparison: Comparison, out: Path) -> dict[str, int]:
 
 
 def check_budget(comparison: Comparison, references: References, least: Mapping[str, int]) -> None:
-    """Raise InputError where the budget is less than an episode, or less than a learner needs (`least_steps`) beside
-    its demonstrations."""
+    """Raise InputError if the budget is less than an episode, or less than a learner needs (`least_steps`) beside its
+    demonstrations."""
     budget, longest = comparison.budget, references.episode_steps
     if budget < longest:
         raise InputError(

@@ -34,7 +34,7 @@ MADE_UP_STEPS = 16
 
 
 class Training(Protocol):
-    """A run that can be carried out: its complete settings, what its environments are (`stepped`, empty where it steps
+    """A run that can be carried out: its complete settings, what its environments are (`stepped`, empty if it steps
     none), what should be known of its settings (`notes`), and where they come from (`settings_from`)."""
 
     @property
@@ -46,8 +46,8 @@ class Training(Protocol):
     @property
     def settings_from(self) -> str: ...
     def least_steps(self) -> int:
-        """The fewest environment steps of its own with which it learns anything. Raises InputError where the learner
-        can't act in this environment."""
+        """The fewest environment steps of its own with which it learns anything. Raises InputError if the learner can't
+        act in this environment."""
         ...
 
     def save(self, folder: Path, policy: Any) -> None:
@@ -57,7 +57,7 @@ class Training(Protocol):
     def execute(
         self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
     ) -> bool:
-        """Train in `folder`, or go on; False where Ctrl-C came first. Leaves policy/, metrics.jsonl, timing.json and
+        """Train in `folder`, or go on; False if Ctrl-C came first. Leaves policy/, metrics.jsonl, timing.json and
         finished.json with env_steps, demo_steps and expert_queries."""
         ...
 

@@ -50,7 +50,7 @@ class State:
 def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
     """The state of every run in the folder, in its order. `position` has steps that are known better than from files.
 
-    Raises InputError where the folder holds no comparison.
+    Raises InputError if the folder holds no comparison.
     """
     if is_suite(out):
         return [

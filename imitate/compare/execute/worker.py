@@ -49,7 +49,7 @@ def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> No
 
 
 def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
-    """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
+    """Train, or go on training, measure the policies on the way, and test the last; False if Ctrl-C came first."""
     before = Result.load(job.folder)
     if before is not None:  # all that was asked for since are more test episodes
         final = test(comparison, stored_policy(comparison, job.folder))
@@ -138,7 +138,7 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
 def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
     """Marks of an offline learner: what it makes of the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations, trained
     anew each time, as somebody with that budget would. Until the next of these its curve stays where it is; where a
-    share is no episode it has learned nothing yet. None where Ctrl-C came first."""
+    share is no episode it has learned nothing yet. None if Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)

@@ -47,7 +47,7 @@ def summary(name: str) -> str:
 
 
 def base(name: str) -> str:
-    """Without the label of its settings. Raises InputError where it is no name."""
+    """Without the label of its settings. Raises InputError if it is no name."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} names no learner: wanted such as ppo, sb3:ppo, module:Learner or ppo@label"

@@ -75,7 +75,7 @@ class Suite:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """What `save` wrote. Raises InputError where there is none, or it is damaged."""
+        """What `save` wrote. Raises InputError if there is none, or it is damaged."""
         if not is_suite(folder):
             raise InputError(f"{folder} holds no suite to report; fill it with `imitate compare`")
         stored = read_json(folder / "suite.json", _Stored)

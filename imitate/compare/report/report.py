@@ -43,8 +43,7 @@ def write_report(*folders: Path, out: Path | None = None) -> Path:
 
     The page needs nothing else: no network, no file beside it. Files of an earlier report are replaced.
 
-    Raises InputError where a folder holds no comparison, where they do not fit together, or where no learner came to
-    an end.
+    Raises InputError if a folder holds no comparison, if they do not fit together, or if no learner came to an end.
     """
     outcome = read_outcome(*folders)
     if not outcome.learners:

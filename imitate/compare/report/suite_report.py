@@ -33,7 +33,7 @@ def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
     """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png
     and .csv to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
 
-    Raises InputError where a folder holds no suite, where they do not fit together, or where nothing came to an end.
+    Raises InputError if a folder holds no suite, if they do not fit together, or if nothing came to an end.
     """
     suite = read_suite(*folders)
     out = out or folders[0]

@@ -121,7 +121,7 @@ class SuiteOutcome:
 def read_suite(*folders: Path) -> SuiteOutcome:
     """What lies in the folder of a suite, or in several, whose comparisons of one name are put together.
 
-    Raises InputError where a folder holds no suite, where parts do not fit together, or nothing came to an end.
+    Raises InputError if a folder holds no suite, if parts do not fit together, or nothing came to an end.
     """
     suites = [Suite.read(folder) for folder in folders]
     outcomes: dict[str, Outcome] = {}
@@ -153,7 +153,7 @@ def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] 
 
 
 def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
-    """None where a learner has no result in one of them."""
+    """None if a learner has no result in one of them."""
     entries = [next((e for e in outcome.learners if e.algorithm == name), None) for outcome in outcomes]
     learned = [entry for entry in entries if entry is not None]
     if not learned or len(learned) < len(entries):

@@ -98,14 +98,14 @@ class Outcome:
         return self.references.random.mean
 
     def share(self, value: float) -> float | None:
-        """0 where `value` is random's mean, 1 where the expert's; None where the expert is no better."""
+        """0 where `value` is random's mean, 1 where the expert's; None if the expert is no better."""
         if self.expert_mean is None or self.expert_mean <= self.random_mean:
             return None
         return (value - self.random_mean) / (self.expert_mean - self.random_mean)
 
     def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
-        """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty where
-        the expert is no better than random."""
+        """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty if the
+        expert is no better than random."""
         ends = self._curve_ends()
         if ends is None:
             return []
@@ -163,7 +163,7 @@ class Outcome:
 def read_outcome(*folders: Path) -> Outcome:
     """What lies in a comparison's folder, or in several of the same environment, expert and budget, put together.
 
-    Raises InputError where a folder holds no comparison, and where they do not fit together.
+    Raises InputError if a folder holds no comparison, or if they do not fit together.
     """
     comparison = merged([_stored(folder) for folder in folders], folders)
     references = read_json(folders[0] / "references.json", References)
@@ -213,7 +213,7 @@ def read_outcome(*folders: Path) -> Outcome:
 
 
 def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
-    """One comparison of all algorithms and seeds. Raises InputError where they do not measure the same."""
+    """One comparison of all algorithms and seeds. Raises InputError if they do not measure the same."""
     first = comparisons[0]
     for other, folder in zip(comparisons[1:], folders[1:], strict=True):
         for name in ("env_id", "env_kwargs", "expert", "budget", "curve_episodes"):

@@ -63,7 +63,7 @@ class Result:
     stepped           num_envs and backend of its environments; empty if it stepped none
     notes             what was changed in its preset for this budget
     machine           CPU, operating system and commit
-    settings_from     preset of this environment, defaults, or given; empty where an older version did not say
+    settings_from     preset of this environment, defaults, or given; empty if an older version did not say
     """
 
     env_id: str
@@ -93,7 +93,7 @@ class Result:
 
     @classmethod
     def load(cls, folder: Path) -> Result | None:
-        """None where the job has not ended. Raises InputError for a damaged file."""
+        """None if the job has not ended. Raises InputError for a damaged file."""
         path = folder / "result.json"
         return read_json(path, cls) if path.is_file() else None
 

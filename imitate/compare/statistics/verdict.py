@@ -151,7 +151,7 @@ def _cheapest(outcome: Outcome) -> str:
 
 
 def typical_cost(costs: Sequence[float | None]) -> float | None:
-    """The median seed's; None where it was not there within the budget."""
+    """The median seed's; None if it was not there within the budget."""
     ordered = sorted(math.inf if cost is None else cost for cost in costs)
     middle = ordered[len(ordered) // 2] if ordered else math.inf
     return None if math.isinf(middle) else middle
