@@ -71,9 +71,9 @@ def captioned(who: str, filmed: tuple[list[Pixels], float], n: int) -> Pixels:
     """Picture n below its caption. After the end the last picture stays, and the caption gives the return."""
     pictures, total = filmed
     ended = n >= len(pictures) - 1
-    text = f"{who}: {total:,.0f} in {(len(pictures) - 1) / FPS:.1f} s" if ended else who
+    text = f"{who}: return {total:,.0f} in {(len(pictures) - 1) / FPS:.1f} s" if ended else who
     image = Image.new("RGB", (SIDE, SIDE + CAPTION), "white")
-    ImageDraw.Draw(image).text((10, 8), text, fill=INK, font=ImageFont.load_default(15))
+    ImageDraw.Draw(image).text((10, 8), text, fill=INK, font=ImageFont.load_default(14))
     image.paste(Image.fromarray(pictures[min(n, len(pictures) - 1)]), (0, CAPTION))
     return np.asarray(image)
 
@@ -103,12 +103,21 @@ def curves() -> Pixels:
 
 def save(frames: list[Pixels], path: Path) -> None:
     """Write an endless GIF whose frames share one palette, so that what stands still costs nothing."""
-    sample = Image.fromarray(np.vstack(frames[:: len(frames) // 6]))
-    palette = sample.quantize(colors=96, dither=Image.Dither.NONE)
+    films = np.vstack([frame[:, : 2 * SIDE] for frame in frames[:: len(frames) // 6]])
+    colours = [_palette(films, 96), _palette(frames[0][:, 2 * SIDE :], 64)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.concatenate(colours).tobytes())
     first, *rest = [
         Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames
     ]
     first.save(path, save_all=True, append_images=rest, duration=1_000 // FPS, loop=0, optimize=False)
+
+
+def _palette(pixels: Pixels, colours: int) -> Pixels:
+    """Colours (colours * 3,) that suit the pixels."""
+    quantized = Image.fromarray(pixels).quantize(colours, dither=Image.Dither.NONE)
+    found = np.array(quantized.getpalette(), np.uint8)[: 3 * colours]
+    return np.resize(found, 3 * colours)
 
 
 if __name__ == "__main__":
