@@ -1,4 +1,4 @@
-"""What the parts of a page show, as plain data for its template."""
+"""The content of a page's parts, as plain data for its template."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from imitate.compare.statistics.verdict import Pair, typical_cost
 
 __all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
 
-VIDEO_BYTES = 4_000_000  # of one embedded video at most: a report must open on a phone
+VIDEO_BYTES = 4_000_000  # most for one embedded video, since a report must open on a phone
 
 
 def tiles(outcome: Outcome) -> list[dict[str, str]]:
-    """Steps, answers and CPU seconds to 95 %, and the best learner against the expert."""
+    """The tiles at the top: steps, answers and CPU seconds to 95 % of the expert, and the best learner against the
+    expert."""
 
     def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
         spent = {entry.title: typical_cost(outcome.to_reach(entry, 0.95, cost)) for entry in entries}
@@ -67,8 +68,8 @@ def figure(
 ) -> dict[str, Any]:
     """Write a figure's files to the folder; returns its panels for the page, with the PDF as a data URL.
 
-    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` has the panels of every
-    axis that the page can show in place of the one that is written.
+    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` holds the panels for each
+    axis that a reader can choose on the page instead.
     """
     panels = [{"chart": n, "near": False, "title": chart.title} for n, chart in enumerate(charts)]
     drawn = list(charts)
@@ -98,7 +99,8 @@ def figure(
 
 
 def learners(order: Sequence[str]) -> list[dict[str, Any]]:
-    """The learners of a page as its legend and its style sheet need them; their places give their colours' names."""
+    """The learners of a page, for its legend and its style sheet; the names of their colours follow from their
+    places."""
     found = looks(order)
     return [{"title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)]
 
@@ -127,7 +129,7 @@ def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
 
 
 def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
-    """Row minus column: learners best first, then the expert as a column."""
+    """The matrix of differences, row minus column: learners best first, then the expert as a column."""
     table = {(pair.a, pair.b): (pair, 1) for pair in found} | {(pair.b, pair.a): (pair, -1) for pair in found}
     ranked = outcome.ranked()
     across = [(entry.algorithm, entry.title) for entry in ranked]
@@ -159,7 +161,7 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
 
 
 def films(outcome: Outcome) -> list[dict[str, Any]]:
-    """The videos as data URLs: the expert's, then the learners', best first."""
+    """The videos as data URLs: the expert's first, then the learners', best first."""
     films = []
     expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
     about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
@@ -215,7 +217,7 @@ def settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
 
 
 def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
-    """Where the numbers of each learner in each environment come from, as far as its runs know."""
+    """The origin of each learner's numbers in each environment, as far as its runs have recorded it."""
     found = []
     for label, outcome in outcomes.items():
         for entry in outcome.learners:

@@ -1,4 +1,5 @@
-"""The report of a suite: what holds over its environments, each one's answer and curves, and a report of each."""
+"""Writes the report of a suite: the statistics over its environments, each one's answer and curves, and a report for
+each."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ from imitate.files import write_json
 
 __all__ = ["write_suite_report"]
 
-COLUMNS = 3  # of the panels of environments, at most
+COLUMNS = 3  # most columns of panels
 
 
 def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
-    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png
-    and .csv to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
+    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png and
+    .csv to `out` (by default the first of `folders`), and every environment's report to its folder there.
 
-    Raises InputError if a folder holds no suite, if they do not fit together, or if nothing came to an end.
+    Raises InputError if a folder holds no suite, if they do not fit together, or if no learner finished.
     """
     suite = read_suite(*folders)
     out = out or folders[0]
@@ -155,7 +156,8 @@ def _html(
 
 
 def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
-    """Steps to 95 % of the expert, the best of both kinds, and how likely the best is better than the other kind's."""
+    """The tiles at the top: steps to 95 % of the expert, the best imitator and the best RL learner, and the probability
+    that the better one improves on the other."""
     tiles = [] if (cheapest := _cheapest(suite)) is None else [cheapest]
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
@@ -171,7 +173,7 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
 
 
 def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
-    """The learner that gets to 95 % of the expert in most environments, with the fewest steps."""
+    """The learner that reaches 95 % of the expert in most environments; among equals, the one with the fewest steps."""
     spent: dict[str, list[float]] = {}
     for label in suite.scored:
         outcome = suite.outcomes[label]
@@ -194,13 +196,13 @@ def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
 
 
 def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
-    """The best imitation learner and the best by RL."""
+    """The best imitation learner compared with the best RL learner."""
     kinds = {each.algorithm: each.imitates for each in suite.aggregates}
     return next((lead for lead in found if kinds[lead.a] != kinds[lead.b]), None)
 
 
 def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
-    """Row over column: difference of the IQM, probability of improvement."""
+    """The matrix of pairs, row over column: difference of the IQM and probability of improvement."""
     table = {(lead.a, lead.b): (lead, 1) for lead in found} | {(lead.b, lead.a): (lead, -1) for lead in found}
     lines = []
     for row in suite.aggregates:

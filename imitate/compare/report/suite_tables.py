@@ -1,4 +1,4 @@
-"""The table of a suite, for the page, Markdown, LaTeX and CSV, and its runs."""
+"""The table of a suite, shared by the page, Markdown, LaTeX and CSV, and its runs as CSV."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
 
 
 def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
-    """The table of a suite for a paper."""
+    """The table of a suite in LaTeX, for a paper."""
     columns, table = suite_rows(suite)
     outcomes, aggregates = suite.outcomes, suite.aggregates
     budgets = sorted({outcome.comparison.budget for outcome in outcomes.values()})
@@ -70,7 +70,7 @@ def interval_words(estimate: Estimate) -> str:
 
 
 def suite_runs_csv(suite: SuiteOutcome) -> str:
-    """`results.csv` of every environment, one after another, with its name in front."""
+    """The runs of all environments as CSV, each with its environment's name."""
     lines: list[str] = []
     for label, outcome in suite.outcomes.items():
         head, *rows = runs_csv(outcome).splitlines()
