@@ -1,4 +1,4 @@
-"""Checks the answers of environments, which may be anybody's code."""
+"""Checks the answers of environments, whose code may come from anybody."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STEP = "(observation, reward, terminated, truncated, info)"
 class Answering:
     """An environment whose answers have the right form.
 
-    Each call raises a `Fault`, with the episode's seed, if the environment raises, or if it returns another tuple, a
-    reward that is no number, or an observation of another shape than its space. Values are not checked here.
+    Each call raises a `Fault` with the episode's seed if the environment raises, or if it returns a tuple of another
+    form, a reward that is not a number, or an observation whose shape is not its space's. Values are not checked here.
 
-    env   the environment itself, for those who call its `step` and then `check` or `blame`
+    env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
 
     def __init__(self, env: Env) -> None:
@@ -75,7 +75,8 @@ class Answering:
         self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
 
     def _raised(self, error: Exception, wanted: str) -> NoReturn:
-        """`wanted` is said if a wrapper could not unpack what the environment had returned."""
+        """Raise a `Fault` for an error of the environment; the message has `wanted` if a wrapper could not unpack its
+        answer."""
         if isinstance(error, InputError):
             raise error
         fault = raised(f"the environment {self._name}", error)
@@ -96,7 +97,7 @@ class Answering:
 
 
 def _form(answer: Any) -> str:
-    """The types in an answer, without the values."""
+    """The types in an answer, without its values."""
     if isinstance(answer, tuple):
         return f"({', '.join(map(_form, answer))})"
     if isinstance(answer, np.ndarray):

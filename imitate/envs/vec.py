@@ -14,7 +14,8 @@ from imitate.envs.structured import structured
 from imitate.errors import InputError
 
 MOST_ENVS = 10_000
-"""Environments side by side; more would take minutes to make, and a settings file may ask for any number."""
+"""Maximum number of environments side by side. More would take minutes to make, and a settings file may ask for any
+number."""
 
 __all__ = [
     "MOST_ENVS",
@@ -92,7 +93,7 @@ class SyncVecEnv:
         self._seeds = iter(seeds)
         for index in range(self.num_envs):
             self._begin_episode(index, self._obs)
-        # A policy sees idle environments too, and zeros need not be in the space: Discrete(5, start=1).
+        # Policies also see idle environments, and zeros may be outside the space, as in Discrete(5, start=1).
         self._obs[~self.running] = self._obs[0]
         return self._obs.copy()
 
@@ -101,8 +102,8 @@ class SyncVecEnv:
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
-        # An assignment would broadcast a number, or an array with fewer axes. In this loop every check counts: where
-        # there is one axis, its length says enough, and where there is none, nothing can be broadcast.
+        # An assignment would broadcast a number or an array with fewer axes. This loop must be fast, so with one axis
+        # only the length is checked, and without axes nothing can be broadcast.
         length, is_grid, answer = self._length, self._is_grid, None
         for index, running in enumerate(self.running.tolist()):
             if not running:

@@ -26,7 +26,7 @@ from imitate.files import atomic
 
 __all__ = ["filming", "record_video", "renderable_env"]
 
-DEFAULT_FPS = 30  # for environments whose metadata give none
+DEFAULT_FPS = 30  # for environments whose metadata has none
 
 
 def record_video(
@@ -72,7 +72,8 @@ def filming(
     width: int | None = None,
     crf: int = 23,
 ) -> Iterator[tuple[_Filmed, int | None]]:
-    """An environment whose every reset and step is a picture of the video `out`, and the most steps to take in it.
+    """Yield an environment that adds a picture to the video `out` at every reset and step, and the maximum number of
+    steps to take in it.
 
     Settings and errors are those of `record_video`.
     """
@@ -96,8 +97,8 @@ def filming(
 def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
     """Make an environment whose render() returns pictures. Raises InputError if it can't.
 
-    Without a display, SDL and MuJoCo are told so by environment variables. This is in time, because environments set
-    them up when they render for the first time.
+    Without a display, environment variables tell SDL and MuJoCo so. They are set in time, since environments start
+    these libraries when they first render.
     """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
