@@ -58,7 +58,7 @@ def from_zip(found: Found, asked: Asked) -> Expert:
                 "%s was trained with the time left as an observation, which is held at 1", asked.spec
             )
         return _agent(found, asked, time_feature=time_feature is not None)
-    # The file says how it was trained, but not which of the two it does better with; ties go to counting down.
+    # The file doesn't say which option performs better, so both are measured; ties go to counting down.
     held = _agent(found, asked, time_feature=True)
     counting = {**held.env_kwargs, "time_feature": True}
     if not time_feature or not held.runnable:
@@ -71,7 +71,7 @@ def from_zip(found: Found, asked: Asked) -> Expert:
 
 
 def _is_better(counted: Expert, held: Expert) -> bool:
-    """Whether counting down is at least as good as the constant, up to two standard errors of 20 episodes."""
+    """True if counting down is at least as good as the constant, up to two standard errors of 20 episodes."""
     weights = f"{counted.sha256} {counted.normalisation_sha256}"
     down, constant = (
         measure(each, weights, each.env_id, each.env_kwargs, episodes=20, seed=TEST_SEED)
@@ -164,7 +164,7 @@ def _sha256(path: Path) -> str:
 def agent_parts(
     spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None, gamma: float | None
 ) -> dict[str, Any]:
-    """What an SB3 agent consists of, as fields of an Expert."""
+    """The parts of an SB3 agent, as fields of an Expert."""
     networks = build_networks(spec, tensors, normalisation)
     oracle, value = None, networks.value
     if networks.critics is not None or spec.algorithm in ("DQN", "QRDQN"):
@@ -191,9 +191,9 @@ Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
 def spaces_here(
     env_id: str, env_kwargs: Mapping[str, Any], *, typed: bool = False
 ) -> tuple[str, Spaces | None, str]:
-    """The registered id and the environment's spaces; or no spaces, and why it can't be made here.
+    """The registered id and the environment's spaces; if it can't be made here, None for the spaces and the reason.
 
-    typed   whether the user chose the keywords; those that a file chose are tried in a child process first
+    typed   whether the user chose the keywords; those from a file are tried in a child process first
     """
     try:
         env_id = resolve_env_id(env_id)
@@ -208,7 +208,7 @@ def spaces_here(
 
 
 def _registered(env_id: str) -> str:
-    """The id under which the environment is registered today; as it is if there is none."""
+    """The id under which the environment is registered today; `env_id` itself if there is none."""
     try:
         return resolve_env_id(env_id)
     except InputError:
@@ -216,7 +216,7 @@ def _registered(env_id: str) -> str:
 
 
 def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
-    """The spaces in the archive; the environment's, where its pickles hold something else."""
+    """The spaces in the archive, or the environment's if the archive's pickles hold something else."""
     stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
     observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
     if observations is None or actions is None:
@@ -227,7 +227,8 @@ def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: s
 
 
 def _observed(archive: Archive, time_feature: bool) -> int | None:
-    """How many numbers the policy observes besides the remaining time; None if that is unknown or no flat Box."""
+    """The number of values that the policy observes besides the remaining time; None if it is unknown or not a flat
+    Box."""
     space = stored_space(archive, "observation_space")
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         return None
@@ -263,7 +264,8 @@ def _without_time_feature(trained: Spaces) -> Spaces:
 
 
 def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
-    """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
+    """True if kind and size are the same. Bounds may differ, since they changed between versions that are otherwise the
+    same."""
     if isinstance(trained, spaces.Dict) and isinstance(env, spaces.Dict):
         return set(trained) == set(env) and all(_alike(part, env[name]) for name, part in trained.items())
     if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
@@ -275,7 +277,7 @@ def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
 
 
 def differences_of(trained: Spaces, env: Spaces) -> str:
-    """How the spaces differ, in words; empty if they are alike."""
+    """The differences of the spaces in words; empty if they are alike."""
     pairs = zip(("observes", "acts in"), trained, env, strict=True)
     return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
 

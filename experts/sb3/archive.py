@@ -131,7 +131,8 @@ def make_spec(
     exploration_rate: float = 0.0,
     columns: tuple[int, ...] | None = None,
 ) -> PolicySpec:
-    """A PolicySpec from a policy's keyword arguments: plain values, classes as `Global` or as themselves."""
+    """A PolicySpec from a policy's keyword arguments: plain values, and classes either as `Global` or as the classes
+    themselves."""
     default = "Tanh" if algorithm in ("PPO", "A2C", "TRPO") else "ReLU"
     activation = _name(kwargs.get("activation_fn", default))
     if activation not in ACTIVATIONS:
