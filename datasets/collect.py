@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 OnFailure = Literal["stop", "skip"]
 
-_MOST_IN_A_ROW = 20  # failures: more, and it is not the episodes
+_MOST_IN_A_ROW = 20  # failures; with more, the cause is not single episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -70,7 +70,7 @@ def collect(
     steps      record at least this many, in whole episodes
     seed       by default that of `info`
     expert     labels the actions of another policy
-    shard      (k, K): the k-th of K parts: of the episode numbers only k, k + K, k + 2K ..., and a K-th of `steps`
+    shard      (k, K): the k-th of K parts, which has the episodes k, k + K, k + 2K ... and a K-th of `steps`
     resume     if `out` exists, play only the episodes that it lacks
     on_failure   if the environment fails in an episode: stop with the `Fault`, or skip the episode, whose seed is then
                recorded as failed and not tried again
@@ -97,7 +97,7 @@ def collect(
     if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
         return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
-    over: Counter[int] = Counter()  # seeds of episodes that are recorded, or have failed
+    over: Counter[int] = Counter()  # seeds of episodes that are recorded or have failed
     if resume:
         with DemoReader(out) as reader:
             over.update(reader.table["seed"].tolist() + reader.failed_seeds)
@@ -114,7 +114,7 @@ def collect(
         bar.update(len(writer) if episodes else writer.num_steps)
         in_a_row = 0
         while True:
-            # After a failure the episodes that were under way begin again.
+            # After a failure, unfinished episodes begin again.
             seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), over)
             watched = _Watched(policy, envs, writer)
             played = play(
@@ -155,7 +155,8 @@ def is_complete(
     steps: int | None = None,
     shard: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Whether `collect` with these settings would add nothing to a file. Raises InputError if it has other settings."""
+    """True if `collect` with these settings would add nothing to a file. Raises InputError if the file has other
+    settings."""
     episodes, steps = _part(episodes, steps, shard)
     with DemoReader(path) as reader:
         check_same(path, reader.info, info)
@@ -164,7 +165,7 @@ def is_complete(
 
 
 def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tuple[int | None, int | None]:
-    """The numbers of a shard, of those of all shards."""
+    """The numbers of episodes and steps for one shard, from those for all shards."""
     number, shards = shard
     return (
         None if episodes is None else len(range(number, episodes, shards)),
@@ -177,7 +178,7 @@ class _Watched:
 
     def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
         self._policy = policy
-        self.source: str = getattr(policy, "source", "")  # named if it is at fault
+        self.source: str = getattr(policy, "source", "")  # names it in messages
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes

@@ -1,4 +1,4 @@
-"""Noise on executed actions, whose labels stay clean: demonstrations then show how to recover from mistakes."""
+"""Adds noise to executed actions while labels stay clean, so that demonstrations show how to recover from mistakes."""
 
 from __future__ import annotations
 
@@ -75,12 +75,14 @@ class ActionNoise:
 
 
 def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any]) -> str:
-    """The spec of noise as large as the learner's own errors, so that the expert meets the states that the learner
-    will: DART, arXiv:1703.09327, equation 4, without its scaling to an expected final error.
+    """The spec of noise as large as the learner's own errors, so that the expert visits the states that the learner
+    will visit (DART, arXiv:1703.09327, equation 4, without its scaling to an expected final error).
 
     obs, labels   (N, ...) observations and the expert's actions on them, which the learner was not trained on
 
-    Discrete actions get "random:P" with P such that as many differ as the learner gets wrong. Raises InputError if the
+    Discrete actions get "random:P", where P makes as many actions differ as the learner gets wrong.
+
+    Raises InputError if the
     learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
@@ -109,7 +111,7 @@ def _number(text: str) -> float:
 
 
 def _root(text: str, action_space: gym.Space[Any]) -> Array:
-    """A matrix (D, D) whose square is the covariance. Raises InputError for what is none."""
+    """A matrix (D, D) whose square is the covariance. Raises InputError if the text is not such a matrix."""
     shape = 2 * (action_space.shape or ())
     try:
         covariance = np.array(json.loads(text), np.float64)

@@ -1,8 +1,8 @@
-"""Other projects' data sets in, ours out, and the other way round: `imitate data convert`.
+"""Converts between other projects' data sets and ours: `imitate data convert`.
 
-A format is a module that reads a data set as a stream of episodes and writes one from such a stream, in pieces of some
-32 MB. Files from others are data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
-checked before they are read.
+A format is a module that reads a data set as a stream of episodes, and writes one from such a stream, in pieces of
+about 32 MB. Foreign files are treated as data: nothing in them is unpickled, imported or executed, and sizes, types and
+shapes are checked before reading.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from imitate.files import atomic, atomic_folder
 
 __all__ = ["FORMATS", "Converted", "convert", "format_of"]
 
-# What is more particular comes first; `ours` last, whose reader says what is wrong with a file that nobody knows.
+# Specific formats come first. `ours` is last, since its reader explains what is wrong with an unknown file.
 FORMATS: dict[str, Format] = {
     "minari": minari,
     "minari-arrow": minari_arrow,
@@ -47,10 +47,10 @@ FORMATS: dict[str, Format] = {
 }
 
 _STRUCTURED = ("minari", "minari-arrow", "imitate")
-"""Those that hold Dict observations."""
+"""Formats that hold Dict observations."""
 
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
-"""Those whose observations have no keys."""
+"""Formats whose observations have no keys."""
 
 _WITH_COLUMNS = ("npz", "csv")
 
@@ -59,7 +59,7 @@ _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
 @dataclass(frozen=True)
 class Converted:
-    """The result of a conversion, or of a dry run: `notes` say what was lost or guessed."""
+    """The result of a conversion, or of a dry run; `notes` list what was lost or guessed."""
 
     source_format: str
     format: str
@@ -97,11 +97,11 @@ def convert(
     """Write the data set `source` as `out`, whole or not at all.
 
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
-    env_id    the environment, where the source names none
-    obs_keys  the observations to take of several, in one array; by default all, as a Dict, where the format has Dict
-              observations (Minari), else all flat ones
-    columns   which columns of a CSV or .npz are what, such as ["obs=level,velocity", "action=valve", "reward=r"]
-    mask      take only the part that the source names so (robomimic's filter keys); by default everything
+    env_id    the environment, if the source names none
+    obs_keys  keys of the observations to take, joined in one array. By default all of them: as a Dict if the format has
+              Dict observations (Minari), otherwise all flat ones
+    columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
+    mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
 
@@ -132,7 +132,7 @@ def convert(
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         at_opening = notes.copy()
         info = complete(recording, env_id, env_kwargs)
-        notes.clear()  # of a pass that looked for bounds
+        notes.clear()  # they are from a pass that looked for bounds
         notes.update(at_opening)
         if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
             raise InputError(
@@ -179,7 +179,7 @@ def _write(target: Format, out: Path, info: Any, episodes: Iterable[Episode], la
 
 
 class _Counted:
-    """Episodes, counted with their steps as they pass."""
+    """A stream of episodes that counts them and their steps."""
 
     def __init__(self, episodes: Iterable[Episode]) -> None:
         self._episodes = episodes

@@ -1,4 +1,5 @@
-"""Plain CSV: a line an observation, with the action that was taken on it; the line of a final one has no action."""
+"""Plain CSV: one line for each observation and the action taken on it; the line of a final observation has no
+action."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ __all__ = ["FOLDER", "found", "losses", "read", "write"]
 FOLDER = False
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
-_FIELDS = 1 << 18  # that are numbers or texts in Python at a time
+_FIELDS = 1 << 18  # held at a time as numbers or texts in Python
 _ROLES = ("obs", "action", "expert_action", "reward", "terminated", "truncated", "episode", "seed")
 
 Places = Mapping[str, Sequence[int]]
-"""The columns of each role, by number."""
+"""Numbers of the columns for each role."""
 
 
 def found(path: Path) -> bool:
@@ -42,7 +43,7 @@ def read(
     notes: Notes,
     columns: Sequence[str] = (),
 ) -> Iterator[Recording]:
-    """Columns: obs_0 ..., action or action_0 ..., and where they are known episode, reward, terminated, truncated."""
+    """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated."""
     with refused(path):
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(_lines(file), [])
@@ -103,7 +104,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 
 
 def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
-    """The fields of each row. NumPy's texts are short and exact; those of Python floats of float32 would be long."""
+    """The fields of each row as text. NumPy writes float32 exactly and briefly; via Python's floats the texts would be
+    long."""
     flat = [column.reshape(len(column), -1) for column in columns]
     size = max(1, _FIELDS // sum(column.shape[1] for column in flat))
     for start in range(0, len(flat[0]), size):
@@ -130,7 +132,7 @@ def _lines(file: TextIO) -> Iterator[list[str]]:
 
 
 def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
-    """The columns of each role: those that `columns` names, else those of known names."""
+    """The columns of each role: those given by `columns`, otherwise those with known names."""
     if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
         raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
     at = {name: place for place, name in enumerate(header)}
@@ -157,7 +159,7 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
 
 
 def _numbered(at: Mapping[str, int], name: str) -> list[str]:
-    """Columns `name`, or `name_0`, `name_1` ..."""
+    """The column `name`, or the columns `name_0`, `name_1` ..."""
     return [name] if name in at else list(takewhile(at.__contains__, (f"{name}_{n}" for n in count())))
 
 
@@ -192,7 +194,7 @@ def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
 
 
 def _taken(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
-    """Actions (n, D): those of one column are of discrete ones where all are whole numbers."""
+    """Actions (n, D); a single column of whole numbers holds discrete actions."""
     if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
         return _numbers(lines, places)
     return np.array([int(line[places[0]]) for line in lines], np.int64)[:, None]

@@ -1,4 +1,4 @@
-"""Columns of plain files (CSV, npz): what they may be called, and `--columns` for what they are called instead."""
+"""Names of columns in plain files (CSV, npz): the known ones, and those given by `--columns`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {
     "start": ("episode_starts",),
     "index": ("indices",),
 }
-"""Names of columns, by what they hold. IL-Datasets has `episode_starts`; old files of `imitation` are split at
+"""Known names of columns, by role. IL-Datasets has `episode_starts`; old files of `imitation` are split at
 `indices`."""
 
 _DONE = ("dones", "done", "terminal")
@@ -31,7 +31,7 @@ _DONE = ("dones", "done", "terminal")
 def chosen_columns(texts: Sequence[str], known: Iterable[str]) -> dict[str, list[str]]:
     """`obs=level,velocity action=valve` as {"obs": ["level", "velocity"], "action": ["valve"]}.
 
-    Raises InputError unless each is such a text that begins with one of `known`.
+    Raises InputError unless each text has this form and begins with one of `known`.
     """
     chosen: dict[str, list[str]] = {}
     known = list(known)
@@ -51,7 +51,8 @@ def chosen_columns(texts: Sequence[str], known: Iterable[str]) -> dict[str, list
 
 
 def why_unsaid(names: Mapping[str, Sequence[str]]) -> str | None:
-    """A note, where the columns say when episodes end and not why. `names` are what columns are called."""
+    """A note if the columns say when episodes end but not why; otherwise None. `names` are the names of the columns
+    found."""
     called = [name for name in names.get("terminated", ()) if name in _DONE]
     if not called or "truncated" in names:
         return None

@@ -22,7 +22,8 @@ FOLDER = False
 
 
 def found(path: Path) -> bool:
-    """Anything else may be ours: a folder of shards, or a file whose fault our reader names."""
+    """Always True: anything else may be ours, such as a folder of shards, and our reader names the fault of other
+    files."""
     return path.suffix == ".h5" or (path.is_dir() and any(path.glob("*.h5")))
 
 

@@ -1,4 +1,4 @@
-"""A person plays: keys and mouse in, trajectories out."""
+"""Lets a person play: keys and mouse go in, trajectories come out."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["Controls", "Person", "by_hand", "interventions"]
 
 
 class Controls(Protocol):
-    """What the person sees, the keys that are down, and the mouse."""
+    """The interface to a person: a picture to see, the keys that are down, and the mouse."""
 
     mouse: tuple[float, float] | None
-    """Where it is while its left button is down: 0 in the middle, 1 at the right and the upper edge."""
+    """The mouse's position while its left button is down, else None: 0 in the middle, 1 at the right and the upper
+    edge."""
 
     def show(self, picture: Array, caption: str) -> None: ...
 
     def down(self) -> set[str]:
-        """Waits for the next frame, and sets `mouse`."""
+        """Wait for the next frame, set `mouse`, and return the keys that are down."""
         ...
 
 
@@ -37,9 +38,9 @@ def by_hand(
     episodes: int,
     policy: Policy | None = None,
 ) -> Iterator[Trajectory]:
-    """Trajectories of so many episodes, or fewer where the person quits; an unfinished one is dropped.
+    """Trajectories of `episodes` episodes, or fewer if the person quits; an unfinished one is dropped.
 
-    policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) says of each step whether the person acted
+    policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) marks the steps in which the person acted
 
     The last finished episode can be taken back until the next one ends: its seed is then played again.
     """
@@ -105,9 +106,9 @@ def _episode(
 
 
 class Person:
-    """A person who is asked what they would do in the state that is shown; who acts there is for others to say.
+    """A person as an expert, who says what they would do in the state that is shown; another policy may act there.
 
-    `escape` ends the run as Ctrl-C does, after this roll-in.
+    `escape` ends the run after this roll-in, as Ctrl-C does.
     """
 
     live = True
@@ -139,7 +140,7 @@ class Person:
 
 
 def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
-    """The parts of a trajectory in which the person acted: what HG-DAgger (arXiv:1810.02890) learns from."""
+    """The parts of a trajectory in which the person acted; HG-DAgger (arXiv:1810.02890) learns from these."""
     edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
     for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         last = stop == len(trajectory)
