@@ -140,7 +140,7 @@ def _columns(episode: Trajectory, last: bool = True) -> tuple[Any, ...]:
 
 
 def _padded(rows: Array) -> Array:
-    """The rows with one more in front, since infos begin at the reset, and so do all columns in Arrow."""
+    """The rows with a row of zeros appended: infos, and all columns in Arrow, have as many rows as observations."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 

@@ -22,8 +22,7 @@ FOLDER = False
 
 
 def found(path: Path) -> bool:
-    """Always True: anything else may be ours, such as a folder of shards, and our reader names the fault of other
-    files."""
+    """True for an .h5 file or a folder of shards, sound or not: our reader names their faults."""
     return path.suffix == ".h5" or (path.is_dir() and any(path.glob("*.h5")))
 
 
