@@ -2,7 +2,7 @@
 
     python benchmarks/results.py
 
-A test fails if one of these documents says something else than the records.
+A test fails if one of these documents does not agree with the records.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
-"""Lines around the part of the README that is written."""
+"""The lines around the part of the README that this script writes."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
-    """The text that each document must have."""
+    """The text of each document, according to the records."""
     known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
     readme = README.read_text()
     results = BEGIN + render("README-results.md", known) + END
@@ -51,7 +51,7 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
 
 
 def render(template: str, known: dict[str, Any]) -> str:
-    """A template filled from the records. Raises jinja2.UndefinedError if one lacks what the text asks for."""
+    """Fill a template from the records. Raises jinja2.UndefinedError if they lack something that the text uses."""
     teachers = known["teachers"]["teachers"]
     rows = {name: figures(name, row, known[name], teachers) for name, row in ROWS.items() if name in known}
     sections: dict[str, list[dict[str, Any]]] = {}
@@ -91,7 +91,8 @@ def render(template: str, known: dict[str, Any]) -> str:
 
 
 def filled(block: str) -> str:
-    """A paragraph or list in lines of even length, whatever its figures came to; tables and code stay as they are."""
+    """A paragraph or list wrapped to full lines, since its figures change its length; tables and code stay as they
+    are."""
     if block.startswith(("|", "#", "    ", "```")):
         return block
     end = "\n" if block.endswith("\n") else ""

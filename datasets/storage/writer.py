@@ -245,7 +245,7 @@ class DemoWriter:
         self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
 
     def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
-        """The rows of the table of episodes with their places; `written` counts the rows that each column has already."""
+        """Set the places of episodes in rows of the table; `written` counts the rows that each column has already."""
         table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
