@@ -27,7 +27,7 @@ class Column:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             kind = archive.getinfo(member).compress_type
             if kind not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{member} is compressed in way {kind}, wanted deflate, or none")
+                raise InputError(f"{member} uses compression method {kind}, wanted deflate or none")
             shape, self.dtype = _header(file, member)
             held = archive.getinfo(member).file_size
         if not shape or 0 in shape:

@@ -177,7 +177,9 @@ def _policy_class(archive: Archive) -> str:
 def _policy_kwargs(archive: Archive) -> dict[str, Any]:
     kwargs = _unpickled(archive.data.get("policy_kwargs", {}))
     if not isinstance(kwargs, dict):
-        raise InputError("the policy_kwargs of the archive are no dictionary: they are not run to find out")
+        raise InputError(
+            "the policy_kwargs of the archive are not a dictionary, and they are not run to build one"
+        )
     return kwargs
 
 

@@ -38,7 +38,7 @@ def to_array(value: Any) -> Array:
             if name == "_frombuffer" and len(value.args) == 4:  # pickle protocol 5
                 return _decode(*value.args)
     raise InputError(
-        "the pickle holds an object where an array of numbers was expected; it is not run to find out"
+        "the pickle holds an object where an array of numbers was expected, and objects are never built"
     )
 
 

@@ -220,7 +220,7 @@ def test_who_is_not_everywhere_is_not_in_the_aggregate(tmp_path: Path) -> None:
     said = suite_warnings(found)
     assert said[0] == "1 seed is too few: run 5 or more (add them with --seeds 5)."
     assert "Acrobot-v1: not run yet: ppo-seed1." in said
-    assert said[-1] == "Not in every environment, so left out of what is over all: SB3 PPO."
+    assert said[-1] == "Left out of the overall scores, without results in every environment: SB3 PPO."
     assert suite_answer(found).verdict == "unclear"  # one seed allows no test
 
 

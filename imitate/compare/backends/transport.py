@@ -55,7 +55,7 @@ def receive(task: Task, files: Files, *, whole: bool) -> None:
     """
     for name in files:
         if not any(_place(name).is_relative_to(path.as_posix()) for path in task.writes):
-            raise InputError(f"{task.name} sent a file {name!r}, which is none of those it writes: not kept")
+            raise InputError(f"{task.name} sent a file {name!r}, which it does not declare: not kept")
     for name, content in files.items():
         write(task.root, name, content)
     for name, path in files_at(task.root, task.writes) if whole else ():

@@ -60,7 +60,7 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
     budget, longest = comparison.budget, references.episode_steps
     if budget < longest:
         raise InputError(
-            f"a budget of {budget} steps is too small, where an episode takes {longest:.0f} steps; "
+            f"a budget of {budget} steps is too small: an episode takes {longest:.0f} steps; "
             f"give at least {int(longest) + 1}"
         )
     for name, own in least.items():

@@ -38,7 +38,7 @@ def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
 
     every, levels = [each.scores for each in learners], [("random", 0.0), ("expert", 1.0)]
     missing = [np.maximum(1 - scores, 0) for scores in every]
-    lack = "what scores lack to 1, less is better"
+    lack = "how far scores fall short of 1, less is better"
     panels = [
         _panel("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
         _panel("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),

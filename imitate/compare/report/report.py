@@ -48,7 +48,7 @@ def write_report(*folders: Path, out: Path | None = None) -> Path:
     outcome = read_outcome(*folders)
     if not outcome.learners:
         reason = f": {outcome.failures[0]}" if outcome.failures else ""
-        raise InputError(f"no learner of {folders[0]} came to an end, there is nothing to report{reason}")
+        raise InputError(f"no learner of {folders[0]} finished, so there is nothing to report{reason}")
     out = out or folders[0]
     out.mkdir(parents=True, exist_ok=True)
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)

@@ -142,7 +142,7 @@ def read_suite(*folders: Path) -> SuiteOutcome:
         else:
             outcomes[label] = outcome
     if not outcomes:
-        raise InputError(f"no learner in {folders[0]} came to an end, there is nothing to report")
+        raise InputError(f"no learner in {folders[0]} finished, so there is nothing to report")
     return together(suites[0].name, outcomes, absent)
 
 

@@ -77,7 +77,7 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
         said.append(f"Nothing has ended yet in {listed(list(suite.absent))}.")
     if suite.partly:
         partly = listed([title(name) for name in suite.partly])
-        said.append(f"Not in every environment, so left out of what is over all: {partly}.")
+        said.append(f"Left out of the overall scores, without results in every environment: {partly}.")
     return said
 
 

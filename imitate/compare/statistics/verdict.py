@@ -165,7 +165,7 @@ def warnings(outcome: Outcome) -> list[str]:
     if seeds < ENOUGH_SEEDS:
         count = "One seed says" if seeds == 1 else f"{seeds} seeds say"
         said.append(
-            f"{count} little of another: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
+            f"{count} little about others: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
         )
     said += cautions(outcome)
     expert = outcome.references.expert
