@@ -32,7 +32,7 @@ PICTURE = Path(__file__).parents[1] / "examples" / "hopper.gif"
 ENV, TEACHER = "Hopper-v5", "zoo:sac/Hopper-v3"
 FPS = 20
 SIDE, CAPTION, WIDTH = 240, 34, 400  # pixels
-VIEW = {"camera_name": "track", "width": SIDE, "height": SIDE}  # the default camera stands still
+VIEW = {"width": SIDE, "height": SIDE}
 REST = 30  # frames for which the last picture stays
 INK, MUTED = "#1a1d21", "#5b636e"
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
+from imitate.envs.make import is_mujoco, make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -108,7 +108,8 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # gymnasium warns of a render mode that we refuse below
-            env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+            filmed = _view(env_id, env_kwargs) | dict(env_kwargs or {})
+            env: gym.Env[Any, Any] = make_env(env_id, filmed, render_mode="rgb_array")
     except InputError:
         make_env(env_id, env_kwargs).close()  # raises if something other than the render mode is wrong
         raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
@@ -117,6 +118,12 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
         env.close()
         raise InputError(f"{env_id} can't be filmed: its render modes are {list(modes)}, wanted 'rgb_array'")
     return env
+
+
+def _view(env_id: str, env_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keywords for a camera that follows a MuJoCo robot; since Gymnasium 1.4 the default one stands still."""
+    chosen = {"camera_id", "camera_name"} & set(env_kwargs or {})
+    return {"camera_name": "track"} if is_mujoco(resolve_env_id(env_id)) and not chosen else {}
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
