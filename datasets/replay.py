@@ -12,6 +12,7 @@ import numpy as np
 
 from imitate.datasets.contain import check_env
 from imitate.datasets.reader import DemoReader
+from imitate.envs.answers import Checked
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError
@@ -41,7 +42,7 @@ class Difference:
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
     """Of each episode its first difference, or None. Needs the environment, and the seed of each episode."""
     check_env(reader.info.env_id, reader.info.env_kwargs)
-    with closing(make_env(reader.info.env_id, reader.info.env_kwargs)) as env:
+    with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
         for number in range(len(reader)) if episodes is None else episodes:
             yield first_difference(env, reader, number)
 

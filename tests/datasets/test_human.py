@@ -11,6 +11,7 @@ import numpy as np
 import pygame
 import pytest
 from counting import CountingEnv
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
@@ -181,6 +182,30 @@ def test_a_person_goes_on_with_the_same_settings(
     assert main([*command, "--resume", *other]) == 2
     assert said in capsys.readouterr().err
     assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("step", (np.zeros(4, np.float32), 1.0, False, {}), "step must return (observation, reward,"),
+        ("render", None, "has a render() that gave NoneType, wanted one picture"),
+    ],
+)
+def test_an_environment_that_answers_wrongly_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    answer: Any,
+    said: str,
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(Window, "down", lambda _: {"right"})
+    monkeypatch.setattr(CartPoleEnv, name, lambda *_: answer)
+    assert main(["collect", "human", "--env", "CartPole-v1", "--out", str(tmp_path / "a.h5")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("imitate: the environment CartPole-v1")
+    assert said in line
 
 
 class Four:

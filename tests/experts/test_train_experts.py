@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import PendulumEnv
 
 from imitate.envs.make import resolve_env_id
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 from imitate.experts import load_expert
 from imitate.experts.models import SB3_CLASSES, make_model, zoo_settings
 from imitate.experts.train import train_expert
@@ -34,6 +35,14 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
     assert [row["step"] for row in rows] == [200, 400, 400]
     assert not (tmp_path / "sac" / "training" / "checkpoint").exists()
     with pytest.raises(InputError, match="exists"):
+        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SMALL)
+
+
+def test_an_environment_that_returns_four_values_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PendulumEnv, "step", lambda *_: (np.zeros(3, np.float32), 1.0, False, {}))
+    with pytest.raises(Fault, match=r"the environment Pendulum-v1 raised ValueError: .*: step must return"):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SMALL)
 
 
