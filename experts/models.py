@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from imitate.envs.answers import Checked
 from imitate.envs.atari import game_ids, is_atari
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, resolve_env_id
 from imitate.errors import InputError, did_you_mean
 
 __all__ = ["RUN_SETTINGS", "SB3_CLASSES", "make_model", "make_venv", "sb3_class", "zoo_settings"]
@@ -73,7 +73,7 @@ def make_venv(
 ) -> VecEnv:
     """Environments as SB3 takes them, with a Monitor each. In training a game of Atari ends with every life and its
     rewards are clipped to their sign, as SB3 does by default; scores are measured without either."""
-    learned_from = training and is_atari(env_id)
+    learned_from = training and is_atari(resolve_env_id(env_id))
     return make_vec_env(
         lambda: Checked(make_env(env_id, env_kwargs)),
         n_envs=num_envs,
