@@ -10,7 +10,7 @@ from imitate.compare.collapse import mean_words
 from imitate.compare.learners import title
 from imitate.compare.tables import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
 from imitate.compare.verdict import pairs
-from imitate.compare.words import number
+from imitate.compare.words import counted, number
 
 __all__ = ["interval_words", "suite_latex", "suite_rows", "suite_runs_csv"]
 
@@ -58,8 +58,8 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
         if (winner := certain_best(outcome, pairs(outcome))) is not None:
             bold.add((winner.title, label))
     caption = (
-        f"Scores, where random actions are 0 and the expert is 1, over {len(suite.scored)} environments and "
-        f"{suite.seeds} seeds, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
+        f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "
+        f"and {counted(suite.seeds, 'seed')}, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
         f"environment steps. {INTERVALS} {BOLD}"
     )
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
