@@ -65,6 +65,9 @@ def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
     )
     assert main(["compare", "--out", str(out), "--add", "dqn"]) == 2
     assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    assert main(["report", str(out), "--format", "md"]) == 2
+    assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    assert main(["report", str(out), "--format", "md", "--env", "my_balls:Balls-v0"]) == 0
     seen: list[Comparison] = []
 
     def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
