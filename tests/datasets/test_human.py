@@ -99,10 +99,14 @@ def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
         ("[keys]\np = [1.0]\n", "choose others"),
         ("keys = 3\n", r"wanted a table \[keys\]"),
         ("=", "no TOML"),
+        (f"x = {'[' * 20_000}{']' * 20_000}", "no TOML"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             key_map(env, "Pendulum-v1", path)
+    path.write_text(f"[keys]\nleft = {10**30}\n")
+    with pytest.raises(InputError, match="not in Discrete"):
+        key_map(make_env("CartPole-v1"), "CartPole-v1", path)
     with pytest.raises(InputError, match="--keys"):
         key_map(CountingEnv(), "Counting-v0")
 
