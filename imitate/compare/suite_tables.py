@@ -59,8 +59,8 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
             bold.add((winner.title, label))
     caption = (
         f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "
-        f"and {counted(suite.seeds, 'seed')}, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
-        f"environment steps. {INTERVALS} {BOLD}"
+        f"and {counted(suite.seeds, 'seed')}, and the mean return in each, after "
+        f"{' to '.join(f'{each:,}' for each in budgets)} environment steps. {INTERVALS} {BOLD}"
     )
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
 
