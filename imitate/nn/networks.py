@@ -26,6 +26,7 @@ __all__ = [
     "channels_last",
     "nature_cnn",
     "numpy_forward",
+    "one_hot",
     "orthogonal_",
     "seeded",
 ]
@@ -72,7 +73,7 @@ class Encoder(nn.Module):
         if self.is_image:
             return obs.movedim(-1, -3) if self.channels_last else obs
         if self.one_hot:
-            return F.one_hot(obs.long() - self.start, self.one_hot).float()
+            return one_hot(obs, self.start, self.one_hot)
         x = obs.flatten(1)
         if self.moments is not None:
             return self.moments(x)  # type: ignore[no-any-return]  # bytes are standardised too
@@ -111,6 +112,20 @@ class Encoder(nn.Module):
             return self.net(prepared)  # type: ignore[no-any-return]
         with torch.autocast(prepared.device.type, torch.bfloat16):
             return self.net(prepared).float()  # type: ignore[no-any-return]
+
+
+def one_hot(values: Tensor, first: int, count: int) -> Tensor:
+    """Numbers (B,) from `first` on to floats (B, count). Raises InputError for a number that is not one of `count`."""
+    try:
+        return F.one_hot(values.long() - first, count).float()
+    except RuntimeError as error:
+        beyond = values[(values < first) | (values >= first + count)]
+        if not len(beyond):
+            raise
+        raise InputError(
+            f"an observation holds {beyond[0].item():g}, wanted {first} to {first + count - 1}: correct the "
+            "environment that gave it"
+        ) from error
 
 
 def channels_last(space: spaces.Space[Any]) -> bool:
