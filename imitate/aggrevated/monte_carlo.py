@@ -15,9 +15,10 @@ from imitate.datasets.asking import asking
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy, Transitions
 from imitate.envs.spaces import Array, Space
+from imitate.envs.stepping import Chooser, stepping
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.rl.rollout import Chooser, whole_episodes
+from imitate.rl.rollout import whole_episodes
 
 __all__ = ["MonteCarlo"]
 
@@ -54,7 +55,7 @@ class MonteCarlo:
 
     def collect(
         self,
-        roll_in: Chooser,
+        roll_in: Chooser[Array],
         seeds: Sequence[int],
         rng: np.random.Generator,
         *,
@@ -93,7 +94,7 @@ class MonteCarlo:
         return (pairs - pairs[:, 1:]).flatten()
 
     def _visits(
-        self, roll_in: Chooser, seeds: Sequence[int], rng: np.random.Generator
+        self, roll_in: Chooser[Array], seeds: Sequence[int], rng: np.random.Generator
     ) -> list[tuple[Array, Array, Array, Array]]:
         with closing(self._make_envs()) as envs:
             seeds = seeds[: envs.num_envs]
@@ -122,30 +123,30 @@ class MonteCarlo:
         Replays the actions `prefix` (T, N, ...) up to `times`, takes `first` (N, ...) in the state `expected`, then
         follows the expert.
         """
+        returns, discounts, clock = np.zeros(len(seeds)), np.ones(len(seeds)), itertools.count()
         with closing(self._make_envs()) as envs:
-            obs, count = envs.reset(seeds)[: len(seeds)], len(seeds)
-            returns, discounts = np.zeros(count), np.ones(count)
-            for t in itertools.count():
-                running = envs.running[:count].copy()
-                if not running.any():
-                    break
-                here, later = times == t, (times < t) & running
+
+            def choose(obs: Array, _begun: Array) -> tuple[Array, Array]:
+                """Actions, and the environments (K,) int whose rewards count."""
+                t = next(clock)
+                here = np.flatnonzero(times == t)
+                later = np.flatnonzero((times < t) & envs.running[: len(seeds)])
                 if not np.array_equal(obs[here], expected[here]):
                     raise InputError(
                         "Monte-Carlo returns need an environment that does the same again for the same seed and "
                         "actions, and this one does not: take another oracle"
                     )
-                actions = np.array(prefix[min(t, len(prefix) - 1), :count])
+                actions = prefix[min(t, len(prefix) - 1)].copy()
                 actions[here] = first[here]
-                if later.any():
+                if len(later):
                     actions[later] = self.ask(obs[later])
-                idle = envs.num_envs - count
                 self._spend(envs)
-                step = envs.step(np.concatenate([actions, np.repeat(actions[:1], idle, 0)]))
-                counted = here | later
-                returns[counted] += discounts[counted] * step.rewards[:count][counted]
-                discounts[counted] *= self.gamma
-                obs = step.obs[:count]
+                return actions, np.concatenate([here, later])
+
+            for taken in stepping(envs, choose, envs.reset(seeds)):
+                valued = taken.recorded
+                returns[valued] += discounts[valued] * taken.step.rewards[valued]
+                discounts[valued] *= self.gamma
         return returns
 
     def ask(self, obs: Array) -> Array:
