@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from imitate.datasets.asking import asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.envs.spaces import Array, values_of
+from imitate.envs.spaces import Array, uniform_actions
 from imitate.envs.stepping import Score, Scores, stepping
 from imitate.envs.vec import Step, VecEnv
 from imitate.errors import Fault, InputError
@@ -215,9 +215,4 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        shape = (len(obs), *(self._space.shape or ()))
-        if (discrete := values_of(self._space)) is not None:
-            first, count = discrete
-            return np.asarray(self._rng.integers(count, size=shape) + first)
-        assert isinstance(self._space, spaces.Box)
-        return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
+        return uniform_actions(self._space, len(obs), self._rng)

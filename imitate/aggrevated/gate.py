@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.aggrevated import GATE
+from imitate.envs.spaces import uniform_actions
 from imitate.experts.values.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 
@@ -69,7 +70,7 @@ def measure_gate(
 ) -> Gate:
     """Measure the gate on raw observations (B, ...) and the expert's actions; it is open from `threshold` on."""
     values = oracle.heads(obs, expert)  # (H, B)
-    drawn = [_random_actions(space, len(obs), rng).to(obs.device) for _ in range(_RANDOM)]
+    drawn = [torch.from_numpy(uniform_actions(space, len(obs), rng)).to(obs.device) for _ in range(_RANDOM)]
     random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
     gap = (values - random).abs().mean((0, 2)).clamp(min=1e-8)
     if oracle.greedy:
@@ -91,10 +92,3 @@ def compared(oracle: QOracle, gate: Gate, obs: Tensor, expert: Tensor, learner: 
         "advantage": float(((of_learner - of_expert).mean(1) / gate.gap).mean()),
     }
     return metrics if math.isnan(gate.openness) else metrics | {"gate": gate.openness}
-
-
-def _random_actions(space: spaces.Space[Any], count: int, rng: np.random.Generator) -> Tensor:
-    if isinstance(space, spaces.Discrete):
-        return torch.from_numpy(rng.integers(space.start, space.start + space.n, count))
-    assert isinstance(space, spaces.Box)
-    return torch.from_numpy(rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype))

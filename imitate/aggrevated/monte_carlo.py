@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from imitate.datasets.asking import asking
-from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy, Transitions
-from imitate.envs.spaces import Array, Space
+from imitate.envs.spaces import Array, Space, uniform_actions
 from imitate.envs.stepping import Chooser, stepping
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
@@ -108,7 +107,7 @@ class MonteCarlo:
         lengths = rollout.steps.sum(0)[episodes]
         times = np.array([rng.integers(length) for length in lengths.tolist()])
         obs = rollout.obs[times, episodes]
-        drawn = RandomPolicy(action_space, int(rng.integers(2**31))).act(obs)
+        drawn = uniform_actions(action_space, len(obs), np.random.default_rng(rng.integers(2**31)))
         experts = self.ask(obs).astype(drawn.dtype)
         pairs = [
             (action, self._play_on(seeds, rollout.actions, times, action, obs)) for action in (drawn, experts)
