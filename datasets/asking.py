@@ -13,16 +13,19 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array, Space, values_of
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Ask", "asking"]
+__all__ = ["Ask", "Askable", "asking"]
 
 Ask = Callable[[Array], Array]
 """From observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
 
+Askable = Policy | Ask
+"""A policy, or a function of observations, whose answers are its deterministic actions."""
+
 _FEW = 1024  # actions of a Discrete space
 
 
-def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
-    """A function that asks a policy, or a function of observations, and checks what it answers.
+def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
+    """A function that asks a policy and checks what it answers.
 
     who   is at fault; a policy that has a `source`, as experts do, is named by that
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.datasets.asking import asking
-from imitate.datasets.trajectory import Policy, Transitions
+from imitate.datasets.asking import Askable, asking
+from imitate.datasets.trajectory import Transitions
 from imitate.envs.spaces import Array, Space, uniform_actions
 from imitate.envs.stepping import Chooser, stepping
 from imitate.envs.vec import VecEnv
@@ -41,7 +41,7 @@ class MonteCarlo:
 
     def __init__(
         self,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         make_envs: Callable[[], VecEnv],
         action_space: Space,
         *,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ import torch
 
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.configs.aggrevated import TrialConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
@@ -56,7 +56,7 @@ class Trial:
         config: TrialConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        expert: Askable | Sequence[Askable],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",

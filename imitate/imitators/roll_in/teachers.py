@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.datasets.asking import Ask, asking
+from imitate.datasets.asking import Askable, asking
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
 from imitate.experts.values.fqe import FittedQ, FQEConfig
@@ -31,7 +31,6 @@ from imitate.rl.rollout import Rollout
 
 __all__ = ["Teacher", "Teachers", "teacher_of"]
 
-_Expert = Policy | Ask
 _UPDATES = 500  # gradient steps of the critic after a roll-in
 _RELABELLED = 100  # of them between two choices of the labels
 
@@ -47,7 +46,7 @@ class Teacher:
 
     revises = False
 
-    def __init__(self, expert: _Expert, store: DemoWriter, critic: FittedQ | None = None) -> None:
+    def __init__(self, expert: Askable, store: DemoWriter, critic: FittedQ | None = None) -> None:
         self.critic, self.queries = critic, 0
         self.live: bool = getattr(expert, "live", False)
         self._answers: list[Array] = []  # of a live expert in this roll-in, (N, *action_shape) each
@@ -111,7 +110,7 @@ class Teachers:
 
     def __init__(
         self,
-        experts: Sequence[_Expert],
+        experts: Sequence[Askable],
         store: DemoWriter,
         config: FQEConfig,
         *,
@@ -214,7 +213,7 @@ class Teachers:
 
 
 def teacher_of(
-    expert: _Expert | Sequence[_Expert] | Teacher | Teachers,
+    expert: Askable | Sequence[Askable] | Teacher | Teachers,
     store: DemoWriter,
     *,
     seed: int,
