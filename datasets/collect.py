@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 OnFailure = Literal["stop", "skip"]
 
-_MOST_IN_A_ROW = 20  # failures: more, and it is not the episodes
+_MOST_IN_A_ROW = 20  # failures: more, and the cause is not single episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -170,7 +170,8 @@ def is_complete(
     steps: int | None = None,
     shard: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Whether `collect` with these settings would add nothing to a file. Raises InputError if it has other settings."""
+    """True if `collect` with these settings would add nothing to a file. Raises InputError if the file has other
+    settings."""
     episodes, steps = _part(episodes, steps, shard)
     with DemoReader(path) as reader:
         check_same(path, reader.info, info)

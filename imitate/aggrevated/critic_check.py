@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OracleReport:
-    """How an oracle did on unseen steps of the expert. Values are in units of the environment's rewards.
+    """An oracle's predictions and the returns on unseen steps of the expert. Values are in the environment's rewards.
 
     mean_return        mean discounted return from a step on; `mean_q` is the oracle's prediction of it
     rank_correlation   Spearman's, between returns and predictions; NaN if either is constant. It is low where returns

@@ -1,4 +1,4 @@
-"""Whether to trust a critic: one that can't tell the expert's actions from random ones knows nothing."""
+"""Judges a critic: one that can't tell the expert's actions from random ones knows nothing."""
 
 from __future__ import annotations
 

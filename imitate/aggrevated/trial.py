@@ -206,7 +206,7 @@ def lead(returns: Array, others: Array) -> float:
 
 
 def wins(returns: Array, others: Array) -> bool:
-    """Whether the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
+    """True if the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
 
     So one fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
     error is nearly 0.

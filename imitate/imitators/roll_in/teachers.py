@@ -1,4 +1,4 @@
-"""Who labels the states that DAgger visits: one expert, or several, each good at a part of the task.
+"""Labels for the states that DAgger visits: from one expert, or from several, each good at a part of the task.
 
 Of several experts, the one whose action is worth most is imitated in each state. Every one is asked in every state. One
 critic learns, by fitted Q evaluation, the value of the policy that follows in each state the expert whose action it
@@ -6,7 +6,7 @@ rates highest; the choice is made anew as the values change. This policy is at l
 state, max_k V_k (MAMBA, arXiv:2007.00795).
 
 Departures: MAMBA learns V_k of each expert from Monte-Carlo returns and improves on max_k V_k by policy gradient.
-Where every expert fails soon, their own values reach no farther than that; those of the policy that switches do.
+If every expert fails early, their own values can't see past the failure; the switching policy's can.
 Roll-ins are led by each expert and by the best one in each state, in turn, so that all are tried.
 """
 
