@@ -22,12 +22,14 @@ def sample_softmax(logits: A, log_exponential: A) -> A:
 
     Its negative is Gumbel noise, and the argmax of logits plus Gumbel noise is a sample from the softmax.
     """
-    return (logits - log_exponential).argmax(-1)
+    indices: A = (logits - log_exponential).argmax(-1)
+    return indices
 
 
 def sample_gaussian(mean: A, std: A, normal: A) -> A:
     """Samples (B, D), given standard normal noise (B, D)."""
-    return mean + std * normal
+    raw: A = mean + std * normal
+    return raw
 
 
 @dataclass(frozen=True, slots=True)
