@@ -129,7 +129,7 @@ def one_hot(values: Tensor, first: int, count: int) -> Tensor:
 
 
 def channels_last(space: spaces.Space[Any]) -> bool:
-    """Whether observations are images (H, W, C) rather than (C, H, W) or stacks of grey frames."""
+    """True if observations are images (H, W, C), False if (C, H, W) or stacks of grey frames."""
     shape = space.shape or ()
     return len(shape) == 3 and space.dtype == np.uint8 and shape[2] in (1, 3, 4) and shape[2] < shape[0]
 
