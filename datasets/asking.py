@@ -13,16 +13,19 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array, Space, values_of
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Ask", "asking"]
+__all__ = ["Ask", "Askable", "asking"]
 
 Ask = Callable[[Array], Array]
 """A function from observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
 
+Askable = Policy | Ask
+"""A policy, or a function of observations, whose answers are its deterministic actions."""
+
 _FEW = 1024  # actions of a Discrete space
 
 
-def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
-    """A function that asks a policy, or a function of observations, and checks its answer.
+def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
+    """A function that asks a policy and checks its answer.
 
     who   name to blame in the message; a policy with a `source`, such as an expert, is named by that
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from tqdm import tqdm
 
+from imitate.datasets import play
 from imitate.datasets.noise import ActionNoise
-from imitate.datasets.play import episodes as play
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
@@ -86,65 +86,80 @@ def collect(
     is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes in a row fail.
     """
     info = info if seed is None else replace(info, seed=seed)
-    if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
-        raise InputError(
-            f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
-        )
+    first = _first_seed(info, episodes, steps)
     out = Path(out)
     resume = resume and out.exists()
     if resume:
         go_on(out)
-    if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
-        return DemoReader(out)
+        if is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
+            return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
-    over: Counter[int] = Counter()  # seeds of episodes that are recorded or have failed
-    if resume:
-        with DemoReader(out) as reader:
-            over.update(reader.table["seed"].tolist() + reader.failed_seeds)
+    over = _over(out) if resume else Counter[int]()
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
-    bar = tqdm(
-        total=episodes or steps,
-        unit="episodes" if episodes else "steps",
-        disable=not progress,
-        dynamic_ncols=True,
-    )
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
-    with bar, writer:
-        bar.update(len(writer) if episodes else writer.num_steps)
-        in_a_row = 0
-        while True:
-            # After a failure, unfinished episodes begin again.
-            seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), over)
-            watched = _Watched(policy, envs, writer)
-            played = play(
-                watched,
-                envs,
-                seeds if steps is None else watched.until(steps, seeds),
-                deterministic=info.deterministic,
-                expert=expert,
-                noise=noise,
-                frame_stack=info.frame_stack,
-            )
-            try:
-                for trajectory in played:
-                    writer.append(trajectory)
-                    over[int(trajectory.info["seed"])] += 1
-                    in_a_row = 0
-                    bar.update(1 if episodes else len(trajectory))
-                    if report is not None:
-                        report(len(writer) if episodes else writer.num_steps)
-                break
-            except Fault as fault:
-                in_a_row += 1
-                if on_failure == "stop" or fault.seed is None:
-                    raise
-                if in_a_row > _MOST_IN_A_ROW:
-                    raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
-                logger.warning("%s: it is skipped", fault)
-                writer.fail(fault.seed)
-                over[fault.seed] += 1
+
+    def begin() -> Iterator[Trajectory]:
+        watched = _Watched(policy, envs, writer)
+        seeds = _without(islice(episode_seeds(first, *shard), episodes), over)
+        return play.episodes(
+            watched,
+            envs,
+            seeds if steps is None else watched.until(steps, seeds),
+            deterministic=info.deterministic,
+            expert=expert,
+            noise=noise,
+            frame_stack=info.frame_stack,
+        )
+
+    def skip(seed: int) -> None:
+        writer.fail(seed)
+        over[seed] += 1
+
+    with writer, _Meter(writer, episodes, steps, progress, report) as meter:
+        for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip):
+            writer.append(trajectory)
+            over[int(trajectory.info["seed"])] += 1
+            meter.show()
     return DemoReader(out)
+
+
+def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
+    """The seed of `info`. Raises InputError unless there is one, and a number of episodes or one of steps."""
+    amounts = [amount for amount in (episodes, steps) if amount is not None]
+    if len(amounts) != 1 or amounts[0] < 1 or info.seed is None:
+        raise InputError(
+            f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
+        )
+    return info.seed
+
+
+def _over(out: Path) -> Counter[int]:
+    """Seeds of the episodes in a file that are recorded or have failed."""
+    with DemoReader(out) as reader:
+        return Counter(reader.table["seed"].tolist() + reader.failed_seeds)
+
+
+def _skipping(begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None]) -> Iterator[Trajectory]:
+    """The trajectories of `begin()`; after an episode that failed, `skip` is told its seed and all begins again.
+
+    Raises the `Fault` if it is of no episode, and one if 20 episodes in a row fail.
+    """
+    in_a_row = 0
+    while True:
+        try:
+            for trajectory in begin():
+                in_a_row = 0
+                yield trajectory
+            return
+        except Fault as fault:
+            in_a_row += 1
+            if fault.seed is None:
+                raise
+            if in_a_row > _MOST_IN_A_ROW:
+                raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
+            logger.warning("%s: it is skipped", fault)
+            skip(fault.seed)
 
 
 def is_complete(
@@ -171,6 +186,39 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
         None if episodes is None else len(range(number, episodes, shards)),
         None if steps is None else -(-steps // shards),
     )
+
+
+class _Meter:
+    """Shows how much is recorded, in episodes or steps: with a bar on standard error, and to `report`."""
+
+    def __init__(
+        self,
+        writer: DemoWriter,
+        episodes: int | None,
+        steps: int | None,
+        progress: bool,
+        report: Callable[[int], None] | None,
+    ) -> None:
+        self._writer, self._in_steps, self._report = writer, episodes is None, report
+        unit = "steps" if self._in_steps else "episodes"
+        self._bar = tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True)
+        self._bar.update(self._recorded)
+
+    @property
+    def _recorded(self) -> int:
+        return self._writer.num_steps if self._in_steps else len(self._writer)
+
+    def show(self) -> None:
+        """Called whenever an episode was recorded."""
+        self._bar.update(self._recorded - self._bar.n)
+        if self._report is not None:
+            self._report(self._recorded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
 
 class _Watched:

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array, values_of
+from imitate.envs.spaces import Array, uniform_actions, values_of
 from imitate.errors import InputError
 
 __all__ = ["ActionNoise", "dart"]
@@ -67,11 +67,7 @@ class ActionNoise:
     def _random(self, action: Array, rng: np.random.Generator) -> Any:
         if rng.random() >= self._size:
             return action
-        if (discrete := values_of(self._space)) is not None:
-            first, count = discrete
-            return first + rng.integers(count)
-        assert isinstance(self._space, spaces.Box)
-        return rng.uniform(self._space.low, self._space.high)
+        return uniform_actions(self._space, 1, rng)[0]
 
 
 def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.answers import Checked
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError
@@ -42,7 +43,7 @@ def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Differ
     """The first difference of each episode, or None. The environment must be installed, and each episode needs its
     seed."""
     check_env(reader.info.env_id, reader.info.env_kwargs)
-    with closing(make_env(reader.info.env_id, reader.info.env_kwargs)) as env:
+    with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
         for number in range(len(reader)) if episodes is None else episodes:
             yield first_difference(env, reader, number)
 

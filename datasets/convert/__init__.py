@@ -27,6 +27,7 @@ from imitate.datasets.convert import (
 from imitate.datasets.convert.foreign import Most, Notes, most
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
@@ -108,32 +109,20 @@ def convert(
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
     """
     source, out = Path(source), Path(out)
-    target_name = format or _SUFFIXES.get(out.suffix)
-    if target_name is None:
-        raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
-    if target_name not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise InputError(f"no format {target_name!r}{did_you_mean(target_name, FORMATS)}; known: {known}")
-    target, source_name = FORMATS[target_name], format_of(source)
+    target_name, source_name = _target_name(format, out), format_of(source)
     if obs_keys and source_name in _ONE_ARRAY:
         raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
     if columns and source_name not in _WITH_COLUMNS:
         raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
-    notes = Notes()
+    target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
-        if mask is not None:
-            recording = replace(recording, episodes=_part(recording, source, mask))
-        elif recording.masks:
-            notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+        recording = _chosen_part(recording, source, mask, notes)
         if source_name != "imitate":
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
-        at_opening = notes.copy()
-        info = complete(recording, env_id, env_kwargs)
-        notes.clear()  # they are from a pass that looked for bounds
-        notes.update(at_opening)
+        info = _described(recording, env_id, env_kwargs, notes)
         if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
             raise InputError(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
@@ -141,19 +130,53 @@ def convert(
             )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))
-        episodes = iter(counted)
-        first = next(episodes, None)
-        if first is None:
-            raise InputError(f"{source} holds no episodes")
-        stream = itertools.chain([first], episodes)
+        stream = _not_empty(counted, source)
         if dry_run:
-            for episode in stream:
-                for _ in episode:
-                    pass
+            for _ in itertools.chain.from_iterable(stream):
+                pass
         else:
             _write(target, out, info, stream, recording.labelled)
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
+
+
+def _target_name(format: str | None, out: Path) -> str:
+    """The format to write. Raises InputError for an unknown one, or if neither it nor the suffix of `out` says it."""
+    name = format or _SUFFIXES.get(out.suffix)
+    if name is None:
+        raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
+    if name not in FORMATS:
+        raise InputError(f"no format {name!r}{did_you_mean(name, FORMATS)}; known: {', '.join(FORMATS)}")
+    return name
+
+
+def _chosen_part(recording: Recording, source: Path, mask: str | None, notes: Notes) -> Recording:
+    """The part of a recording that `mask` names, or all of it."""
+    if mask is not None:
+        return replace(recording, episodes=_part(recording, source, mask))
+    if recording.masks:
+        notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+    return recording
+
+
+def _described(
+    recording: Recording, env_id: str | None, env_kwargs: Mapping[str, Any] | None, notes: Notes
+) -> DemoInfo:
+    """`complete`, without the notes of its pass that looks for bounds; the episodes are read again."""
+    at_opening = notes.copy()
+    info = complete(recording, env_id, env_kwargs)
+    notes.clear()
+    notes.update(at_opening)
+    return info
+
+
+def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
+    """The same episodes. Raises InputError if there are none."""
+    stream = iter(episodes)
+    first = next(stream, None)
+    if first is None:
+        raise InputError(f"{source} holds no episodes")
+    return itertools.chain([first], stream)
 
 
 def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Episode]]:

@@ -4,7 +4,7 @@ action."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, groupby, islice, takewhile
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TextIO
 import numpy as np
 
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo
@@ -26,7 +26,7 @@ FOLDER = False
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
 _FIELDS = 1 << 18  # held at a time as numbers or texts in Python
-_ROLES = ("obs", "action", "expert_action", "reward", "terminated", "truncated", "episode", "seed")
+_ROLES = ("obs", "action", "expert_action", "reward", *FLAGS, "episode", "seed")
 
 Places = Mapping[str, Sequence[int]]
 """Numbers of the columns for each role."""
@@ -43,7 +43,10 @@ def read(
     notes: Notes,
     columns: Sequence[str] = (),
 ) -> Iterator[Recording]:
-    """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated."""
+    """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated.
+
+    Without a column of episodes, an episode ends with a row that has a flag.
+    """
     with refused(path):
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(_lines(file), [])
@@ -60,8 +63,7 @@ def read(
             with path.open(encoding="utf-8-sig", newline="") as file:
                 lines = _lines(file)
                 next(lines)
-                number = places["episode"][0] if "episode" in places else None
-                for name, group in groupby(lines, key=lambda line: "" if number is None else line[number]):
+                for name, group in groupby(lines, key=_numbering(places)):
                     yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes)
 
         yield Recording(episodes, labelled="expert_action" in places)
@@ -163,6 +165,25 @@ def _numbered(at: Mapping[str, int], name: str) -> list[str]:
     return [name] if name in at else list(takewhile(at.__contains__, (f"{name}_{n}" for n in count())))
 
 
+def _numbering(places: Places) -> Callable[[list[str]], str]:
+    """The name of the episode that a line belongs to; lines are told in their order."""
+    if "episode" in places:
+        number = places["episode"][0]
+        return lambda line: line[number]
+    flags = [places[role][0] for role in FLAGS if role in places]
+    episode, ended = 0, False
+
+    def name(line: list[str]) -> str:
+        nonlocal episode, ended
+        # A line without an action is the final observation of the episode before it.
+        if ended and any(line[place] for place in places["action"]):
+            episode, ended = episode + 1, False
+        ended |= any(_flag(line[place]) for place in flags)
+        return str(episode)
+
+    return name
+
+
 def _episode(what: str, lines: Iterator[list[str]], places: Places, notes: Notes) -> Episode:
     first = next(lines)
     seed = int(first[places["seed"][0]] or -1) if "seed" in places else -1
@@ -181,10 +202,8 @@ def _rows(lines: Sequence[list[str]], last: bool, places: Places) -> Rows:
             rows[name] = _taken(steps, places[role])
     if "reward" in places:
         rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
-    for role in ("terminated", "truncated"):
-        if role in places:
-            rows[role] = np.array([_flag(line[places[role][0]]) for line in steps[-1:]], bool)
-    return rows
+    flags = {role: [_flag(line[places[role][0]]) for line in steps[-1:]] for role in FLAGS if role in places}
+    return rows | both_flags({role: np.array(flag, bool) for role, flag in flags.items()})
 
 
 def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:

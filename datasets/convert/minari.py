@@ -48,15 +48,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         if layout not in ("hdf5", "arrow") or type(count) is not int or count < 0:
             raise InputError(f"it has {count!r} episodes in the layout {layout!r}; wanted hdf5 or arrow")
         spec = _json(metadata, "env_spec") or {}
-        stored = [_json(metadata, name) for name in ("observation_space", "action_space")]
-        if stored[0] is None or stored[1] is None:
-            raise InputError("its metadata lack a space; write it again with Minari 0.5")
-        action_space = space_of(stored[1])
-        if isinstance(action_space, Fields) and stored[1]["type"] == "Tuple":
-            action_space = multi_discrete([action_space[str(place)] for place in range(len(action_space))])
-        if isinstance(action_space, Fields):
-            raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
-        picked = Picked(space_of(stored[0]), keys, notes)
+        observation_space, action_space = _spaces(metadata)
+        picked = Picked(observation_space, keys, notes)
         if spec.get("additional_wrappers"):
             notes["wrappers of the environment are not applied"] += 1
         jpeg = bool(metadata.get("jpeg_encoding", True))
@@ -65,10 +58,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             source: Any = partial(_from_hdf5, file, jpeg=jpeg)
         else:
             source = partial(_from_arrow, data, jpeg=jpeg)
-        ours = metadata.get("imitate")
-        info = info_from_plain(ours, data) if isinstance(ours, dict) else None
-        if info is not None and keys:
-            info = replace(info, observation_space=picked.space)
+        info = _info(metadata, data, picked.space if keys else None)
 
         def episodes() -> Iterator[Episode]:
             for number in range(count):
@@ -86,6 +76,28 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             info=info,
             labelled=bool(info and metadata.get("imitate_labels")),
         )
+
+
+def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
+    """Of observations and actions. Raises InputError if one is missing or not supported."""
+    observations, actions = (_json(metadata, name) for name in ("observation_space", "action_space"))
+    if observations is None or actions is None:
+        raise InputError("its metadata lack a space; write it again with Minari 0.5")
+    action_space = space_of(actions)
+    if isinstance(action_space, Fields) and actions["type"] == "Tuple":
+        action_space = multi_discrete([action_space[str(place)] for place in range(len(action_space))])
+    if isinstance(action_space, Fields):
+        raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
+    return space_of(observations), action_space
+
+
+def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> DemoInfo | None:
+    """Our own writer's DemoInfo, if it wrote the data; its observations are `picked` unless that is None."""
+    ours = metadata.get("imitate")
+    if not isinstance(ours, dict):
+        return None
+    info = info_from_plain(ours, data)
+    return info if picked is None else replace(info, observation_space=picked)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

@@ -14,7 +14,7 @@ import numpy as np
 from imitate.datasets.convert.arrays import Column, Grown, Joined
 from imitate.datasets.convert.ends import Ends, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
-from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
@@ -167,7 +167,7 @@ def _parts(
 
 def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> Ends:
     """The ends of episodes: lengths and both flags (E,)."""
-    flags = {name: arrays[name] for name in ("terminated", "truncated") if name in arrays}
+    flags = {name: arrays[name] for name in FLAGS if name in arrays}
     if "index" in arrays or "length" in arrays:
         given = arrays["index" if "index" in arrays else "length"]
         if given.rows > most:
@@ -184,7 +184,7 @@ def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> 
             else _at(flag, last, steps)
             for name, flag in flags.items()
         }
-        none = np.zeros(len(lengths), bool)
+        found, none = both_flags(found), np.zeros(len(lengths), bool)
         return Ends(lengths, found.get("terminated", none), found.get("truncated", none))
     for flag in (*flags.values(), *([arrays["start"]] if "start" in arrays else [])):
         flag.require(steps)
@@ -197,9 +197,7 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
     """Blocks (n,) of three flags: terminated, truncated, and whether an episode ends."""
     with ExitStack() as stack:
         opened = {
-            name: stack.enter_context(arrays[name].opened())
-            for name in ("terminated", "truncated", "start")
-            if name in arrays
+            name: stack.enter_context(arrays[name].opened()) for name in (*FLAGS, "start") if name in arrays
         }
         if "start" in opened:
             opened["start"].take(1)
@@ -209,8 +207,11 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
                 for name, column in opened.items()
             }
             flags = {name: row.reshape(-1).astype(bool) for name, row in rows.items()}
-            none = np.zeros(stop - start, bool)
-            terminated, truncated = flags.get("terminated", none), flags.get("truncated", none)
+            known, none = (
+                both_flags({name: flags[name] for name in FLAGS if name in flags}),
+                np.zeros(stop - start, bool),
+            )
+            terminated, truncated = known.get("terminated", none), known.get("truncated", none)
             ending = terminated | truncated
             if "start" in flags:
                 ending = np.append(flags["start"], True)[: stop - start]

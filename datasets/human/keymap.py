@@ -141,7 +141,7 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_bytes(path, _LARGEST_FILE).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or lists in lists in lists
         raise InputError(f"{path} is no TOML: {one_line(error)}") from error
 
 
@@ -169,7 +169,7 @@ def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path |
 def _action(value: Any, space: Space, name: str) -> Array:
     try:
         action = np.asarray(value, space.dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         action = np.empty(0)
     whole = not isinstance(space, spaces.Discrete) or (type(value) is int and action.shape == ())
     if not whole or not space.contains(action[()]):

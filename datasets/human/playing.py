@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from imitate.datasets.asking import asking
 from imitate.datasets.human.keymap import PAUSE, QUIT, UNDO, KeyMap
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import Env
@@ -90,7 +91,7 @@ def _episode(
         if policy is None or hands[-1]:
             action = keys.action(down, controls.mouse, action)
         else:
-            action = np.asarray(policy.act(obs[-1][None], deterministic=True)[0], env.action_space.dtype)
+            action = asking(policy, env.action_space)(obs[-1][None])[0]
         following, reward, terminated, truncated, _ = env.step(action)
         obs.append(np.asarray(following, space.dtype))
         actions.append(action)

@@ -17,8 +17,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
+from imitate.envs.answers import Checked
 from imitate.envs.atari import game_ids, is_atari
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, resolve_env_id
 from imitate.errors import InputError, did_you_mean
 
 __all__ = ["RUN_SETTINGS", "SB3_CLASSES", "make_model", "make_venv", "sb3_class", "zoo_settings"]
@@ -72,9 +73,9 @@ def make_venv(
 ) -> VecEnv:
     """Environments for SB3, each with a Monitor. In training, Atari games end with every life and their rewards are
     clipped to their sign, as SB3 does by default. Scores are measured without either."""
-    learned_from = training and is_atari(env_id)
+    learned_from = training and is_atari(resolve_env_id(env_id))
     return make_vec_env(
-        lambda: make_env(env_id, env_kwargs),
+        lambda: Checked(make_env(env_id, env_kwargs)),
         n_envs=num_envs,
         seed=seed,
         wrapper_class=_one_life if learned_from else None,

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-__all__ = ["duration", "interval_words", "listed", "number", "p_words", "percent"]
+__all__ = ["counted", "duration", "interval_words", "listed", "number", "p_words", "percent"]
 
 
 def listed(words: Sequence[str]) -> str:
     """The words as `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(count: int, thing: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def number(value: float) -> str:

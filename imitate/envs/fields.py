@@ -133,6 +133,10 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
         raise InputError(
             f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
         )
+    counts = isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+    if counts and array.dtype.kind == "f" and (array % 1 != 0).any():
+        fraction = array[array % 1 != 0][0]  # NaN too
+        raise InputError(f"{what} holds {fraction:g}: wanted whole numbers of {space}")
     return lead
 
 

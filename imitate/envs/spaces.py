@@ -20,6 +20,7 @@ __all__ = [
     "multi_discrete",
     "space_from_json",
     "space_to_json",
+    "uniform_actions",
     "values_of",
 ]
 
@@ -38,6 +39,16 @@ def values_of(space: Space) -> tuple[Any, Any] | None:
     if isinstance(space, spaces.MultiBinary):
         return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
     return None
+
+
+def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array:
+    """`count` random actions (count, *action_shape), every one of the space as likely as any other."""
+    shape = (count, *(space.shape or ()))
+    if (discrete := values_of(space)) is not None:
+        first, values = discrete
+        return np.asarray(rng.integers(values, size=shape) + first)
+    assert isinstance(space, spaces.Box)
+    return rng.uniform(space.low, space.high, shape).astype(space.dtype)
 
 
 def multi_discrete(parts: Sequence[Space]) -> spaces.MultiDiscrete:

@@ -18,6 +18,7 @@ import numpy as np
 
 from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
+from imitate.envs.answers import Checked
 from imitate.envs.make import is_mujoco, make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
@@ -117,7 +118,7 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
     if "rgb_array" not in modes:
         env.close()
         raise InputError(f"{env_id} can't be filmed: its render modes are {list(modes)}, wanted 'rgb_array'")
-    return env
+    return Checked(env)
 
 
 def _view(env_id: str, env_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -153,9 +154,6 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
             "ignore"
         )  # pygame warns at import about setuptools, CPU features, missing fonts
         frame = env.render()
-    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
-        got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
-        raise InputError(f"render() of {env} gave {got}, wanted one picture of shape (height, width, 3)")
     return np.ascontiguousarray(frame, np.uint8)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from imitate.cli import main
 from imitate.compare.backends.luggage import Luggage
-from imitate.experts import load as loading
 from imitate.experts import load_expert
 
 WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
@@ -20,7 +19,7 @@ WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_carried", {})
+    monkeypatch.setattr("imitate.experts.load._carried", {})
 
 
 def travel(luggage: Luggage, to: Path) -> None:

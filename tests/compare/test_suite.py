@@ -240,6 +240,13 @@ def test_suites_in_several_folders_are_one(tmp_path: Path, capsys: pytest.Captur
         read_suite(a, a / "CartPole-v1")
 
 
+def test_one_environment_is_no_plural(tmp_path: Path) -> None:
+    page = write_suite_report(fill(tmp_path, {"CartPole-v1": RETURNS["CartPole-v1"]}))
+    text = page.read_text("utf-8")
+    assert "<h1>BC, PPO and SB3 PPO in 1 environment</h1>" in text
+    assert "1 environments" not in text + (tmp_path / "table.tex").read_text("utf-8")
+
+
 def test_everything_of_a_suite_is_written(tmp_path: Path) -> None:
     page = write_suite_report(fill(tmp_path))
     assert {path.name for path in page.parent.iterdir() if path.is_file()} == {

@@ -26,13 +26,13 @@ from imitate.experts import load_expert
 from imitate.files import atomic, read_json, write_json
 from imitate.training.process import cpu_seconds
 
-__all__ = ["Recording", "affordable_episodes", "in_order", "is_recorded", "record", "recorded"]
+__all__ = ["Recorded", "affordable_episodes", "in_order", "is_recorded", "record", "recorded"]
 
 NUM_ENVS = 8  # the result does not depend on it
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recorded:
     """The facts about a finished recording, stored beside it."""
 
     episodes: int
@@ -79,16 +79,16 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
                 f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
                 "give more"
             )
-    write_json(_note(job), asdict(Recording(count, steps, cpu_seconds() - begin)))
+    write_json(_note(job), asdict(Recorded(count, steps, cpu_seconds() - begin)))
 
 
 def is_recorded(job: Job) -> bool:
     return _note(job).is_file()
 
 
-def recorded(job: Job) -> Recording:
+def recorded(job: Job) -> Recorded:
     """The facts that `record` stored beside the demonstrations of a job."""
-    return read_json(_note(job), Recording)
+    return read_json(_note(job), Recorded)
 
 
 def affordable_episodes(job: Job) -> int | None:

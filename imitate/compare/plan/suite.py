@@ -121,7 +121,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     text = read_bytes(path, 1 << 20)
     try:
         data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
-    except (ValueError, TypeError, RecursionError) as error:  # TypeError: JSON has no dates
+    except TypeError as error:  # JSON has none
+        raise InputError(f"{path} holds a date or a time: write it as text, in quotes") from error
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
     return data
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from imitate.compare.formatting import listed, number, p_words, percent
-from imitate.compare.plan.learners import summary, title
+from imitate.compare.plan.comparison import Comparison, is_given
+from imitate.compare.plan.learners import base, baseline, summary, title
 from imitate.compare.report.charts import Dots, Lines, rounded
 from imitate.compare.report.figures import balanced, save_figure
 from imitate.compare.report.looks import looks
@@ -19,6 +20,7 @@ from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import difference
 from imitate.compare.statistics.verdict import Pair, typical_cost
+from imitate.training.settings import chosen_on
 
 __all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
 
@@ -224,15 +226,40 @@ def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
             runs = entry.results
             commits = sorted({run.machine.get("commit", "unknown") for run in runs})
             seeds = sorted(run.seed for run in runs)
-            whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
             found.append(
                 {
                     "learner": entry.title,
                     "name": entry.algorithm,
                     "environment": label,
                     "commit": listed(commits),
-                    "seeds": f"{seeds[0]} to {seeds[-1]}" if whole else listed([str(seed) for seed in seeds]),
+                    "seeds": _spans(seeds),
                     "settings": listed(sorted({run.settings_from or "unknown" for run in runs})),
+                    "chosen_on": _chosen_on(outcome.comparison, entry.algorithm, seeds),
                 }
             )
     return found
+
+
+def _chosen_on(comparison: Comparison, name: str, seeds: Sequence[int]) -> str:
+    """Whether a learner's settings were chosen on the seeds that are reported."""
+    if baseline(name) or is_given(comparison, name):
+        return "not known"
+    chosen = chosen_on(base(name), comparison.env_id)
+    same = sorted({*chosen} & {*seeds})
+    if not chosen:
+        return "no record"
+    return f"these seeds: {_spans(same)}" if same else f"other seeds: {_spans(chosen)}"
+
+
+def _spans(seeds: Sequence[int]) -> str:
+    """0, 1 and 10 to 13."""
+    spans: list[list[int]] = []
+    for seed in seeds:
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    parts = [
+        [str(seed) for seed in span] if len(span) < 3 else [f"{span[0]} to {span[-1]}"] for span in spans
+    ]
+    return listed([text for part in parts for text in part])

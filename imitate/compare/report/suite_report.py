@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from imitate.compare.formatting import listed, number, percent
+from imitate.compare.formatting import counted, listed, number, percent
 from imitate.compare.plan.learners import title
 from imitate.compare.plan.suite import Suite
 from imitate.compare.report import page_data
@@ -142,6 +142,7 @@ def _html(
         matrix=_matrix(suite, found),
         budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
         titles=listed([title(name) for name in suite.order]),
+        count=counted(len(suite.outcomes), "environment"),
         toml=merged.toml,
         machines=sorted(
             {
@@ -184,14 +185,14 @@ def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
         return None
     name, least = "Steps to 95 % of the expert", len(suite.scored)
     if not spent:
-        return {"title": name, "value": "not reached", "who": f"in any of {least} environments"}
+        return {"title": name, "value": "not reached", "who": f"in any of {counted(least, 'environment')}"}
     best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
     low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
     value = low if low == high else f"{low} to {high}"
     return {
         "title": name,
         "value": value,
-        "who": f"{title(best)}, in {len(spent[best])} of {least} environments",
+        "who": f"{title(best)}, in {len(spent[best])} of {counted(least, 'environment')}",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from imitate.compare.formatting import interval_words, listed, number, p_words
+from imitate.compare.formatting import counted, interval_words, listed, number, p_words
 from imitate.compare.plan.learners import title
 from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome, leads
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
@@ -45,7 +45,7 @@ def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
     head = "Can't tell yet." if verdict == "unclear" else f"Worth it: {verdict}."
     why = f"the {gain} decides" if verdict != "unclear" else f"a {gain} decides nothing"
     scores = (
-        f"Over {count} environment{'s' if count > 1 else ''} {a.title} reaches {number(a.iqm.value)} "
+        f"Over {counted(count, 'environment')} {a.title} reaches {number(a.iqm.value)} "
         f"of the expert (interquartile mean), {b.title} {number(b.iqm.value)}"
     )
     verdicts = [answer(suite.outcomes[label]).verdict for label in suite.scored]

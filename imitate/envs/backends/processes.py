@@ -126,7 +126,7 @@ class _Resting(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._final_obs is not None:
             return self._final_obs, 0.0, False, False, {}
-        obs, reward, terminated, truncated = self._answering.step(action)
+        obs, reward, terminated, truncated, _ = self._answering.step(action)
         if terminated or truncated:
             self._final_obs = obs
         return obs, reward, terminated, truncated, {}
