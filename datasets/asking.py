@@ -19,7 +19,7 @@ Ask = Callable[[Array], Array]
 """A function from observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
 
 Askable = Policy | Ask
-"""A policy, or a function of observations, whose answers are its deterministic actions."""
+"""A policy whose deterministic actions are asked for, or a function of observations."""
 
 _FEW = 1024  # actions of a Discrete space
 

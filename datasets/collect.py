@@ -125,7 +125,7 @@ def collect(
 
 
 def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
-    """The seed of `info`. Raises InputError unless there is one, and a number of episodes or one of steps."""
+    """The seed of `info`. Raises InputError unless it has one, and either `episodes` or `steps` is given."""
     amounts = [amount for amount in (episodes, steps) if amount is not None]
     if len(amounts) != 1 or amounts[0] < 1 or info.seed is None:
         raise InputError(
@@ -141,9 +141,9 @@ def _over(out: Path) -> Counter[int]:
 
 
 def _skipping(begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None]) -> Iterator[Trajectory]:
-    """The trajectories of `begin()`; after an episode that failed, `skip` is told its seed and all begins again.
+    """The trajectories of `begin()`. If an episode fails, `skip` gets its seed, and `begin` is called again.
 
-    Raises the `Fault` if it is of no episode, and one if 20 episodes in a row fail.
+    Raises a `Fault` that belongs to no episode, and one if 20 episodes in a row fail.
     """
     in_a_row = 0
     while True:
@@ -189,7 +189,7 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
 
 
 class _Meter:
-    """Shows how much is recorded, in episodes or steps: with a bar on standard error, and to `report`."""
+    """Shows the number of recorded episodes or steps: with a bar on standard error, and through `report`."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Meter:
         return self._writer.num_steps if self._in_steps else len(self._writer)
 
     def show(self) -> None:
-        """Called whenever an episode was recorded."""
+        """Update the number; call it whenever an episode has been recorded."""
         self._bar.update(self._recorded - self._bar.n)
         if self._report is not None:
             self._report(self._recorded)

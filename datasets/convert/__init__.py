@@ -141,7 +141,8 @@ def convert(
 
 
 def _target_name(format: str | None, out: Path) -> str:
-    """The format to write. Raises InputError for an unknown one, or if neither it nor the suffix of `out` says it."""
+    """The format to write. Raises InputError for an unknown one, or if neither `name` nor the suffix of `out` gives
+    it."""
     name = format or _SUFFIXES.get(out.suffix)
     if name is None:
         raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")

@@ -166,7 +166,7 @@ def _numbered(at: Mapping[str, int], name: str) -> list[str]:
 
 
 def _numbering(places: Places) -> Callable[[list[str]], str]:
-    """The name of the episode that a line belongs to; lines are told in their order."""
+    """A function that names the episode of each line; it must be called on the lines in order."""
     if "episode" in places:
         number = places["episode"][0]
         return lambda line: line[number]

@@ -79,7 +79,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
 
 
 def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
-    """Of observations and actions. Raises InputError if one is missing or not supported."""
+    """The spaces of observations and actions. Raises InputError if one is missing or not supported."""
     observations, actions = (_json(metadata, name) for name in ("observation_space", "action_space"))
     if observations is None or actions is None:
         raise InputError("its metadata lack a space; write it again with Minari 0.5")
@@ -92,7 +92,8 @@ def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
 
 
 def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> DemoInfo | None:
-    """Our own writer's DemoInfo, if it wrote the data; its observations are `picked` unless that is None."""
+    """The DemoInfo of our own writer, or None if another one wrote the data. Its observation space is `picked` unless
+    that is None."""
     ours = metadata.get("imitate")
     if not isinstance(ours, dict):
         return None

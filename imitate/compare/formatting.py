@@ -14,7 +14,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """1 seed, 2 seeds."""
+    """A count with its noun: `1 seed`, `2 seeds`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 

@@ -71,7 +71,7 @@ class Answering:
         self.env.close()
 
     def check(self, obs: Any) -> None:
-        """Raise a `Fault` unless the observation has the shape of its space, and is one of the numbers of Discrete."""
+        """Raise a `Fault` unless the observation has its space's shape and, for Discrete, is one of its numbers."""
         discrete = self._discrete
         if discrete is None or not isinstance(obs, int | float | np.number):  # those have the shape ()
             try:
@@ -116,8 +116,8 @@ class Answering:
 
 
 class Checked(gym.Wrapper[Any, Any, Any, Any]):
-    """A Gymnasium environment with the checks of `Answering`, for loops that are not a `VecEnv`'s; `render` gives one
-    picture."""
+    """A Gymnasium environment with the checks of `Answering`, for code that steps it without a `VecEnv`. `render` must
+    return one picture."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)

@@ -42,7 +42,7 @@ def values_of(space: Space) -> tuple[Any, Any] | None:
 
 
 def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array:
-    """`count` random actions (count, *action_shape), every one of the space as likely as any other."""
+    """`count` random actions (count, *action_shape), uniform over the space."""
     shape = (count, *(space.shape or ()))
     if (discrete := values_of(space)) is not None:
         first, values = discrete

@@ -1,4 +1,4 @@
-"""The loop that steps environments; playing, measuring and learning consume what it yields."""
+"""The loop that steps environments; playing, measuring and learning consume the steps that it yields."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Chooser = Callable[[Array, Array], tuple[Array, R]]
 
 
 class Taken(NamedTuple, Generic[R]):
-    """A step of N environments that was taken.
+    """A step of N environments.
 
     obs       (N, *obs_shape) the observations that were acted on
-    recorded  as the chooser returned it
-    step      what came of it
+    recorded  returned by the chooser, to be recorded
+    step      the environments' answer
     ended     (N,) bool: the episode ended with this step
     ends      the environments whose episode ended
     """
@@ -39,9 +39,10 @@ class Taken(NamedTuple, Generic[R]):
 def stepping(
     envs: VecEnv, choose: Chooser[R], obs: Array, *, begun: Array | None = None, limit: float = math.inf
 ) -> Iterator[Taken[R]]:
-    """Step the environments from `obs` (N, ...) on, until none runs or another step would exceed `limit`.
+    """Step the environments from `obs` (N, ...) on, until none is running, or another step would exceed `limit`.
 
-    A step is taken when it is asked for. An environment took part in the step before if it runs or its episode ended.
+    The next step is taken only when it is asked for. An environment took part in a step if it is still running or its
+    episode ended.
 
     begun   (N,) bool: an episode starts here; by default in every environment
     limit   steps of all environments together

@@ -241,7 +241,7 @@ def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
 
 
 def _chosen_on(comparison: Comparison, name: str, seeds: Sequence[int]) -> str:
-    """Whether a learner's settings were chosen on the seeds that are reported."""
+    """A remark on the seeds on which a learner's settings were chosen, compared with the reported ones."""
     if baseline(name) or is_given(comparison, name):
         return "not known"
     chosen = chosen_on(base(name), comparison.env_id)
@@ -252,7 +252,7 @@ def _chosen_on(comparison: Comparison, name: str, seeds: Sequence[int]) -> str:
 
 
 def _spans(seeds: Sequence[int]) -> str:
-    """0, 1 and 10 to 13."""
+    """The seeds as text, such as `0, 1 and 10 to 13`."""
     spans: list[list[int]] = []
     for seed in seeds:
         if spans and seed == spans[-1][-1] + 1:
