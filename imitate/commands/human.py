@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from imitate.commands.collect import check_out, line
 from imitate.commands.options import JsonObject, run
-from imitate.commands.recorded import say_recorded
+from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import check_same
 from imitate.datasets.human.keymap import key_map
 from imitate.datasets.human.playing import by_hand, interventions
@@ -84,7 +83,7 @@ def command(
             seed=seed if intervene is None else None,
             frame_stack=stacked_frames(made),
             protocol=protocol(env, env_kwargs),
-            command=line.get(),
+            command=typed_command.get(),
         )
         mapping = key_map(made, env, keys)
         policy = None
