@@ -134,7 +134,7 @@ def _carry_out(
 
 
 def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison | Suite:
-    """What the options say, over the file, or over what the folder holds where no environment is named."""
+    """The comparison of the options, over that of the file, or over the folder's if no environment is named."""
     base: dict[str, Any] = {}
     suite = None
     if file in BUNDLED and not Path(file).exists():
@@ -167,7 +167,7 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
 
 
 def _stored(out: Path, env_id: str | None) -> dict[str, Any]:
-    """What the folder holds: it grows, where it is of the environment that was named, or none was."""
+    """The stored comparison, extended if its environment matches or none was given."""
     path = out / "comparison.json"
     stored = read_json(path, dict[str, Any]) if path.is_file() else {}
     if env_id is None and not stored:

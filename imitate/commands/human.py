@@ -49,7 +49,7 @@ def command(
     """Play yourself: your episodes are the demonstrations.
 
     The keys `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
-    Where actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
+    If actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
     edges are the arrow keys.
 
     Args:
@@ -105,7 +105,7 @@ def command(
 
 
 def _played(out: Path, info: DemoInfo) -> int:
-    """How many episodes a person has played in a file. Raises InputError if `info` would not go on with it."""
+    """The number of episodes played in a file. Raises InputError if `info` would not go on with it."""
     go_on(out)
     with DemoReader(out) as reader:
         if reader.info.expert != "human":

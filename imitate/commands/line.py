@@ -22,7 +22,7 @@ class Typed(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What was typed after the name of a command. A word is an option if it begins with two hyphens, or is `-h`."""
+    """The words after the name of a command. A word is an option if it begins with two hyphens, or is `-h`."""
 
     argv: Sequence[str]
 

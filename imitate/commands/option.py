@@ -104,7 +104,7 @@ class Option:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What may be typed, and its meaning; empty if that is not a choice of few."""
+        """The words that may be typed, with their values; empty if any word may."""
         few = (True, False) if self.one is bool else ()
         return {str(each): each for each in (get_args(self.one) if get_origin(self.one) is Literal else few)}
 
@@ -128,12 +128,12 @@ class Option:
 
     @property
     def _constructor(self) -> PrimitiveConstructorSpec[Any] | None:
-        """How a type reads its values, if it says so itself."""
+        """The reader of its values, if the type brings one."""
         notes = (*self.notes, *getattr(self.one, "__metadata__", ()))
         return next((note for note in notes if isinstance(note, PrimitiveConstructorSpec)), None)
 
     def value(self, word: str) -> Any:
-        """What a word stands for. Raises KeyError for none of its choices, else ValueError or ValidationError."""
+        """The value of a word. Raises KeyError if it is none of the choices, else ValueError or ValidationError."""
         if self._constructor:
             return self._constructor.instance_from_str([word])
         if self.choices:

@@ -72,7 +72,7 @@ def _values(options: Sequence[Option], known: Mapping[str, _Known], line: Comman
 
 
 def _value(option: Option, called: str, words: Sequence[str]) -> Any:
-    """What the words after an option stand for."""
+    """The value that the words after an option stand for."""
     wanted = f"wanted {_described(option, called)}"
     if not words and not option.greedy:
         raise InputError(f"{called} lacks its value; {wanted}")

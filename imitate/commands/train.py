@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Options of the run, beside the algorithm's own. They default to the preset of (algorithm, environment)."""
+    """Options of the run, besides the algorithm's own. They default to the preset of (algorithm, environment)."""
 
     out: Path
     """the run folder to write"""

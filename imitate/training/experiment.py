@@ -203,7 +203,7 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def resolve_device(name: str) -> str:
-    """`cpu` or `cuda`, where `auto` may stand. Raises InputError for another name, and for cuda without a GPU."""
+    """`cpu` or `cuda`; `auto` takes a GPU if there is one. Raises InputError for other names, and without a GPU."""
     if name not in ("auto", "cpu", "cuda"):
         raise InputError(f"device must be auto, cpu or cuda, got {name!r}")
     if name == "cpu":

@@ -1,4 +1,4 @@
-"""What a run learns from: opened, and checked against its environment, before anything runs."""
+"""Opens what a run learns from, and checks it against the environment, before anything runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run learns from. An algorithm is given those that it needs; the others are None or empty.
+    """Everything a run learns from, open. An algorithm is given those that it needs; the others are None or empty.
 
     episodes  indices of the episodes of `demos` to learn from
     store     of the labels that the experts give

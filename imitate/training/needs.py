@@ -1,6 +1,6 @@
-"""What an algorithm needs to learn from, checked by name before anything is opened: one function for each need.
+"""Checks that an algorithm is given what it learns from, before anything is opened: one function for each need.
 
-Each takes the algorithm's name and what it is given, and raises InputError if that is missing, or of no use to it.
+Each raises InputError if the algorithm of this name lacks the need, or has no use for what is given.
 """
 
 from __future__ import annotations

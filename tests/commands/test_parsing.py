@@ -1,4 +1,4 @@
-"""How a command line is read: what may be typed, what mistakes are answered with, and what help shows."""
+"""Command lines: values as people type them, answers to mistakes, and help."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
 
 
 def terminal(*command: str) -> str:
-    """What a command writes to a terminal of 100 columns."""
+    """The output of a command on a terminal of 100 columns."""
     primary, secondary = os.openpty()
     termios.tcsetwinsize(secondary, (30, 100))
     script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
