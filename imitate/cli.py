@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
 
-from imitate.algorithms import ALGORITHMS, is_own
+from imitate.algorithms import ALGORITHMS
+from imitate.commands.line import CommandLine
 from imitate.errors import InputError, did_you_mean, one_line
 from imitate.terminal import plain_output
 
@@ -100,12 +101,8 @@ def _run(arguments: list[str]) -> int:
     for argument in arguments:
         if "\0" in argument or not _is_text(argument):
             raise InputError(f"{argument!r} is not UTF-8 text, which records of a run are: rename the file")
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        option, equals, joined = argument.partition("=")
-        if option in ("--env", "--expert"):
-            trust(joined if equals else following)
-    if arguments[0] == "train" and is_own(algorithm := "".join(arguments[1:2])):
-        trust(algorithm)
+    typed = CommandLine(arguments)
+    trust(*typed.values("--env"), *typed.values("--expert"))
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     return _command(arguments)(arguments[1:])

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import imitate
@@ -133,6 +134,32 @@ def test_no_import_runs_upward() -> None:
                     assert floor[name] <= floor[place], (
                         f"{path.relative_to(ROOT)} imports {name}, which is above it"
                     )
+
+
+def imports() -> dict[str, set[str]]:
+    """What each of our modules imports of ours, for types alone too."""
+    paths = {"imitate": ROOT / "imitate"} | {
+        f"imitate.{name}": ROOT / name for name in ("datasets", "experts")
+    }
+    modules = {}
+    for above, folder in paths.items():
+        for path in folder.rglob("*.py"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            modules[".".join((above, *parts)).removesuffix(".__init__")] = path
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                below = {f"{node.module}.{alias.name}" for alias in node.names} & modules.keys()
+                found[name] |= below or {str(node.module)} & modules.keys()
+            elif isinstance(node, ast.Import):
+                found[name] |= {alias.name for alias in node.names} & modules.keys()
+    return {name: needed - {name} for name, needed in found.items()}
+
+
+def test_no_modules_import_each_other() -> None:
+    """CycleError names the circle."""
+    TopologicalSorter(imports()).prepare()
 
 
 def test_the_readme_names_files_that_exist() -> None:

@@ -1,1 +1,1 @@
-"""What the subcommands do, a module each. Reports go to standard output, everything else to standard error."""
+"""The subcommands, a module each. Reports go to standard output, everything else to standard error."""

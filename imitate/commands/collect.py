@@ -7,7 +7,6 @@ import shlex
 import sys
 import traceback
 from contextlib import closing
-from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,9 +16,10 @@ import numpy as np
 import tyro
 
 from imitate import experts
-from imitate.commands.options import BackendName, JsonObject, chosen_backend, run, without
-from imitate.commands.parsing import Rare
-from imitate.commands.recorded import say_recorded
+from imitate.commands.line import CommandLine
+from imitate.commands.option import Rare
+from imitate.commands.options import BackendName, JsonObject, chosen_backend, run
+from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import OnFailure
 from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
@@ -37,23 +37,20 @@ if TYPE_CHECKING:
     from imitate.compare.backends import Backend
     from imitate.experts import Expert
 
-__all__ = ["check_out", "collect", "line"]
+__all__ = ["collect"]
 
 logger = logging.getLogger(__name__)
 
 _DART_EPISODES = 5
 
-line: ContextVar[str] = ContextVar("line", default="")
-"""What is recorded as the file's command."""
-
 
 def collect(argv: list[str]) -> int:
     """`collect human` is another command. The command line is recorded without what does not change the episodes, so
     that `--resume` gives equal files."""
-    words = without([word for word in argv if word != "--resume"], "--out")
-    line.set(shlex.join(["imitate", "collect", *words]))
+    line = CommandLine(argv).without("--resume", words=0).without("--out")
+    typed_command.set(shlex.join(["imitate", "collect", *line.argv]))
     if argv[:1] == ["human"]:
-        from imitate.commands.human import human
+        from imitate.commands.human import human  # torch and a window take seconds
 
         return human(argv[1:])
     return run(command, argv, "collect")
@@ -218,13 +215,6 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
         raise InputError(f"--{'steps' if episodes is None else 'episodes'} must be at least 1, got {amount}")
 
 
-def check_out(out: Path, resume: bool) -> None:
-    if out.exists() and not resume:
-        raise InputError(f"{out} exists; choose another --out, or --resume it")
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
-
-
 def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
     make = partial(make_env, source.env_id, source.env_kwargs)
     with closing(make()) as env, closing(SyncVecEnv([make])) as envs:
@@ -244,7 +234,7 @@ def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> Demo
         seed=seed,
         frame_stack=stack,
         protocol=protocol(source.env_id, source.env_kwargs),
-        command=line.get(),
+        command=typed_command.get(),
     )
 
 

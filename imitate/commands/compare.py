@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from imitate import experts
+from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
-from imitate.commands.parsing import Rare
 from imitate.compare import Comparison, Suite
 from imitate.compare import compare as run_comparison
 from imitate.compare.plan.learners import trust_learner
@@ -134,7 +134,7 @@ def _carry_out(
 
 
 def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, ...]) -> Comparison | Suite:
-    """What the options say, over the file, or over what the folder holds where no environment is named."""
+    """The comparison of the options, over that of the file, or over the folder's if no environment is named."""
     base: dict[str, Any] = {}
     suite = None
     if file in BUNDLED and not Path(file).exists():
@@ -167,7 +167,7 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
 
 
 def _stored(out: Path, env_id: str | None) -> dict[str, Any]:
-    """What the folder holds: it grows, where it is of the environment that was named, or none was."""
+    """The stored comparison, extended if its environment matches or none was given."""
     path = out / "comparison.json"
     stored = read_json(path, dict[str, Any]) if path.is_file() else {}
     if env_id is None and not stored:
@@ -178,7 +178,7 @@ def _stored(out: Path, env_id: str | None) -> dict[str, Any]:
 
 
 def quickstart(argv: list[str]) -> int:
-    def command(
+    def small(
         out: Path = Path("quickstart"), seeds: int = 5, workers: int | None = None, json: bool = False
     ) -> int:
         """BC, DAgger and PPO on CartPole-v1 with the bundled expert; prints the answer and where the report is.
@@ -190,8 +190,6 @@ def quickstart(argv: list[str]) -> int:
             json: print the summary as JSON
         """
         # So few steps that PPO has not learned to balance yet: there imitation and RL differ.
-        arguments = ["--env", "CartPole-v1", "--out", str(out), "--seeds", str(seeds), "--budget", "4000"]
-        arguments += [] if workers is None else ["--workers", str(workers)]
-        return compare(arguments + (["--json"] if json else []))
+        return command(env="CartPole-v1", out=out, seeds=seeds, budget=4_000, workers=workers, json=json)
 
-    return run(command, argv, "quickstart")
+    return run(small, argv, "quickstart")

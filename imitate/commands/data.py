@@ -211,7 +211,7 @@ def convert(
             hub:ORG/DATASET one on the Hugging Face hub
         out: the file or folder to write, or minari:ID
         format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
-        env: the environment, where the data do not name it
+        env: the environment, if the data do not name it
         env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take where there are several, in one array; by default all as Dict
             observations, from formats that have them, else all flat ones

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from imitate import experts
-from imitate.commands.options import JsonObject, announced, print_json, report, subcommand
+from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 
@@ -79,8 +79,7 @@ def show(
         remeasure: measure it again
         json: print JSON
     """
-    trust(spec)
-    source = experts.load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    source = _loaded(spec, env, env_kwargs, vecnormalize)
     if source.runnable and measure:
         source.measure(remeasure=remeasure)
     report(_expert_facts(source), as_json=json)
@@ -115,10 +114,9 @@ def check(
     """
     from imitate.aggrevated.critic_check import check_oracle
 
-    trust(spec)
-    source = announced(
-        spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize, remeasure=remeasure
-    )
+    source = _loaded(spec, env, env_kwargs, vecnormalize)
+    if source.runnable:
+        source.measure(remeasure=remeasure)
     if source.oracle is None or not source.runnable:
         verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
         report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
@@ -136,6 +134,14 @@ def check(
     facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
     report(facts | found.to_json(), as_json=json)
     return 0
+
+
+def _loaded(
+    spec: str, env: str | None, env_kwargs: dict[str, Any] | None, vecnormalize: str | None
+) -> Expert:
+    """The expert that was typed."""
+    trust(spec)
+    return experts.load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
 
 
 def _trainer(argv: list[str]) -> Callable[..., int]:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from imitate.commands.collect import check_out, line
 from imitate.commands.options import JsonObject, run
-from imitate.commands.recorded import say_recorded
+from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import check_same
 from imitate.datasets.human.keymap import key_map
 from imitate.datasets.human.playing import by_hand, interventions
@@ -51,7 +50,7 @@ def command(
     """Play yourself: your episodes are the demonstrations.
 
     The keys `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
-    Where actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
+    If actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
     edges are the arrow keys.
 
     Args:
@@ -85,7 +84,7 @@ def command(
             seed=seed if intervene is None else None,
             frame_stack=stacked_frames(made),
             protocol=protocol(env, env_kwargs),
-            command=line.get(),
+            command=typed_command.get(),
         )
         mapping = key_map(made, env, keys)
         policy = None
@@ -107,7 +106,7 @@ def command(
 
 
 def _played(out: Path, info: DemoInfo) -> int:
-    """How many episodes a person has played in a file. Raises InputError if `info` would not go on with it."""
+    """The number of episodes played in a file. Raises InputError if `info` would not go on with it."""
     go_on(out)
     with DemoReader(out) as reader:
         if reader.info.expert != "human":

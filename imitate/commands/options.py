@@ -1,33 +1,29 @@
-"""How command lines are read and reports printed."""
+"""Types of options that commands share, calling a command with them, and printing what it found."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from imitate.commands.parsing import options_of, read
+from imitate.commands.option import options_of
+from imitate.commands.parsing import read
 from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
-    from imitate.experts import Expert
 
 __all__ = [
     "BackendName",
     "JsonObject",
-    "announced",
     "chosen_backend",
-    "option",
     "print_json",
     "report",
     "run",
     "subcommand",
-    "typed",
-    "without",
 ]
 
 JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpec(
@@ -41,14 +37,11 @@ JsonObject = Annotated[dict[str, Any], tyro.constructors.PrimitiveConstructorSpe
 BackendName = Literal["processes", "ray"]
 
 
-def run(command: Callable[..., int], argv: list[str], name: str) -> int:
+def run(command: Callable[..., int], argv: Sequence[str], name: str) -> int:
     """Call the command with what its command line says. Raises InputError, in one line, for mistakes in it."""
-    options = options_of(command)
-    if any(option.name == "deterministic" for option in options):
-        argv = ["--no-deterministic" if argument == "--stochastic" else argument for argument in argv]
-    values = read(options, argv, name, (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].strip())
+    summary = (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].strip()
     bound = inspect.signature(command).bind_partial()
-    bound.arguments |= {option.name: getattr(values, option.name) for option in options}
+    bound.arguments |= read(options_of(command), argv, name, summary)
     return command(*bound.args, **bound.kwargs)
 
 
@@ -61,23 +54,6 @@ def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: s
             f"unknown command `imitate {name} {argv[0]}`{did_you_mean(argv[0], commands)}; known: {', '.join(commands)}"
         )
     return run(commands[argv[0]], argv[1:], f"{name} {argv[0]}")
-
-
-def announced(
-    spec: str,
-    *,
-    env_id: str | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
-    vecnormalize: str | None = None,
-    remeasure: bool = False,
-) -> Expert:
-    """Load an expert and, if its environment is installed, log its measured return."""
-    from imitate.experts import load_expert
-
-    source = load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-    if source.runnable:
-        source.measure(remeasure=remeasure)
-    return source
 
 
 def report(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -111,7 +87,7 @@ def chosen_backend(
     cpus: float | None = None,
     gpus: float | None = None,
 ) -> Backend:
-    """Who carries out tasks. Raises InputError where options don't go together, and where Ray isn't installed."""
+    """The backend that carries out tasks. Raises InputError if options don't go together or Ray isn't installed."""
     if name == "ray":
         from imitate.compare.backends.ray import Ray
 
@@ -125,30 +101,3 @@ def chosen_backend(
     from imitate.compare.machine import processors
 
     return Processes(workers or processors())
-
-
-def option(argv: list[str], name: str) -> str | None:
-    for index, argument in enumerate(argv):
-        if argument.startswith(name + "="):
-            return argument.partition("=")[2]
-        if argument == name and index + 1 < len(argv):
-            return argv[index + 1]
-    return None
-
-
-def without(argv: list[str], name: str) -> list[str]:
-    """The command line without an option and its value."""
-    for index, argument in enumerate(argv):
-        if argument.startswith(name + "="):
-            return argv[:index] + argv[index + 1 :]
-        if argument == name:
-            return argv[:index] + argv[index + 2 :]
-    return argv
-
-
-def typed(argv: list[str], name: str) -> bool:
-    """Whether the option of this field is on the command line, with any value."""
-    dashed = name.replace("_", "-")
-    return any(
-        argument.partition("=")[0] in (f"--{dashed}", f"--no-{dashed}", f"--{name}") for argument in argv
-    )

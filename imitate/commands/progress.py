@@ -1,4 +1,4 @@
-"""What `imitate train` says while it trains, and at the end."""
+"""The messages of `imitate train` while it trains, and at the end."""
 
 from __future__ import annotations
 

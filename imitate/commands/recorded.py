@@ -1,25 +1,38 @@
-"""What `imitate collect` says when it is done."""
+"""Parts that `imitate collect` and `imitate collect human` share."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imitate.commands.options import print_json
 from imitate.datasets.storage.validate import describe
+from imitate.errors import InputError
 
 if TYPE_CHECKING:
     from imitate.experts import Expert
 
-__all__ = ["say_recorded"]
+__all__ = ["check_out", "say_recorded", "typed_command"]
+
+typed_command: ContextVar[str] = ContextVar("typed_command", default="")
+"""The command line, as the file records it."""
+
+
+def check_out(out: Path, resume: bool) -> None:
+    """Raise InputError if `out` can't be written, or exists and is not to be continued."""
+    if out.exists() and not resume:
+        raise InputError(f"{out} exists; choose another --out, or --resume it")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
 
 
 def say_recorded(out: Path, expert: Expert | None, *, as_json: bool) -> None:
-    """Print what the file holds: all that is known as JSON, or six lines for a person.
+    """Print what the file holds: everything as JSON, or six lines for a person.
 
-    expert  who played, whose own return stands beside that of the demonstrations; None is a person
+    expert  the player, whose own return stands beside that of the demonstrations; None for a person
     """
     facts = describe(out)
     if as_json:

@@ -29,7 +29,7 @@ __all__ = ["Recording", "record_shards"]
 
 @dataclass(frozen=True)
 class Recording:
-    """What `imitate collect` was asked for; see there. `episodes` and `steps` are of all shards together."""
+    """The arguments of `imitate collect`; see there. `episodes` and `steps` are of all shards together."""
 
     expert: str
     vecnormalize: str | None

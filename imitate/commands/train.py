@@ -7,19 +7,25 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from imitate.algorithms import ALGORITHMS, find
-from imitate.commands.options import JsonObject, announced, option, run, typed, without
-from imitate.commands.parsing import Option, Rare, options_of_config, read
+from imitate.algorithms import ALGORITHMS, find, is_own
+from imitate.commands.line import CommandLine
+from imitate.commands.option import Option, Rare, options_of_config
+from imitate.commands.options import JsonObject, run
+from imitate.commands.parsing import read
 from imitate.commands.progress import progress_of, told
 from imitate.envs.atari import is_atari
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
 from imitate.training.settings import make_config
+
+if TYPE_CHECKING:
+    from imitate.experts import Expert
 
 __all__ = ["train"]
 
@@ -28,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Options of the run, beside the algorithm's own. They default to the preset of (algorithm, environment)."""
+    """Options of the run, besides the algorithm's own. They default to the preset of (algorithm, environment)."""
 
     out: Path
     """the run folder to write"""
@@ -90,70 +96,74 @@ ALGO is one of {", ".join(ALGORITHMS)}, or my_module:Learner, a class of yours (
 
 def train(argv: list[str]) -> int:
     """`train ALGO --env ENV --out RUN [...]`, `train --resume RUN`, or `train --config config.json --out RUN`."""
-    named = argv[0] if argv and not argv[0].startswith("-") else None
-    if "--resume" in argv:
-        return _resume(argv)
-    config_path = option(argv, "--config")
-    if config_path is not None:
-        base = Experiment.read(config_path)
+    line = CommandLine(argv)
+    named = line.words[0] if line.words else None
+    if named is not None and is_own(named):
+        trust(named)
+    if line.has("--resume"):
+        return _resume(line)
+    config = line.value("--config")
+    if config is not None:
+        base = Experiment.read(config)
         if named not in (None, base.algorithm):
-            raise InputError(f"{config_path} is a run of {base.algorithm}, not of {named}: leave {named} out")
-        rest = without(argv, "--config")
+            raise InputError(f"{config} is a run of {base.algorithm}, not of {named}: leave {named} out")
     elif named is not None:
-        base = Experiment.preset(named, option(argv, "--env") or "")
-        rest = argv
-    elif {"-h", "--help", "--help-all"} & set(argv):
+        base = Experiment.preset(named, line.value("--env") or "")
+    elif line.asks_for_help:
         print(_USAGE)
         return 0
     else:
         raise InputError(
             f"which algorithm? wanted `imitate train {'|'.join(ALGORITHMS)} --env ENV --out RUN`"
         )
-    experiment, typed_options = _read(base, rest[1:] if named else rest)
-    out, audit = typed_options.out, typed_options.audit
-    if audit and not find(experiment.algorithm).audit:
-        able = ", ".join(name for name, algorithm in ALGORITHMS.items() if algorithm.audit)
+    words = line.without("--config").argv
+    return _train(base, CommandLine(words if named is None else words[1:]))
+
+
+def _train(base: Experiment, line: CommandLine) -> int:
+    """Train what `base` describes, changed by the command line."""
+    algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
+    defaults = {name: getattr(base, name) for name in _SETTINGS if hasattr(base, name)}
+    before = TrainArguments(
+        out=tyro.MISSING, **defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts}
+    )
+    options = [*options_of_config(before), *_chosen(config, algorithm.inner, line)]
+    summary = f"{algorithm.title}: {algorithm.summary}. Options default to the preset of this environment."
+    shown = _useful(options, base) if line.asks_for_help else options
+    hyperparameters = read(shown, line.argv, f"train {base.algorithm}", summary)
+    settings = {name: hyperparameters.pop(name) for name in _SETTINGS if name in hyperparameters}
+
+    out, audit = settings.pop("out"), settings.pop("audit", False)
+    remeasure, looks = settings.pop("remeasure", False), settings.pop("looks", True)
+    if "env" in settings:
+        settings["env_id"] = settings.pop("env")
+    if "expert" in settings:
+        settings["expert"], *others = settings["expert"]
+        settings["other_experts"] = tuple(others)
+    if is_person(settings.get("expert", base.expert)):  # who watches one environment
+        settings |= {"num_envs": 1, "backend": "gymnasium"}
+    experiment = base.changed(hyperparameters, **settings)
+    if audit and not algorithm.audit:
+        able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
-    status = _execute(experiment, out, remeasure=typed_options.remeasure, looks=typed_options.looks)
+    status = _execute(experiment, out, remeasure=remeasure, looks=looks)
     return status or (_audit(out) if audit else 0)
 
 
-def _read(base: Experiment, argv: list[str]) -> tuple[Experiment, Any]:
-    """`base` changed by the command line, and the values of the options."""
-    algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
-    names = [field.name for field in dataclasses.fields(Experiment) if field.name in _RUN_OPTIONS]
-    defaults: dict[str, Any] = {name: getattr(base, name) for name in names}
-    defaults["expert"] = () if typed(argv, "expert") else base.experts
-    before = TrainArguments(out=tyro.MISSING, env=base.env_id or tyro.MISSING, **defaults)
-    shown = [*options_of_config(before), *_chosen(config, algorithm.inner, argv)]
-    if {"-h", "--help", "--help-all"} & set(argv):
-        shown = _useful(shown, base)
-    summary = f"{algorithm.title}: {algorithm.summary}. Options default to the preset of this environment."
-    values = read(shown, argv, f"train {base.algorithm}", summary)
-    old, new = dataclasses.asdict(config), dataclasses.asdict(values)
-    given = {name: new[name] for name in new if name in old and (new[name] != old[name] or typed(argv, name))}
-    settings = {name: getattr(values, name) for name in names}
-    settings["expert"], *others = values.expert or (None,)
-    settings["other_experts"] = tuple(others)
-    if is_person(settings["expert"]):  # who watches one environment
-        settings |= {"num_envs": 1, "backend": "gymnasium"}
-    return base.changed(given, env_id=values.env, **settings), values
+_SETTINGS = tuple(field.name for field in dataclasses.fields(TrainArguments))
 
 
-_RUN_OPTIONS = {field.name for field in dataclasses.fields(TrainArguments)}
-
-
-def _chosen(config: Any, inner: str, argv: list[str]) -> list[Option]:
-    """The options of a config; where its field `inner` names one of several nested configs, without the others."""
+def _chosen(config: Any, inner: str, line: CommandLine) -> list[Option]:
+    """The options of a config; if its field `inner` names one of several nested configs, without the others."""
     options = options_of_config(config)
-    if clash := {each.name for each in options} & {each.name for each in dataclasses.fields(TrainArguments)}:
+    if clash := {each.name for each in options} & {*_SETTINGS}:
         kind = type(config).__name__
         raise InputError(f"{kind} has {min(clash)!r}, which is an option of every run: give it another name")
     if not inner:
         return options
-    chosen = option(argv, f"--{inner}") or getattr(config, inner)
+    chosen = line.value(f"--{inner}") or getattr(config, inner)
     return [each for each in options if not each.parts or each.name == chosen]
 
 
@@ -191,7 +201,7 @@ def _audit(out: Path) -> int:
     return 0
 
 
-def _resume(argv: list[str]) -> int:
+def _resume(line: CommandLine) -> int:
     def command(
         resume: Path,
         device: Literal["auto", "cpu", "cuda"] | None = None,
@@ -220,10 +230,9 @@ def _resume(argv: list[str]) -> int:
         return _execute(experiment, resume, resume=True, looks=looks)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
-    argv = argv if argv[0].startswith("-") else argv[1:]
-    out = option(argv, "--out")
+    out, device = line.value("--out"), line.value("--device")
+    argv = line.argv[len(line.words) :]
     if out is not None:
-        device = option(argv, "--device")
         argv = ["--resume", out, *(["--device", device] if device else [])]
     return run(command, argv, "train")
 
@@ -237,28 +246,19 @@ def _execute(
     from imitate.training.looks import Looks, look
 
     check_folder(out, resume=resume)  # measuring an expert can take minutes
-    for spec in experiment.experts:
-        if is_person(spec):
-            continue
-        # The first expert says how the environment is made, unless the command line does.
-        asked = experiment.env_kwargs or (None if spec == experiment.expert else {})
-        expert = announced(
-            spec,
-            env_id=experiment.env_id,
-            env_kwargs=asked,
-            vecnormalize=experiment.vecnormalize,
-            remeasure=remeasure,
-        )
-        if not resume and expert.env_kwargs != experiment.env_kwargs:
-            logger.info("the environment is made as the expert knows it, with %s", expert.env_kwargs)
-            experiment = experiment.changed(env_kwargs=dict(expert.env_kwargs))
+    experts = _measured_experts(experiment, resume=resume, remeasure=remeasure)
+    if experts and experts[0].env_kwargs != experiment.env_kwargs:
+        logger.info("the environment is made as the expert knows it, with %s", experts[0].env_kwargs)
+        experiment = experiment.changed(env_kwargs=dict(experts[0].env_kwargs))
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     offline = find(experiment.algorithm).offline
     curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
         with progress_of(experiment) as progress:
-            finished = execute(experiment, out, resume=resume, progress=progress, snapshot=curve)
+            finished = execute(
+                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=curve
+            )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
@@ -270,3 +270,24 @@ def _execute(
         print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
     print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
     return 0
+
+
+def _measured_experts(experiment: Experiment, *, resume: bool, remeasure: bool) -> list[Expert]:
+    """The experts to imitate, with their returns; a person has none.
+
+    In a new run the first expert says how the environment is made, unless the command line does.
+    """
+    from imitate.experts import load_expert
+
+    found = []
+    env_kwargs = experiment.env_kwargs if resume else experiment.env_kwargs or None
+    for spec in [] if is_person(experiment.expert) else experiment.experts:
+        expert = load_expert(
+            spec, env_id=experiment.env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize
+        )
+        env_kwargs = expert.env_kwargs
+        if expert.runnable:
+            expert.measure(remeasure=remeasure)
+            expert.seed(0)  # as it was loaded: if it acts at random, it has drawn actions
+        found.append(expert)
+    return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 
@@ -14,10 +14,12 @@ from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
+from imitate.experts import Expert
+from imitate.files import lock, sweep
 from imitate.nn.policy import ActorPolicy
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, resolve_device
-from imitate.training.inputs import handed_to, held, opened_store
+from imitate.training.inputs import Inputs, open_inputs, with_store
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
 
@@ -28,6 +30,7 @@ def execute(
     experiment: Experiment,
     out: str | Path,
     *,
+    experts: Sequence[Expert] = (),
     resume: bool = False,
     progress: Progress | None = None,
     snapshot: Snapshot | None = None,
@@ -36,6 +39,7 @@ def execute(
 
     Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
 
+    experts   those that the experiment names, if they are loaded already
     resume    go on from the last checkpoint, or from the beginning if there is none
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
@@ -46,9 +50,9 @@ def execute(
     out = Path(out)
     check_folder(out, resume=resume)
     experiment.check_inputs()
-    with held(out):
+    with _held(out):
         with ExitStack() as stack:
-            run = _prepare(experiment, out, stack, progress, snapshot)
+            run = _prepare(experiment, out, stack, experts, progress, snapshot)
             finished = run.finish()
         run.write_timing()  # again, as the environments' processes have ended by now and their time is known
     return finished
@@ -62,33 +66,48 @@ def check_folder(out: Path, *, resume: bool) -> None:
         raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
 
 
-def make_learner(
-    experiment: Experiment, out: Path, stack: ExitStack, checkpoint: Checkpoint | None, *, new: bool
-) -> tuple[Learner, dict[str, Any]]:
-    """The learner of a run in the folder `out`, and what it was handed, which `stack` closes.
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Lock the run's folder for this process; remove it if it stays empty.
 
-    checkpoint  of the run, for the demonstrations that the learner has stored
-    new         also check the expert's critic
-
-    Raises InputError where inputs don't fit together, and where it can't act in this environment.
+    Raises InputError if another process trains in it.
     """
-    algorithm = find(experiment.algorithm)
-    config = make_config(experiment.algorithm, experiment.hyperparameters)
-    faults = 0 if checkpoint is None else checkpoint.account.faults
-    handed = handed_to(experiment, config, stack, new=new, faults=faults)
-    if "store" in algorithm.needs:
-        handed["store"] = stack.enter_context(opened_store(out, experiment, handed, checkpoint))
-    device = resolve_device(experiment.device)
-    return algorithm.learner(config, seed=experiment.seed, device=device, **handed), handed
+    try:
+        with lock(out, "a training run"):
+            sweep(out)
+            yield
+    finally:
+        if out.is_dir() and not any(out.iterdir()):
+            out.rmdir()
+
+
+def make_learner(experiment: Experiment, inputs: Inputs) -> Learner:
+    """The learner of a run. Raises InputError if it can't act in this environment."""
+    learner: Learner = find(experiment.algorithm).learner(
+        make_config(experiment.algorithm, experiment.hyperparameters),
+        seed=experiment.seed,
+        device=resolve_device(experiment.device),
+        **inputs.keywords(),
+    )
+    return learner
 
 
 def _prepare(
-    experiment: Experiment, out: Path, stack: ExitStack, progress: Progress | None, snapshot: Snapshot | None
+    experiment: Experiment,
+    out: Path,
+    stack: ExitStack,
+    experts: Sequence[Expert],
+    progress: Progress | None,
+    snapshot: Snapshot | None,
 ) -> Run:
     """Prepare everything up to the first step; `stack` closes what was opened."""
     checkpoint = Checkpoint.read(out)
+    faults = 0 if checkpoint is None else checkpoint.account.faults
     # Before anything is written, since unusable demonstrations raise here.
-    learner, handed = make_learner(experiment, out, stack, checkpoint, new=checkpoint is None)
+    inputs = open_inputs(experiment, stack, experts=experts, faults=faults)
+    if checkpoint is None:
+        _check_critic(experiment, inputs)
+    inputs = with_store(inputs, experiment, out, stack, checkpoint)
 
     def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
         return evaluate(
@@ -103,17 +122,17 @@ def _prepare(
 
     limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
     run = Run(
-        learner,
+        make_learner(experiment, inputs),
         out,
         budget=experiment.budget,
-        demo_steps=int(handed["demos"].lengths[handed["episodes"]].sum()) if "demos" in handed else 0,
+        demo_steps=inputs.demo_steps,
         validate=validate,
         eval_every=experiment.eval_every,
         eval_episodes=experiment.eval_episodes,
         most_validation=math.inf if limit is None else limit * experiment.eval_episodes,
         checkpoint_every=experiment.checkpoint_every,
         num_envs=0 if find(experiment.algorithm).offline else experiment.num_envs,
-        store=handed.get("store"),
+        store=inputs.store,
         checkpoint=checkpoint,
         progress=progress,
         snapshot=snapshot,
@@ -121,3 +140,11 @@ def _prepare(
     )
     experiment.write(out / "config.json")
     return run
+
+
+def _check_critic(experiment: Experiment, inputs: Inputs) -> None:
+    """Check the critic of the expert, if the algorithm learns from it and there is one expert."""
+    checker = find(experiment.algorithm).checker
+    if checker is not None and len(inputs.experts) == 1:
+        config = make_config(experiment.algorithm, experiment.hyperparameters)
+        checker(config, inputs.experts[0], experiment.env_id, experiment.env_kwargs)

@@ -13,17 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from imitate import experts
-from imitate.algorithms import ALGORITHMS, find, is_own
-from imitate.envs import BACKENDS, resolve_backend
+from imitate.algorithms import find, is_own
+from imitate.envs import resolve_backend
 from imitate.envs.make import resolve_env_id
 from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
-from imitate.training.person import check_person, is_person
-from imitate.training.settings import RUN_FIELDS, make_config, over, tuned, variant_settings
+from imitate.training.needs import (
+    check_backend,
+    check_demos,
+    check_experts,
+    check_init,
+    check_person,
+    check_used,
+    check_widths,
+)
+from imitate.training.person import is_person
+from imitate.training.settings import RUN_FIELDS, make_config, over, tuned
 
-__all__ = ["Experiment", "resolve_device", "variant_settings"]
+__all__ = ["Experiment", "resolve_device"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,10 +137,7 @@ class Experiment:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
         new.check_inputs()
-        if new.init is not None:
-            from imitate.training.inputs import check_widths
-
-            check_widths(new.init, given)
+        check_widths(new.init, given)
         return dataclasses.replace(new, device=resolve_device(new.device))
 
     @classmethod
@@ -178,36 +184,12 @@ class Experiment:
 
     def check_inputs(self) -> None:
         """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""
-        algorithm = find(self.algorithm)
-        if self.backend not in BACKENDS or self.backend == "auto":
-            known = ", ".join(name for name in BACKENDS if name != "auto")
-            raise InputError(f"backend of a run must be one of {known}, got {self.backend!r}")
-        for name in ("demos", "expert"):
-            if getattr(self, name) is not None and name not in algorithm.needs:
-                raise InputError(f"{self.algorithm} makes no use of --{name}: leave it out")
-        if "demos" in algorithm.needs and self.demos is None:
-            raise InputError(
-                f"{self.algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)"
-            )
-        if "expert" in algorithm.needs and self.expert is None:
-            raise InputError(
-                f"{self.algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)"
-            )
-        if self.other_experts and not algorithm.teachers:
-            takers = ", ".join(name for name, entry in ALGORITHMS.items() if entry.teachers)
-            raise InputError(
-                f"{self.algorithm} learns from one expert, got {len(self.experts)}: give one --expert, or take one of "
-                f"{takers}"
-            )
-        if any(map(is_person, self.experts)):
-            check_person(self)
-        if self.other_experts and self.vecnormalize is not None:
-            raise InputError(
-                "--vecnormalize is for one expert: leave it out, or keep the file beside each zip"
-            )
-        if self.init is not None and "policy" not in algorithm.optional:
-            takers = ", ".join(name for name, entry in ALGORITHMS.items() if "policy" in entry.optional)
-            raise InputError(f"{self.algorithm} does not start from another policy: --init is for {takers}")
+        check_backend(self.backend)
+        check_used(self.algorithm, demos=self.demos, expert=self.experts)
+        check_demos(self.algorithm, self.demos)
+        check_experts(self.algorithm, self.experts, self.vecnormalize)
+        check_person(self.algorithm, self.experts, self.num_envs, self.backend)
+        check_init(self.algorithm, self.init)
 
 
 def _fields(algorithm: str) -> set[str]:
@@ -221,7 +203,7 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def resolve_device(name: str) -> str:
-    """`cpu` or `cuda`, where `auto` may stand. Raises InputError for another name, and for cuda without a GPU."""
+    """`cpu` or `cuda`; `auto` takes a GPU if there is one. Raises InputError for other names, and without a GPU."""
     if name not in ("auto", "cpu", "cuda"):
         raise InputError(f"device must be auto, cpu or cuda, got {name!r}")
     if name == "cpu":

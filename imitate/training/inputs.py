@@ -1,10 +1,11 @@
-"""Checks a run's inputs against its environment before anything runs."""
+"""Opens what a run learns from, and checks it against the environment, before anything runs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +26,16 @@ from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
-from imitate.files import lock, sweep
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.training.checkpoint import Checkpoint
+from imitate.training.experiment import Experiment
 from imitate.training.person import is_person, seated
 
 if TYPE_CHECKING:
-    from imitate.training.experiment import Experiment
+    from imitate.datasets.human.playing import Person
 
-__all__ = ["check_demos", "check_expert", "check_widths", "handed_to", "held", "opened_store"]
-
+__all__ = ["Inputs", "check_demos", "check_expert", "open_inputs", "with_store"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,84 +65,130 @@ def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs
                 raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
 
 
-def handed_to(
-    experiment: Experiment, config: Any, stack: ExitStack, *, new: bool, faults: int = 0
-) -> dict[str, Any]:
-    """Create and check the algorithm's inputs (in a new run also the expert's critic); `stack` closes them.
+@dataclass(frozen=True)
+class Inputs:
+    """Everything a run learns from, open. An algorithm is given those that it needs; the others are None or empty.
 
+    episodes  indices of the episodes of `demos` to learn from
+    store     of the labels that the experts give
+    policy    to start from
+    """
+
+    envs: VecEnv | None = None
+    demos: DemoReader | None = None
+    episodes: Array | None = None
+    experts: tuple[Expert | Person, ...] = ()
+    store: DemoWriter | None = None
+    policy: ActorPolicy | None = None
+
+    @property
+    def demo_steps(self) -> int:
+        """Steps of the demonstrations."""
+        return 0 if self.demos is None else int(self.demos.lengths[self.episodes].sum())
+
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of the learner. `expert` is a list if there are several."""
+        several = len(self.experts) > 1
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "experts"}
+        given["expert"] = list(self.experts) if several else next(iter(self.experts), None)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def open_inputs(
+    experiment: Experiment, stack: ExitStack, *, experts: Sequence[Expert] = (), faults: int = 0
+) -> Inputs:
+    """Open and check what the run learns from, all but its store; `stack` closes it.
+
+    experts  those of the experiment, if they are loaded already
     faults   how often the run was ended by an exception
+
+    Raises InputError if something does not fit the environment or the algorithm.
     """
-    algorithm = find(experiment.algorithm)
-    handed: dict[str, Any] = {}
+    needs = find(experiment.algorithm).needs
+    demos = _demos(experiment, stack) if "demos" in needs else None
+    envs, person = _envs(experiment, stack) if "envs" in needs else (None, None)
+    if envs is not None and faults:
+        envs = _with_other_seeds(envs, faults)
+    return Inputs(
+        envs=envs,
+        demos=demos,
+        episodes=None if demos is None else demos.first(experiment.demo_episodes),
+        experts=_experts(experiment, experts) if person is None else (person,),
+        policy=None if experiment.init is None else _policy(experiment.init, experiment),
+    )
+
+
+def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
+    path = in_our_format(str(experiment.demos), experiment.env_id, experiment.env_kwargs or None)
+    demos = stack.enter_context(DemoReader(path))
+    check_demos(demos, experiment.env_id)
+    _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
+    return demos
+
+
+def _envs(experiment: Experiment, stack: ExitStack) -> tuple[VecEnv, Person | None]:
+    """The environments, and the person before the only one, if a person is the expert."""
     envs: VecEnv
+    person = None
+    if is_person(experiment.expert):
+        envs, person = seated(experiment.expert, experiment.env_id, experiment.env_kwargs, stack)
+    else:
+        envs = make_vec(
+            experiment.env_id,
+            experiment.num_envs,
+            backend=experiment.backend,
+            env_kwargs=experiment.env_kwargs,
+            episodic_life=experiment.episodic_life,
+            clip_rewards=experiment.clip_rewards,
+        )
+    stack.callback(envs.close)
+    _check_plain(experiment, envs.single_observation_space, envs.single_action_space)
+    return envs, person
+
+
+def _experts(experiment: Experiment, loaded: Sequence[Expert]) -> tuple[Expert, ...]:
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
-    if "demos" in algorithm.needs:
-        path = in_our_format(str(experiment.demos), env_id, env_kwargs or None)
-        demos = stack.enter_context(DemoReader(path))
-        check_demos(demos, env_id)
-        if not algorithm.structured:
-            check_plain(algorithm.title, demos.info.observation_space, demos.info.action_space)
-        handed |= {"demos": demos, "episodes": demos.first(experiment.demo_episodes)}
-    if "envs" in algorithm.needs:
-        if is_person(experiment.expert):
-            envs, handed["expert"] = seated(experiment, stack)
-        else:
-            envs = make_vec(
-                env_id,
-                experiment.num_envs,
-                backend=experiment.backend,
-                env_kwargs=env_kwargs,
-                episodic_life=experiment.episodic_life,
-                clip_rewards=experiment.clip_rewards,
+    experts = tuple(loaded) or tuple(
+        load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize)
+        for spec in experiment.experts
+    )
+    for expert, spec in zip(experts, experiment.experts, strict=True):
+        check_expert(expert, spec, env_id, env_kwargs)
+    return experts
+
+
+def _policy(run: str, experiment: Experiment) -> ActorPolicy:
+    """The policy of a run, to start from. Raises InputError if its spaces differ from the environment's."""
+    policy = load_policy(run)
+    with closing(make_env(experiment.env_id, experiment.env_kwargs)) as env:
+        if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
+            raise InputError(
+                f"the policy of {run} has other spaces than {experiment.env_id}; start from another run"
             )
-        handed["envs"] = _with_other_seeds(envs, faults) if faults else envs
-        stack.callback(envs.close)
-        if not algorithm.structured:
-            check_plain(algorithm.title, envs.single_observation_space, envs.single_action_space)
-    if "expert" in algorithm.needs and "expert" not in handed:
-        experts = [
-            load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize)
-            for spec in experiment.experts
-        ]
-        for expert, spec in zip(experts, experiment.experts, strict=True):
-            check_expert(expert, spec, env_id, env_kwargs)
-        handed["expert"] = experts if experiment.other_experts else experts[0]
-        if new and algorithm.checker is not None and not experiment.other_experts:
-            algorithm.checker(config, experts[0], env_id, env_kwargs)
-    if experiment.init is not None:
-        handed["policy"] = _initial_policy(experiment.init, env_id, env_kwargs)
-    return handed
+    return policy.train()
 
 
-@contextmanager
-def held(out: Path) -> Iterator[None]:
-    """Lock the run's folder for this process; remove it if it stays empty.
-
-    Raises InputError if another process trains in it.
-    """
-    try:
-        with lock(out, "a training run"):
-            sweep(out)
-            yield
-    finally:
-        if out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
+def _check_plain(experiment: Experiment, obs_space: Space, action_space: Space) -> None:
+    algorithm = find(experiment.algorithm)
+    if not algorithm.structured:
+        check_plain(algorithm.title, obs_space, action_space)
 
 
-@contextmanager
-def opened_store(
-    out: Path, experiment: Experiment, handed: Mapping[str, Any], checkpoint: Checkpoint | None
-) -> Iterator[DemoWriter]:
-    """The store of the expert's labels: new, or as it was at the checkpoint.
+def with_store(
+    inputs: Inputs, experiment: Experiment, out: Path, stack: ExitStack, checkpoint: Checkpoint | None = None
+) -> Inputs:
+    """The same with the store of the experts' labels, if the algorithm keeps one: new, or as it was at the checkpoint.
 
     Labels that a killed run stored after its checkpoint are asked for again, so that the run repeats byte for byte.
     If the expert may not answer the same again (a person, a user's own code), they are kept.
 
     Raises InputError if the folder holds the labels of another environment.
     """
-    path, envs = out / "aggregated.h5", handed["envs"]
+    if "store" not in find(experiment.algorithm).needs:
+        return inputs
+    path, envs = out / "aggregated.h5", inputs.envs
+    assert envs is not None
     before = 0 if checkpoint is None else checkpoint.store_episodes
-    experts = handed["expert"] if isinstance(handed["expert"], list) else [handed["expert"]]
     info = DemoInfo(
         experiment.env_id,
         envs.single_observation_space,
@@ -150,7 +196,7 @@ def opened_store(
         env_kwargs=experiment.env_kwargs,
         expert=", ".join(experiment.experts),
     )
-    if path.exists() and not all(expert.reproducible for expert in experts):
+    if path.exists() and not all(expert.reproducible for expert in inputs.experts):
         store = DemoWriter.resume(path)
         if len(store) > before:
             logger.info("%s holds labels of %d steps: they are kept and used", path, store.num_steps)
@@ -159,9 +205,9 @@ def opened_store(
     else:
         path.unlink(missing_ok=True)  # left by a run that was killed before its first checkpoint
         store = DemoWriter(path, info, expert_actions=True)
-    with store:
-        _check_labels(path, store.info, info)
-        yield store
+    stack.enter_context(store)
+    _check_labels(path, store.info, info)
+    return replace(inputs, store=store)
 
 
 def _check_labels(path: Path, stored: DemoInfo, wanted: DemoInfo) -> None:
@@ -184,27 +230,6 @@ def _with_other_seeds(envs: VecEnv, faults: int) -> VecEnv:
 
     envs.reset = other  # type: ignore[method-assign]
     return envs
-
-
-def _initial_policy(run: str, env_id: str, env_kwargs: Mapping[str, Any]) -> ActorPolicy:
-    """The policy of a run, to start from. Raises InputError if its spaces differ from the environment's."""
-    policy = load_policy(run)
-    with closing(make_env(env_id, env_kwargs)) as env:
-        if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
-            raise InputError(f"the policy of {run} has other spaces than {env_id}; start from another run")
-    return policy.train()
-
-
-def check_widths(run: str, hyperparameters: Mapping[str, Any]) -> None:
-    """Raise InputError if these hyperparameters ask for another network than the initial policy's."""
-    has = load_policy(run).architecture
-    for name in ("hidden", "activation", "head"):
-        wanted = hyperparameters.get(name)
-        wanted = list(wanted) if isinstance(wanted, tuple) else wanted
-        if wanted is not None and wanted != has[name]:
-            raise InputError(
-                f"--{name} {wanted}, but the policy of {run} has {name} {has[name]}: leave it out, or start anew"
-            )
 
 
 def _shape(space: Space) -> str:

@@ -1,4 +1,4 @@
-"""How a command line is read: what may be typed, what mistakes are answered with, and what help shows."""
+"""Command lines: values as people type them, answers to mistakes, and help."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import tyro
 
 from imitate.algorithms import ALGORITHMS
 from imitate.cli import main
+from imitate.commands.line import CommandLine
+from imitate.commands.option import Rare
 from imitate.commands.options import run
-from imitate.commands.parsing import Rare
 from imitate.errors import InputError
 
 seen: dict[str, Any] = {}
@@ -156,3 +157,51 @@ def test_help_of_an_algorithm_has_its_main_options(name: str, capsys: pytest.Cap
 def test_ataris_options_are_shown_for_atari_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--clip-rewards" in help_of(capsys, "--help", "train", "ppo", "--env", "ALE/Pong-v5")
     assert "--clip-rewards" not in help_of(capsys, "--help-all", "train", "ppo", "--env", "CartPole-v1")
+
+
+def test_words_of_a_command_line() -> None:
+    line = CommandLine(["ppo", "me", "--env=A-v0", "--no_looks", "--env", "B-v0", "more", "--out", "-h"])
+    assert line.words == ("ppo", "me")
+    assert [(each.name, each.words) for each in line.options] == [
+        ("--env", ["A-v0"]), ("--no-looks", []), ("--env", ["B-v0", "more"]), ("--out", []), ("-h", []),
+    ]  # fmt: skip
+    assert (line.value("--env"), line.values("--out"), line.value("--seed")) == ("B-v0", [], None)
+    assert line.without("--env").argv == ["ppo", "me", "--no_looks", "more", "--out", "-h"]
+    assert line.without("--out", words=0).argv[-1] == "-h"
+    assert line.asks_for_help
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("me",), "Missing from imitate do: --out PATH where it goes: to this folder (required); see"),
+        (("--out", "o"), "Missing from imitate do: EXPERT whom to ask (required)"),
+        (("me", "you", "--out", "o"), "Unrecognized options: you; see `imitate do --help`"),
+        (("me", "--out", "o", "--verbose=3"), "Unrecognized options: 3"),
+        (("me", "--out", "o", "--budget"), "--budget lacks its value; wanted --budget INT the most steps; see"),
+        (("me", "--out", "o", "--mode", "x"), "invalid choice 'x' for argument '--mode'. Expected one of ('fast',"),
+        (("me", "--out", "o", "--hidden", "3", "x"), "Error parsing --hidden: not a whole number"),
+    ],
+)  # fmt: skip
+def test_too_few_and_too_many_words(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        run(command, [*words], "do")
+    assert said in str(error.value)
+
+
+def test_the_last_of_equal_options_counts_and_none_is_a_value() -> None:
+    words = [
+        "--mode",
+        "slow",
+        "--budget",
+        "1",
+        "--out",
+        "o",
+        "--budget=2",
+        "--mode",
+        "None",
+        "--verbose",
+        "me",
+    ]
+    assert run(command, words, "do") == 0
+    assert (seen["expert"], seen["budget"], seen["mode"], seen["verbose"]) == ("me", 2, None, True)

@@ -316,6 +316,20 @@ def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--vecnormalize is for one expert" in refused(capsys, *dagger, *two, *statistics, "--out", "o")
 
 
+def test_an_expert_is_loaded_once() -> None:
+    """The expert whose return is measured is the one that is imitated."""
+    Path("counted.py").write_text(
+        "def make_expert():\n"
+        "    with open('calls', 'a') as calls:\n"
+        "        calls.write('.')\n"
+        "    return lambda obs: (obs[:, 2] + obs[:, 3] > 0).astype(int)\n"
+    )
+    dagger = ("train", "dagger", "--env", "CartPole-v1", "--expert", "counted:make_expert", "--budget", "160")
+    few = ("--iterations", "1", "--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
+    assert main([*dagger, *few, "--out", "run"]) == 0
+    assert Path("calls").read_text() == "."
+
+
 OWN = """
 from dataclasses import dataclass
 from imitate.rl.ppo import PPO, PPOConfig
@@ -386,7 +400,7 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
 
 
 def terminal(*command: str) -> str:
-    """What a command writes to a terminal of 100 columns."""
+    """The output of a command on a terminal of 100 columns."""
     primary, secondary = os.openpty()
     termios.tcsetwinsize(secondary, (30, 100))
     script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"

@@ -162,6 +162,23 @@ def test_a_comparison_survives_json() -> None:
     )
 
 
+def test_settings_survive_toml() -> None:
+    """All but None, which TOML does not have."""
+    settings = {
+        "my:Own @wide": {
+            "lr": 1e-7,
+            "on": True,
+            "none": None,
+            "hidden": (64, 64),
+            "empty": {},
+            "a\x7f": "\x7f",
+        }
+    }
+    read = tomllib.loads(as_toml({"hyperparameters": settings, "env_kwargs": {}, "expert": None, "seeds": 5}))
+    kept = {"lr": 1e-7, "on": True, "hidden": [64, 64], "empty": {}, "a\x7f": "\x7f"}
+    assert read == {"hyperparameters": {"my:Own @wide": kept}, "seeds": 5}
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

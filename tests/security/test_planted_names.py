@@ -46,10 +46,7 @@ def refused(capsys: pytest.CaptureFixture[str], *command: str) -> None:
 
 
 def toml(data: Mapping[str, Any]) -> tuple[str, ...]:
-    parts = data.get("environments", ())
-    text = as_toml({name: value for name, value in data.items() if name != "environments"})
-    text += "".join(f"\n[[environments]]\n{as_toml(part)}" for part in parts)
-    Path("planted.toml").write_text(text)
+    Path("planted.toml").write_text(as_toml(data))
     return "compare", "planted.toml", "--out", "out"
 
 

@@ -1,4 +1,4 @@
-"""What every algorithm's settings promise."""
+"""The settings of every algorithm keep their promises."""
 
 from __future__ import annotations
 

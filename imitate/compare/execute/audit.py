@@ -32,7 +32,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.files import atomic, write_json
 from imitate.nn.stored_policy import load_policy
-from imitate.training.experiment import Experiment, variant_settings
+from imitate.training.experiment import Experiment
+from imitate.training.settings import variant_settings
 
 __all__ = ["CONTROLS", "OneAction", "controls", "demonstrator", "table", "write_audit"]
 

@@ -25,6 +25,7 @@ from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import execute, make_learner
 from imitate.training.experiment import Experiment
+from imitate.training.inputs import open_inputs, with_store
 from imitate.training.settings import has_preset
 
 __all__ = ["Trained", "Training", "stored_policy", "training"]
@@ -142,7 +143,8 @@ class Trained:
                 demos = _made_up(Path(folder) / "demos.h5", run)
                 few = {"demo_pairs": None} if run.hyperparameters.get("demo_pairs") else {}
                 run = run.changed(few, demos=str(demos), demo_episodes=None)
-            return make_learner(run, Path(folder), stack, None, new=False)[0].least_steps
+            inputs = with_store(open_inputs(run, stack), run, Path(folder), stack)
+            return make_learner(run, inputs).least_steps
 
     def save(self, folder: Path, policy: Any) -> None:
         save_policy(folder, policy)

@@ -105,11 +105,13 @@ class Suite:
             for name in names
             if name not in _OF_ENVIRONMENTS and all(each[name] == every[0][name] for each in every)
         }
-        own = [{name: each[name] for name in names if name not in shared} for each in every]
+        own = [
+            {name: each[name] for name in names if name not in shared and each[name] != {}} for each in every
+        ]
         for label, each in zip(self.parts, own, strict=True):
             if label != _slug(bare_id(each["env_id"])):  # one of several experts in this environment
                 each["experts"] = [each.pop("expert")]
-        return as_toml(shared) + "".join(f"\n[[environments]]\n{as_toml(each)}" for each in own)
+        return as_toml(shared | {"environments": own})
 
 
 def is_suite(folder: Path) -> bool:
