@@ -12,7 +12,8 @@ from gymnasium import spaces
 from handwritten import named
 
 from imitate.cli import main
-from imitate.compare import Comparison, work
+from imitate.compare import Comparison
+from imitate.compare.execute import worker
 from imitate.compare.execute.audit import CONTROLS, OneAction, controls
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import jobs
@@ -85,8 +86,8 @@ def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     ]
     assert rewards == ["logit", "plus_one", "minus_one", "logit", "logit"]
     for name in ("demos:one-action-seed0", "gail:one-action-seed0"):
-        work.run(tmp_path, comparison, planned[name], progress=lambda _steps: None)
-        assert work.is_done(comparison, planned[name])
+        worker.run(tmp_path, comparison, planned[name], progress=lambda _steps: None)
+        assert worker.is_done(comparison, planned[name])
     with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
         assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
         assert not demos.transitions().actions.any()

@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 from tasks import die, double
 
-from imitate.compare import Comparison, compare, work
+from imitate.compare import Comparison, compare
 from imitate.compare.backends import Task
 from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
+from imitate.compare.execute import worker
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.execute.recording import in_order
 from imitate.compare.execute.training import Trained, training
@@ -238,7 +239,7 @@ def test_demonstrations_are_the_first_in_the_order_of_their_seeds() -> None:
 def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "demos" / "seed0.h5"
     reports: list[int] = []
-    work.record(comparison("bc"), Job("demos", 0, path.parent, 1_300, path), reports.append)
+    worker.record(comparison("bc"), Job("demos", 0, path.parent, 1_300, path), reports.append)
     with DemoReader(path) as demos:
         assert demos.lengths.tolist() == [500, 500]  # a third one would be too much
         assert demos.table["seed"].tolist() == list(
@@ -253,7 +254,7 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     wanted = comparison("gail", episodes=2, curve_episodes=1)
     planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
     for job in planned:
-        (work.record if job.records else work.train_and_measure)(wanted, job, lambda _steps: None)
+        (worker.record if job.records else worker.train_and_measure)(wanted, job, lambda _steps: None)
     found = Result.load(planned[-1].folder)
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)

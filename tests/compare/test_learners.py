@@ -13,7 +13,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from imitate.cli import main
-from imitate.compare import Comparison, work
+from imitate.compare import Comparison
+from imitate.compare.execute import worker
 from imitate.compare.execute.baselines import Baseline
 from imitate.compare.execute.training import stored_policy, training
 from imitate.compare.plan.comparison import Job, jobs
@@ -47,7 +48,7 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     wanted = small(name, env_id)
     job = job_of(wanted, tmp_path)
     reported: list[int] = []
-    assert work.train_and_measure(wanted, job, reported.append)
+    assert worker.train_and_measure(wanted, job, reported.append)
     found = Result.load(job.folder)
     assert found is not None
     assert 0.9 * 500 <= found.env_steps <= 500
@@ -61,7 +62,9 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     rows = [json.loads(line) for line in (job.folder / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["budget_steps"] == found.env_steps
     policy = stored_policy(wanted, job.folder)
-    assert work.test(wanted, policy).returns.tolist() == found.returns  # what is stored is what was measured
+    assert (
+        worker.test(wanted, policy).returns.tolist() == found.returns
+    )  # what is stored is what was measured
     normalisation = json.loads((job.folder / "policy" / "expert.json").read_text())["normalisation"]
     assert (normalisation is not None) == (name == "sb3:ppo")
 
@@ -75,11 +78,11 @@ def test_a_baseline_repeats_to_the_byte_after_an_interruption(tmp_path: Path) ->
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        work.train_and_measure(wanted, job, interrupt)
+        worker.train_and_measure(wanted, job, interrupt)
     whole = job_of(wanted, tmp_path / "b")
     results = []
     for each in (job, whole):
-        work.train_and_measure(wanted, each, lambda _steps: None)
+        worker.train_and_measure(wanted, each, lambda _steps: None)
         results.append(Result.load(each.folder))
     a, b = results
     assert a is not None
@@ -155,7 +158,7 @@ def test_events_are_found_by_the_runs_name(tmp_path: Path) -> None:
     for name, scalar in (("sb3:ppo", "train/train_return"), ("ppo", "train/train_return")):
         wanted = small(name, budget=1_000)
         job = job_of(wanted, tmp_path)
-        work.train_and_measure(wanted, job, lambda _steps: None)
+        worker.train_and_measure(wanted, job, lambda _steps: None)
         assert job.folder.parent == tmp_path / "runs"
         events = EventAccumulator(str(job.folder))
         events.Reload()

@@ -15,7 +15,8 @@ import pytest
 from attacks import KILLED
 from recordings import INFO, one_line, run, start, trajectory
 
-from imitate.datasets import DemoReader, DemoWriter, InputError, contain
+from imitate.datasets import DemoReader, DemoWriter, InputError
+from imitate.datasets.storage import contain
 from imitate.datasets.storage.contain import contained
 
 

@@ -27,11 +27,10 @@ from imitate.datasets import (
     DemoWriter,
     InputError,
     Trajectory,
-    contain,
     episodes,
-    savepoint,
     validate,
 )
+from imitate.datasets.storage import contain, savepoint
 from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
 
 SECTOR = 512
