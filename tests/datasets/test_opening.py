@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 import pytest
 from attacks import KILLED
-from recordings import INFO, one_line, run, start, trajectory
+from forked import Script, run
+from recordings import INFO, one_line, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError
 from imitate.datasets.storage import contain
@@ -157,8 +158,7 @@ for seed in range(700):
 def test_a_file_is_read_while_it_is_written(tmp_path: Path) -> None:
     """Whatever moment is met: the episodes that are listed are there."""
     path = tmp_path / "demos.h5"
-    with start(WRITING, str(path)) as writer:
-        assert writer.stdout is not None
+    with Script(WRITING, str(path)) as writer:
         writer.stdout.readline()
         while writer.poll() is None:
             with DemoReader(path) as reader:

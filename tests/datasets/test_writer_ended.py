@@ -9,7 +9,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from recordings import INFO, assert_same, one_line, run, trajectory
+from forked import run
+from recordings import INFO, assert_same, one_line, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, validate
 
