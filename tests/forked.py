@@ -75,7 +75,7 @@ def run(script: str, *args: str, cwd: str | Path | None = None) -> CompletedProc
         return CompletedProcess(args, running.wait(), out, err)
 
 
-def command(*args: str, cwd: str | Path | None = None) -> CompletedProcess[str]:
+def in_a_process(*args: str, cwd: str | Path | None = None) -> CompletedProcess[str]:
     """`imitate` with these arguments."""
     return run(COMMAND, *args, cwd=cwd)
 
