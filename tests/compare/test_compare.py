@@ -360,7 +360,7 @@ from pathlib import Path
 from imitate.compare import Comparison
 from imitate.compare.execute.carry_out import carry_out
 if __name__ == "__main__":
-    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4, curve_episodes=2)
+    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=6_000, episodes=2, curve_episodes=1)
     carry_out(wanted, Path(sys.argv[1]), workers=1)
 """
 
@@ -368,7 +368,7 @@ if __name__ == "__main__":
 def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     script, out = tmp_path / "script.py", tmp_path / "out"
     script.write_text(textwrap.dedent(SCRIPT))
-    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=15_000, episodes=4, curve_episodes=2)
+    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=6_000, episodes=2, curve_episodes=1)
     (job,) = jobs(wanted, out, 500)
     metrics, result = job.folder / "metrics.jsonl", job.folder / "result.json"
     process = subprocess.Popen([sys.executable, str(script), str(out)], stderr=subprocess.PIPE, text=True)

@@ -98,7 +98,7 @@ class Disk:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """A disk that is told of everything that the writer does. Its cuts are of a machine that was started again."""
-    disk = Disk(tmp_path / "demos.h5", np.random.default_rng(0), every=7)
+    disk = Disk(tmp_path / "demos.h5", np.random.default_rng(0), every=11)
 
     def then_look(owner: Any, name: str) -> None:
         does: Callable[..., Any] = getattr(owner, name)

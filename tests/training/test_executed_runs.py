@@ -37,7 +37,12 @@ RUNS: dict[str, dict[str, Any]] = {
     "dqn": VALIDATED
     | {
         "budget": 4_000,
-        "hyperparameters": {"num_steps": 1, "num_updates": 1, "learning_starts": 100, "rounds_per_iteration": 10},
+        "hyperparameters": {
+            "num_steps": 1,
+            "num_updates": 1,
+            "learning_starts": 100,
+            "rounds_per_iteration": 10,
+        },
     },
 }
 SCRIPT = """
