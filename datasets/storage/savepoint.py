@@ -29,7 +29,7 @@ from imitate.files import atomic
 
 __all__ = ["Savepoint", "go_on", "lost_power", "recover", "savepoint_of"]
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Savepoint:
@@ -165,7 +165,7 @@ def _digest(table: h5py.Dataset, count: int) -> str:
 
 def _boot() -> str:
     """What tells one start of this machine from another; "" where the system does not say."""
-    return _BOOT.read_text().strip() if _BOOT.is_file() else ""
+    return BOOT.read_text().strip() if BOOT.is_file() else ""
 
 
 def _sync_folder(folder: Path) -> None:

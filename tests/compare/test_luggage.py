@@ -20,7 +20,7 @@ WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_carried", {})
+    monkeypatch.setattr(loading, "carried", {})
 
 
 def travel(luggage: Luggage, to: Path) -> None:

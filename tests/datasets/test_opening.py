@@ -79,7 +79,8 @@ def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: P
     data = bytearray(killed.read_bytes())
     with DemoReader(killed) as reader:
         assert len(reader) == 30
-        header = h5py.h5o.get_info(reader._files[0]["obs"].id).addr
+    with h5py.File(killed, libver="latest", swmr=True) as file:
+        header = h5py.h5o.get_info(file["obs"].id).addr
     data[header + 20] ^= 1
     broken.write_bytes(data)
     begin = time.monotonic()

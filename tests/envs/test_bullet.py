@@ -107,7 +107,7 @@ def test_the_cart_gets_its_push_less_the_friction() -> None:
     env = make_env(CART_POLE).unwrapped
     env.reset(seed=0)
     for joint in (0, 1):
-        pybullet.resetJointState(env._body, joint, 0.0, 0.0, physicsClientId=env._world.client)
+        pybullet.resetJointState(env.body, joint, 0.0, 0.0, physicsClientId=env.world.client)
     obs, *_ = env.step(1)
     # Rod of mass m, length l about its end: (M + m) a - m l/2 w' = F, m l^2/3 w' = m l/2 a  =>  w' = 3 a / (2 l)
     acceleration = 30.0 / (1.1 - 0.1 * 3 / 4)
@@ -118,9 +118,9 @@ def test_the_cart_gets_its_push_less_the_friction() -> None:
 
 def test_friction_is_the_motor_that_pybullet_leaves_on_unasked() -> None:
     ours, bare = make_env(CART_POLE).unwrapped, make_env(CART_POLE).unwrapped
-    bare._body = bare._world.load("cart_pole.urdf")
+    bare.body = bare.world.load("cart_pole.urdf")
     pybullet.setJointMotorControl2(
-        bare._body, 1, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=bare._world.client
+        bare.body, 1, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=bare.world.client
     )
     actions = np.array([1, 0, 0, 1])
     assert_array_equal(play(ours, 3, actions), play(bare, 3, actions))
@@ -207,7 +207,7 @@ def test_closing_twice_is_no_mistake_and_a_closed_world_is_not_somebody_elses(en
 
 def test_worlds_that_are_forgotten_close_themselves() -> None:
     env = make_env(CART_POLE).unwrapped  # a process has room for 1,024
-    client = env._world.client
+    client = env.world.client
     assert pybullet.isConnected(physicsClientId=client)
     del env
     gc.collect()
