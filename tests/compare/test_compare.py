@@ -81,7 +81,7 @@ def test_everybody_gets_the_budget() -> None:
     assert {run(wanted, job).run.eval_every for job in planned[2:]} == {0}  # one rule for all
 
 
-def test_no_demonstrations_are_recorded_for_who_needs_none() -> None:
+def test_no_demonstrations_are_recorded_for_rl() -> None:
     planned = jobs(comparison("ppo", expert=None), Path("out"), episode_steps=100)
     assert [job.name for job in planned] == ["ppo-seed0"]
 

@@ -261,7 +261,7 @@ def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None
     assert "stranger" not in sys.modules
 
 
-def test_baseline_is_what_it_says(tmp_path: Path) -> None:
+def test_a_baseline_has_finite_hyperparameters_and_schedules_as_words(tmp_path: Path) -> None:
     wanted = small("sb3:ppo")
     found = training(wanted, job_of(wanted, tmp_path))
     assert isinstance(found, Baseline)

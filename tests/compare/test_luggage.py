@@ -45,7 +45,7 @@ def test_an_expert_of_the_zoo(zoo: Path, tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(here.act(obs), there.act(obs))
 
 
-def test_an_own_zip_with_statistics_that_were_asked_for(zoo: Path, tmp_path: Path) -> None:
+def test_a_zip_travels_with_the_statistics_given_by_vecnormalize(zoo: Path, tmp_path: Path) -> None:
     folder = next(zoo.glob("ppo/BipedalWalker-v3_*"))
     mine = tmp_path / "mine"
     mine.mkdir()

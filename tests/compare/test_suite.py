@@ -215,7 +215,7 @@ def test_the_page_of_a_suite_keeps_the_warnings_of_its_parts(tmp_path: Path) -> 
     ]
 
 
-def test_who_is_not_everywhere_is_not_in_the_aggregate(tmp_path: Path) -> None:
+def test_learners_missing_in_an_environment_are_left_out_of_the_aggregate(tmp_path: Path) -> None:
     returns = {
         "CartPole-v1": RETURNS["CartPole-v1"],
         "Acrobot-v1": {"bc": five(260, 260)[:2], "ppo": five(9, 9)[:1]},

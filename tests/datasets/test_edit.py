@@ -81,7 +81,7 @@ def test_files_that_do_not_belong_together(folder: Path) -> None:
         DemoReader(folder / "*.hdf5")
 
 
-def test_what_is_told_of_several(tmp_path: Path) -> None:
+def test_merging_files_merges_their_metadata(tmp_path: Path) -> None:
     written(
         tmp_path / "a.h5", [0], replace(INFO, expert="one", expert_return=1.0, expert_sha256="aa", seed=3)
     )
@@ -155,7 +155,7 @@ def test_every_third_step(tmp_path: Path) -> None:
     assert validate(tmp_path / "out") == []
 
 
-def test_so_many_pairs(folder: Path) -> None:
+def test_subsample_draws_this_many_pairs(folder: Path) -> None:
     edit.subsample(folder, folder / "out", pairs=7, seed=2)
     with DemoReader(folder / "out") as reader:
         assert (len(reader), reader.num_steps) == (7, 7)

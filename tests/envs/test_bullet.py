@@ -70,7 +70,7 @@ def test_they_are_found_by_name(code: str) -> None:
     assert subprocess.check_output([sys.executable, "-c", code], stderr=subprocess.DEVNULL) == b"2000\n"
 
 
-def test_to_be_found_costs_no_more_than_gymnasium() -> None:
+def test_registering_environments_imports_no_torch_pybullet_or_cv2() -> None:
     code = "import sys, imitate.envs.registration; print(sorted({'torch', 'pybullet', 'cv2'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"[]\n"
 
@@ -183,7 +183,7 @@ def test_a_ball_that_fell_ends_the_episode() -> None:
 
 
 @each
-def test_actions_that_are_none_are_refused(env_id: str) -> None:
+def test_invalid_actions_are_refused(env_id: str) -> None:
     env = make_env(env_id)
     env.reset(seed=0)
     for action in (-1, 4, 0.5, None):
