@@ -78,7 +78,7 @@ def test_the_range_shows_the_bands_but_not_whole_where_few_seeds_make_them_huge(
     )  # from random to the expert, and half of it on both sides
 
 
-def test_the_range_shows_the_experts_level_if_a_learner_reaches_it(tmp_path: Path) -> None:
+def test_a_closer_range_is_offered_if_a_learner_gets_near_the_expert(tmp_path: Path) -> None:
     assert curves(outcome(tmp_path / "a")).near == pytest.approx((500 - 96, 500 + 96))  # a fifth of 20 to 500
     assert curves(outcome(tmp_path / "b", {"ppo": five(100, 180)})).near is None
     assert curves(outcome(tmp_path / "c", expert=None)).near is None
