@@ -153,7 +153,14 @@ def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
 
 def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
     execute(
-        Experiment.create("dagger", "CartPole-v1", expert="CartPole-v1:ppo", budget=4_000), tmp_path / "clone"
+        Experiment.create(
+            "dagger",
+            "CartPole-v1",
+            expert="CartPole-v1:ppo",
+            budget=4_000,
+            hyperparameters={"iterations": 8, "final_updates": 1_000},
+        ),
+        tmp_path / "clone",
     )
     tuned = Experiment.create(
         "ppo", "CartPole-v1", budget=3_000, eval_every=1_000, eval_episodes=2, init=str(tmp_path / "clone")
