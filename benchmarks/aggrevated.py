@@ -2,8 +2,9 @@
 
     python benchmarks/aggrevated.py [ENV ...] [--seeds 3] [--out aggrevated-suite]
 
-All have the same budget, validation included, and are tested on the same 50 episodes. The reports go to the output
-folder, the figures to benchmarks/results/aggrevated-suite.json. The experts are the zoo's: set IMITATE_ZOO_DIR.
+All learners have the same budget, including validation, and are tested on the same 50 episodes. The reports go to the
+output folder, and the figures to benchmarks/results/aggrevated-suite.json. The experts come from the zoo, so set
+IMITATE_ZOO_DIR.
 """
 
 from __future__ import annotations

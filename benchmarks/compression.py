@@ -1,10 +1,10 @@
-"""Compression of observations: size, and speed of writing and reading; writes benchmarks/results/compression.json.
+"""Measure compression of observations: size, and speed of writing and reading; writes results/compression.json.
 
     python benchmarks/compression.py [--states 20000] [--frames 3000]
 
-Random actions in CartPole, HalfCheetah, PixelCartPole and Breakout, in chunks as `DemoWriter` makes them. With
-`hdf5plugin` installed, LZ4, Blosc and Zstandard are measured too; nothing of the package needs it. Rates are MB of raw
-data per CPU second, the best of three times.
+The data are random actions in CartPole, HalfCheetah, PixelCartPole and Breakout, in chunks like `DemoWriter`'s. If
+`hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too; the package doesn't need it. Rates are MB of raw
+data per CPU second, the best of three measurements.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from imitate.files import machine, versions, write_json
 RECORD = Path(__file__).parent / "results" / "compression.json"
 ENVS = ("CartPole-v1", "HalfCheetah-v5", "imitate/PixelCartPole-v0", "ALE/Breakout-v5")
 REPEATS = 3
-CHUNK_ROWS = 64  # of frames, as `DemoWriter`
-CHUNK_BYTES = 1 << 17  # of states
+CHUNK_ROWS = 64  # for frames, as in `DemoWriter`
+CHUNK_BYTES = 1 << 17  # for states
 
 
 def filters() -> dict[str, dict[str, Any]]:
@@ -51,7 +51,7 @@ def filters() -> dict[str, dict[str, Any]]:
 
 
 def observations(env_id: str, rows: int) -> Array:
-    """(rows, *shape) of random play; of stacks the newest frame."""
+    """Observations (rows, *shape) of random play; for stacked frames the newest one."""
     env = make_env(env_id)
     env.action_space.seed(0)
     stacked = len(env.observation_space.shape or ()) == 3
@@ -68,7 +68,7 @@ def observations(env_id: str, rows: int) -> Array:
 
 
 def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
-    """Bytes a row, and MB per CPU second of writing and reading."""
+    """Bytes per row, and MB per CPU second of writing and reading."""
     writing, reading = [], []
     chunk = CHUNK_ROWS if data.ndim == 3 else CHUNK_BYTES // data[0].nbytes
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,12 @@
-"""How often 95 % intervals cover the truth: of a learner's mean return, and of a suite's interquartile mean (IQM).
+"""Simulate how often 95 % intervals cover the truth: for a learner's mean return, and a suite's interquartile mean
+(IQM).
 
     python benchmarks/coverage.py [--repetitions 2000]
 
 Returns are drawn from known distributions, for 3, 5 and 10 seeds and 20 test episodes. `before` are the intervals of
-commit 8e71fdf: Student's t over the seeds' means below five seeds, and for a suite the percentiles of a bootstrap of
-the seeds alone. `after` are those of `imitate.compare.statistics.intervals`. `pooled` would be narrower for a suite:
-the same with the degrees of freedom of all environments, tasks * (S - 1). To results/coverage.json.
+commit 8e71fdf: Student's t over the seeds' means below five seeds, and for a suite the percentiles of a bootstrap over
+seeds only. `after` are those of `imitate.compare.statistics.intervals`. `pooled` is a narrower alternative for a suite,
+with the degrees of freedom of all environments, tasks * (S - 1). Writes results/coverage.json.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from imitate.files import versions, write_json
 
 RECORD = Path(__file__).parent / "results" / "coverage.json"
 SEEDS, EPISODES = (3, 5, 10), 20
-DRAWS = 1_000  # of a bootstrap; 2,000 in a report
+DRAWS = 1_000  # of the bootstrap; reports use 2,000
 Ends = tuple[float, float]
 
 
@@ -35,8 +36,8 @@ Ends = tuple[float, float]
 class Returns:
     """Standard deviations in units of the way from random actions to the expert.
 
-    of_all       what an episode gives to the learner and to the expert, and 0.3 of it to random actions
-    of_learners  what an episode gives to all seeds of the learner, and to nobody else
+    of_all       effect of an episode on the learner and the expert; random actions get 0.3 of it
+    of_learners  effect of an episode on all seeds of the learner, and on nothing else
     collapse     probability that a seed's mean is 0
     """
 
@@ -47,7 +48,7 @@ class Returns:
     collapse: float = 0.0
 
     def learner(self, rng: np.random.Generator, mean: float, seeds: int, shared: Array) -> Array:
-        """(S, E)"""
+        """Returns (S, E) of a learner."""
         means = mean + self.seeds * rng.normal(size=(seeds, 1))
         means = means * (rng.random((seeds, 1)) >= self.collapse)
         own = self.of_learners * rng.normal(size=EPISODES)
@@ -64,7 +65,7 @@ SINGLE = {
     "one seed in five collapses": Returns(seeds=0.05, noise=0.1, collapse=0.2),
     "one in five collapses, episodes differ": Returns(seeds=0.05, of_learners=0.3, noise=0.1, collapse=0.2),
 }
-MEANS = (1.0, 0.95, 0.8, 0.6)  # of the learner in a suite's environments
+MEANS = (1.0, 0.95, 0.8, 0.6)  # of the learner, in the environments of a suite
 CALM = Returns(seeds=0.005, noise=0.05)
 SUITES = {
     "seeds differ": [Returns()] * 4,
@@ -74,7 +75,7 @@ SUITES = {
     "one in five collapses, episodes hard for the learner": [Returns(collapse=0.2, of_learners=0.6)] * 4,
     "seeds differ in one environment only": [CALM, Returns(seeds=0.3, noise=0.05), CALM, CALM],
 }
-GROUPS = (0.05, 0.1, 0.2)  # deviation of the seeds' means where there is one group
+GROUPS = (0.05, 0.1, 0.2)  # deviation of the seeds' means if there is one group
 
 
 def before(x: Array) -> Ends:
@@ -117,7 +118,8 @@ def suite_intervals(suite: list[Returns], seeds: int, rng: np.random.Generator) 
     rows = rng.integers(seeds, size=(DRAWS, seeds, len(suite)))
     old = np.percentile(iqms(table[rows, np.arange(len(suite))]), (2.5, 97.5))
     low, high = stretched(value, drawn, seeds)
-    # The stretch goes by t(S - 1): the ratio of two t values changes it to that of all environments' seeds.
+    # The stretch uses t(S - 1); the ratio of two t values changes it to the degrees of freedom of all environments'
+    # seeds.
     narrower = stats.t.ppf(0.975, len(suite) * (seeds - 1)) / stats.t.ppf(0.975, seeds - 1)
     return {
         "before": (float(old[0]), float(old[1])),
@@ -127,7 +129,7 @@ def suite_intervals(suite: list[Returns], seeds: int, rng: np.random.Generator) 
 
 
 def true_iqm(suite: list[Returns]) -> float:
-    """Of 200,000 seeds on episodes without end."""
+    """The IQM of 200,000 seeds on infinitely many episodes."""
     rng = np.random.default_rng(0)
     columns = []
     for world, mean in zip(suite, MEANS, strict=True):
@@ -146,7 +148,7 @@ def table(
     measure: Callable[[Any, int, int], dict[str, float]],
     repetitions: int,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """By kind of returns and number of seeds; printed as it comes."""
+    """Measurements by kind of returns and number of seeds; each is printed when it is done."""
     print(title)
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name, world in worlds.items():

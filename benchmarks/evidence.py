@@ -1,8 +1,8 @@
-"""Evidence in the records, from raw returns: differences with intervals, scores over tasks, and their costs.
+"""Statistics of the records, from raw returns: differences with intervals, scores over tasks, and costs.
 
-Returns x (S, E) are of S seeds on E test episodes, which are the same for every learner, the teacher and random
-actions. A score is 0 for random actions and 1 for the teacher. Over several tasks the interquartile mean of all runs
-counts (arXiv:2108.13264).
+Returns x (S, E) belong to S seeds on E test episodes, which are the same for every learner, the teacher and random
+actions. A score is 0 for random actions and 1 for the teacher. Several tasks are summarised by the interquartile mean
+of all runs (arXiv:2108.13264).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Curve = list[tuple[float, float, float | None, float]]
 
 @dataclass(frozen=True)
 class Task:
-    """Returns on the same test episodes: teacher (E,), random (E,) and of each learner (S, E)."""
+    """Returns on the same test episodes: teacher (E,), random (E,) and each learner (S, E)."""
 
     name: str
     teacher: Array
@@ -41,7 +41,7 @@ class Task:
     learners: Mapping[str, Array]
 
     def scores(self, learner: str) -> Array:
-        """(S,)"""
+        """Scores (S,) of a learner's seeds."""
         low, high = self.random.mean(), self.teacher.mean()
         return np.asarray((self.learners[learner].mean(1) - low) / (high - low))
 
@@ -56,12 +56,12 @@ class Interval:
 
 
 def returns(record: Mapping[str, Any]) -> Array:
-    """(S, E) of a row."""
+    """Returns (S, E) of a row."""
     return np.array([seed["returns"] for seed in record["seeds"]], float)
 
 
 def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Array | None:
-    """(E,) of a row's teacher, measured again later if the row's record is older; None if it is stored nowhere."""
+    """Returns (E,) of a row's teacher, or those measured again later for an older record; None if there are none."""
     if "expert_returns" in record:
         return np.array(record["expert_returns"], float)
     found = teachers.get(str(record["expert"]))
@@ -69,14 +69,14 @@ def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> A
 
 
 def minus_teacher(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Difference | None:
-    """Mean return of a row minus its teacher's, paired by episode; None where no teacher's episodes are stored."""
+    """Mean return of a row minus its teacher's, paired by episode; None if no teacher's episodes are stored."""
     teacher = teacher_returns(record, teachers)
     return None if teacher is None else difference(returns(record), teacher)
 
 
 def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[int | None]:
-    """For each pair of rows, which of them (0 or 1) is better, paired by episode; None where neither is. Holm's
-    correction holds over all the pairs."""
+    """The index (0 or 1) of the better row in each pair, paired by episode, or None if they don't differ significantly.
+    Holm's correction is over all pairs."""
     found = [difference(returns(a), returns(b)) for a, b in pairs]
     adjusted = holm([each.p for each in found])
     return [None if p >= 0.05 else int(each.mean < 0) for each, p in zip(found, adjusted, strict=True)]
@@ -108,8 +108,8 @@ def aggregate(
 ) -> Interval:
     """`iqm` of a learner, or of it minus another, with a bootstrap interval.
 
-    episodes  draw the test episodes anew too, the same ones for the learners, the teacher and random actions
-    stretch   by sqrt(S / (S - 1)) t / 1.96, as the mean of so few seeds needs it, with the fewest seeds of any task
+    episodes  also draw the test episodes, the same ones for the learners, the teacher and random actions
+    stretch   stretch by sqrt(S / (S - 1)) t / 1.96 for few seeds, where S is the fewest seeds of any task
     """
     value = iqm(tasks, learner) - (0.0 if minus is None else iqm(tasks, minus))
     draws = _draws(tasks, learner, episodes) - (0.0 if minus is None else _draws(tasks, minus, episodes))
@@ -120,7 +120,8 @@ def aggregate(
 
 
 def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
-    """(count,) interquartile means. A task's episodes are drawn alike for every learner, seeds for each its own."""
+    """Bootstrap draws (count,) of the interquartile mean. All learners share a task's drawn episodes; seeds are drawn
+    separately."""
     scores = []
     for number, task in enumerate(tasks):
         x, seeds = task.learners[learner], len(task.learners[learner])
@@ -138,7 +139,7 @@ def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
 
 
 def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mapping[str, Any]) -> Task:
-    """AggreVaTeD's row and DAgger's from one teacher as a task. Of random actions only the mean is stored."""
+    """AggreVaTeD's row and DAgger's from one teacher as a task. For random actions, only the mean is stored."""
     teacher = teacher_returns(imitator, teachers)
     assert teacher is not None
     random = np.full(len(teacher), imitator["random"])
@@ -148,7 +149,7 @@ def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mappin
 
 @dataclass(frozen=True)
 class Cost:
-    """Median cost of all runs until a level; infinite where fewer than half of the `runs` got there."""
+    """Median cost of all runs until a level; infinite if fewer than half of the `runs` reached it."""
 
     steps: float
     queries: float
@@ -158,7 +159,7 @@ class Cost:
 
 
 def costs(curves: Sequence[Curve], level: float) -> Cost:
-    """Median cost until a curve is first at `level` or above; a run that never is counts as infinite."""
+    """Median cost until a curve first reaches `level`; a run that never does counts as infinite."""
     found = [next((point for point in curve if point[3] >= level), None) for curve in curves]
 
     def middle(column: int) -> float:

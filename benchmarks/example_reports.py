@@ -1,8 +1,8 @@
-"""Write the reports in examples/ anew, from the runs beside them, and the README's picture of one.
+"""Rewrite the reports in examples/ from the runs stored beside them, and the guide's picture of one.
 
     python benchmarks/example_reports.py
 
-No run is repeated. The videos are those of the reports that are replaced; the picture needs chromium.
+No run is repeated. The videos are taken from the old reports. The picture needs chromium.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILM = re.compile(
 
 
 def rewrite(example: Path) -> None:
-    """The report of a suite and those of its environments."""
+    """Rewrite the report of a suite and those of its environments."""
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
         with tarfile.open(example / "runs.tar.gz") as archive:
@@ -48,7 +48,7 @@ def rewrite(example: Path) -> None:
 
 
 def restore_films(page: str, names: dict[str, str], folder: Path) -> None:
-    """The films of a page as the files that it was made from."""
+    """Extract the films of a page to the files from which it was made."""
     folder.mkdir(exist_ok=True)
     for found in FILM.finditer(page):
         film = folder / f"{names[html.unescape(found['who'])]}.mp4"
@@ -60,7 +60,7 @@ def restore_films(page: str, names: dict[str, str], folder: Path) -> None:
 
 
 def picture(page: Path, path: Path) -> None:
-    """A page down to the end of its first figure, as a browser shows it."""
+    """Write a browser's screenshot of a page, down to the end of its first figure."""
     sys.path.insert(0, str(ROOT / "tests"))
     import chromium
 

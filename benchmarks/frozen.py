@@ -1,12 +1,12 @@
-"""Measure one commit, once: the rows of frozen.toml on seeds that nobody has tuned on.
+"""Measure one commit once: the rows of frozen.toml, on seeds that were never used for tuning.
 
     python benchmarks/frozen.py --commit SHA [--jobs 2] [--only 'aggrevated-*'] [--out FOLDER]
     python benchmarks/frozen.py --list
 
-The commit is checked out into FOLDER/tree, a worktree of its own, and everything runs from there, so work can go on
-beside it for days. A tree with changes is refused. The same command goes on where it was interrupted, even by kill -9.
-A run that has ended is never run again, a failed one neither: failures are results. FOLDER/record.json has every
-episode of learners, teachers and random actions, what each run cost, and its learning curve on other episodes.
+The commit is checked out into a worktree, FOLDER/tree, and everything runs from there, so work can go on in the
+repository for days. A tree with changes is refused. The same command continues an interrupted measurement, even after
+kill -9. A finished run is never repeated, even if it failed, since failures are results. FOLDER/record.json has every
+episode of learners, teachers and random actions, the cost of each run, and its learning curve on other episodes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def git(tree: Path, *arguments: str) -> str:
 
 
 def worktree(repository: Path, out: Path, commit: str) -> Path:
-    """A checkout of the commit in `out`, made if it is missing, and a folder to import its packages from."""
+    """A checkout of the commit in `out`, created if missing, and a folder from which its packages are imported."""
     tree = out / "tree"
     if not tree.exists():
         git(repository, "worktree", "add", "--detach", str(tree), commit)
@@ -96,7 +96,7 @@ def check_clean(tree: Path, commit: str) -> None:
 
 
 def jobs(measured: Measurement) -> Iterator[tuple[str, int]]:
-    """(row, seed) of every run that has not ended: each row's first seed, then each row's second ..."""
+    """The (row, seed) of every run that has not ended: each row's first seed, then each row's second ..."""
     for n in range(len(measured.plan.seeds)):
         for row in measured.rows:
             if n < len(row.seeds) and not measured.result(row.name, row.seeds[n]).exists():
@@ -104,7 +104,7 @@ def jobs(measured: Measurement) -> Iterator[tuple[str, int]]:
 
 
 def carry_out(measured: Measurement, at_once: int) -> bool:
-    """Measure what the rows are compared with, then run what has not ended. False after Ctrl-C."""
+    """Measure the references, then run all jobs that have not ended; returns False after Ctrl-C."""
     import frozen_run  # imports torch, once for all processes
 
     fork = multiprocessing.get_context("fork")
@@ -131,7 +131,7 @@ def carry_out(measured: Measurement, at_once: int) -> bool:
                 name, seed, process = running.pop(sentinel)
                 process.join()
                 interrupted |= not ended(measured.result(name, seed), process.exitcode, f"{name} seed {seed}")
-    except KeyboardInterrupt:  # the runs have it too, and save what they have
+    except KeyboardInterrupt:  # the runs get it too, and save their state
         for _, _, process in running.values():
             process.join()
         return False
@@ -139,7 +139,7 @@ def carry_out(measured: Measurement, at_once: int) -> bool:
 
 
 def ended(result: Path, status: int | None, title: str) -> bool:
-    """Say how a run ended; a process that died without a word is a failure. False where it was interrupted."""
+    """Print how a run ended; returns False if it was interrupted. A process that died silently counts as a failure."""
     if not result.exists():
         if status in INTERRUPTED:
             return False
@@ -243,7 +243,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def again(arguments: argparse.Namespace, commit: str, out: Path) -> list[str]:
-    """The command line, with nothing left to default."""
+    """The command line with all defaults spelled out."""
     only = [word for pattern in arguments.only or [] for word in ("--only", pattern)]
     return ["--commit", commit, "--out", str(out), "--jobs", str(arguments.jobs), *only]
 

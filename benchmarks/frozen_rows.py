@@ -48,7 +48,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Row:
-    """A learner on a task, for each of `seeds`; one seed is expected to take `minutes` of a core."""
+    """A learner on a task, for each of `seeds`; a seed takes about `minutes` on one core."""
 
     name: str
     task: str
@@ -64,7 +64,7 @@ class Row:
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises InputError for what is no plan."""
+    """Read a plan. Raises InputError if the file is not a valid one."""
     try:
         return msgspec.convert(tomllib.loads(path.read_text()), Plan)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
@@ -72,7 +72,8 @@ def read_plan(path: Path) -> Plan:
 
 
 def rows_of(plan: Plan) -> list[Row]:
-    """An imitator has a row for each task, named learner-task; pure RL one for each environment."""
+    """The rows of a plan: an imitator has one for each task, named learner-task, and pure RL one for each
+    environment."""
     rows: dict[str, Row] = {}
     for label, learner in plan.learners.items():
         for name, task in plan.tasks.items():
@@ -104,5 +105,5 @@ def rows_of(plan: Plan) -> list[Row]:
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns, such as `bc-*`, fits the name."""
+    """True if one of the patterns, such as `bc-*`, matches the name."""
     return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""One run of a frozen measurement, in a process of its own, and what runs are compared with. See frozen.py."""
+"""One run of a frozen measurement, in its own process, and the references. See frozen.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def references(plan: Plan, name: str) -> dict[str, Any]:
     env = make_env(task.env, task.env_kwargs)
     players: dict[str, Policy] = {"random": RandomPolicy(env.action_space)}
     players["teacher"] = teacher = load_expert(task.expert, env_id=task.env, env_kwargs=task.env_kwargs)
-    teacher.measure()  # which it remembers: else the first recording would pay for it
+    teacher.measure()  # it is remembered; otherwise the first recording would pay for it
     env.close()
     measured = {who: tested(policy, plan, task.env, task.env_kwargs) for who, policy in players.items()}
     curves = {
@@ -51,9 +51,9 @@ def references(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def child(plan: Plan, row: Row, seed: int, work: Path, result: Path) -> None:
-    """Train and measure one seed of a row, or go on with it, and write its result: a failure is one, too.
+    """Train and measure one seed of a row, or continue it, and write its result, which may be a failure.
 
-    What it prints goes to log.txt. It ends with the measurement, even if that is killed.
+    Output goes to log.txt. The process ends with the measurement, even if that is killed.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -95,7 +95,7 @@ def train_and_measure(plan: Plan, row: Row, seed: int, work: Path) -> dict[str, 
 
 
 def experiment(row: Row, seed: int, demos: Path | None) -> Experiment:
-    """The preset of the row's algorithm and environment, with what frozen.toml changes."""
+    """The preset of the row's algorithm and environment, with the changes in frozen.toml."""
     given = {} if row.budget is None else {"budget": row.budget}
     return Experiment.create(
         row.algorithm,
@@ -111,7 +111,7 @@ def experiment(row: Row, seed: int, demos: Path | None) -> Experiment:
 
 
 def record(row: Row, seed: int, work: Path) -> tuple[Path, float]:
-    """The teacher's demonstrations for a seed, and the processor's seconds that they took."""
+    """The teacher's demonstrations for a seed, and their cost in processor seconds."""
     path, note = work / "demos.h5", work / "demos.json"
     if not note.exists():
         path.unlink(missing_ok=True)
@@ -124,13 +124,13 @@ def record(row: Row, seed: int, work: Path) -> tuple[Path, float]:
 
 
 def tested(policy: Policy, plan: Plan, env: str, env_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns and lengths of the test episodes, which begin alike for everybody."""
+    """Returns and lengths of the test episodes, which begin in the same states for all policies."""
     measured = evaluate(policy, env, episodes=plan.episodes, seed=TEST_SEED, env_kwargs=env_kwargs)
     return {"returns": measured.returns.tolist(), "lengths": measured.lengths.tolist()}
 
 
 def curve_returns(policy: Policy, plan: Plan, env: str, env_kwargs: dict[str, Any]) -> list[float]:
-    """Returns of the curves' episodes: others than the test's, and outside the budget."""
+    """Returns of the curves' episodes, which differ from the test's and don't count against the budget."""
     seed = draw_seed(Stream.CURVES)
     measured = evaluate(policy, env, episodes=plan.curve_episodes, seed=seed, env_kwargs=env_kwargs)
     return [float(value) for value in measured.returns]
@@ -139,7 +139,7 @@ def curve_returns(policy: Policy, plan: Plan, env: str, env_kwargs: dict[str, An
 def curve(
     plan: Plan, row: Row, folder: Path, marks: Any, demo_steps: int, recording: float
 ) -> list[dict[str, Any]]:
-    """Policies after 0, 1/16, 2/16 ... of the budget: what was spent by then, and returns of the curves' episodes."""
+    """Points after 0, 1/16, 2/16 ... of the budget: the costs so far, and the returns of the curves' episodes."""
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     answers = {line["budget_steps"]: line["expert_queries"] for line in map(json.loads, lines)}
     known = np.array(sorted(answers))

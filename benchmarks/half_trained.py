@@ -1,8 +1,8 @@
-"""AggreVaTeD and DAgger from a teacher that is only half trained: our own PPO on BipedalWalker-v3, stopped early.
+"""Measure AggreVaTeD and DAgger with a half-trained teacher: our own PPO on BipedalWalker-v3, stopped early.
 
     python benchmarks/half_trained.py [--seeds 0 1 2]
 
-50,000 steps each, the presets' settings, the same 50 test episodes. To results/half-trained.json.
+Each learner gets 50,000 steps, its preset's settings and the same 50 test episodes. Writes results/half-trained.json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUDGETS = range(150_000, 300_000, 20_000)  # of the teacher: the first that make
 
 
 def imitate(command: str, folder: Path) -> str:
-    """What `imitate COMMAND` prints, run in `folder`. Raises CalledProcessError where it fails."""
+    """The output of `imitate COMMAND`, run in `folder`. Raises CalledProcessError if it fails."""
     done = subprocess.run(
         ["imitate", *shlex.split(command)],
         cwd=folder,
@@ -40,19 +40,19 @@ def mean_return(run: str, folder: Path, options: str = "--episodes 50") -> float
 
 
 def half_trained(seed: int, folder: Path) -> str:
-    """The run of the teacher: trained from scratch with each budget, until one is enough."""
+    """The folder of the teacher's run, which is trained from scratch with each budget until one suffices."""
     for budget in BUDGETS:
         run = f"teacher-{budget}"
         imitate(
             f"train ppo --env {WALKER} --seed {seed} --budget {budget} --eval-every 0 --out {run}", folder
         )
-        if mean_return(run, folder, "--episodes 20 --seed 1") >= HALF:  # not the test's episodes
+        if mean_return(run, folder, "--episodes 20 --seed 1") >= HALF:  # other episodes than the test's
             break
     return run
 
 
 def measure(seed: int, folder: Path) -> dict[str, float]:
-    """Mean returns of the teacher and of the learners that were taught by it."""
+    """Mean returns of the teacher and of its learners."""
     teacher = half_trained(seed, folder)
     returns = {"teacher": mean_return(teacher, folder)}
     for name in ("aggrevated", "dagger"):

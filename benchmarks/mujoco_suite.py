@@ -1,4 +1,4 @@
-"""The runs of examples/mujoco, read from its archive: test returns, learning curves, and what GAIL began with."""
+"""The runs of examples/mujoco, read from its archive: test returns, learning curves, and GAIL's initial clones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUITE = BENCHMARKS.parent / "examples" / "mujoco" / "runs.tar.gz"
 
 @cache
 def suite(path: Path = SUITE) -> dict[str, dict[str, Any]]:
-    """The runs of examples/mujoco: by environment the `references` and, by learner, the results of its seeds."""
+    """The runs of examples/mujoco by environment: the `references`, and the results of each learner's seeds."""
     with tarfile.open(path) as archive:
         files = {
             member.name: json.load(archive.extractfile(member) or archive)
@@ -36,7 +36,7 @@ def suite(path: Path = SUITE) -> dict[str, dict[str, Any]]:
 
 
 def suite_tasks(*without: str) -> list[Task]:
-    """The tasks of examples/mujoco, but for those named."""
+    """The tasks of examples/mujoco, except those named."""
     return [
         Task(
             label,
@@ -50,7 +50,7 @@ def suite_tasks(*without: str) -> list[Task]:
 
 
 def suite_curves(label: str, learner: str) -> list[Curve]:
-    """(steps, expert's answers, CPU seconds, score on the curves' episodes) of each seed, without the untrained."""
+    """Learning curves of all seeds: (steps, expert's answers, CPU seconds, score), without the untrained policy."""
     part = suite()[label]
     references = part["references"]
     low = float(np.mean(references["random"]["curve"]))
@@ -66,10 +66,10 @@ def suite_curves(label: str, learner: str) -> list[Curve]:
 
 
 def clones() -> dict[str, dict[str, float]]:
-    """GAIL by environment: mean return of its `clone` and of `gail` at its end, both on the curves' episodes, and the
-    interquartile means of their scores `over all`.
+    """GAIL by environment: mean returns of its initial `clone` and of the final policy, `gail`, both on the curves'
+    episodes; `over all` has the interquartile means of their scores.
 
-    PPO leaves the policy as it is for its first rollouts (`value_warmup`). So the first policy of the curve after the
+    PPO does not change the policy in its first rollouts (`value_warmup`), so the first policy of the curve after the
     first rollout is the clone.
     """
     found: dict[str, dict[str, float]] = {}

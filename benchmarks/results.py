@@ -2,7 +2,7 @@
 
     python benchmarks/results.py
 
-A test fails if one of these documents says something else than the records.
+A test fails if one of these documents does not agree with the records.
 """
 
 from __future__ import annotations
@@ -35,25 +35,23 @@ BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
-BLOCKS = {"suite": "README-suite.md", "results": "README-results.md"}
-"""Parts of the README that are written, and their templates."""
+BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
+"""The lines around the part of the README that this script writes."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
-    """The text that each document must have."""
+    """The text of each document, according to the records."""
     known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
     readme = README.read_text()
-    for block, template in BLOCKS.items():
-        begin, end = f"<!-- {block}: written by benchmarks/results.py -->\n", f"<!-- end of {block} -->\n"
-        text = begin + render(template, known) + end
-        readme = re.sub(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _, text=text: text, readme)
+    results = BEGIN + render("README-results.md", known) + END
+    readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
     written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
     return {README: readme} | {path: render(template, known) for path, template in written.items()}
 
 
 def render(template: str, known: dict[str, Any]) -> str:
-    """A template filled from the records. Raises jinja2.UndefinedError if one lacks what the text asks for."""
+    """Fill a template from the records. Raises jinja2.UndefinedError if they lack something that the text uses."""
     teachers = known["teachers"]["teachers"]
     rows = {name: figures(name, row, known[name], teachers) for name, row in ROWS.items() if name in known}
     sections: dict[str, list[dict[str, Any]]] = {}
@@ -93,7 +91,8 @@ def render(template: str, known: dict[str, Any]) -> str:
 
 
 def filled(block: str) -> str:
-    """A paragraph or list in lines of even length, whatever its figures came to; tables and code stay as they are."""
+    """A paragraph or list wrapped to full lines, since its figures change its length; tables and code stay as they
+    are."""
     if block.startswith(("|", "#", "    ", "```")):
         return block
     end = "\n" if block.endswith("\n") else ""

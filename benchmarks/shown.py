@@ -36,11 +36,11 @@ LONG_PPO = {
     "Hopper-v5": ("ppo-hopper", "aggrevated-hopper-sac"),
     "Walker2d-v5": ("ppo-walker2d", "aggrevated-walker2d-tqc"),
 }
-"""Tasks of examples/mujoco for which PPO was run to a million steps: its row, and one with the same teacher."""
+"""Tasks of examples/mujoco on which PPO was run for a million steps: PPO's row, and a row with the same teacher."""
 
 
 def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[str, Any]:
-    """A row of rows.toml with what tables show of its record. Steps include demonstrations and validation, of the seed
+    """A row of rows.toml with the figures that tables show. Steps include demonstrations and validation, for the seed
     that took most."""
     counted = ("env_steps", "demo_steps", "validation_steps")
     share, gain, best = record.get("share_of_range"), minus_teacher(record, teachers), share_of_best(record)
@@ -66,7 +66,7 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
 
 
 def signed(found: Difference | Interval, digits: int | None = None) -> str:
-    """`+63.7 [29.7, 97.7]`: a difference and its 95 % interval."""
+    """A difference and its 95 % interval, such as `+63.7 [29.7, 97.7]`."""
     value = found.mean if isinstance(found, Difference) else found.value
     if digits is None:
         digits = 0 if max(abs(value), abs(found.low), abs(found.high)) >= 100 else 1
@@ -75,7 +75,7 @@ def signed(found: Difference | Interval, digits: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows of AggreVaTeD and DAgger that have one task and teacher."""
+    """Pairs of rows of AggreVaTeD and DAgger with the same task and teacher."""
 
     rows: Mapping[str, Record]
     known: Mapping[str, Record]
@@ -83,7 +83,8 @@ class Shown:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """(AggreVaTeD's row, DAgger's) of each task and teacher that have both; of several rows the first."""
+        """The rows (AggreVaTeD's, DAgger's) for each task and teacher that have both; if there are several, the
+        first."""
         found: dict[tuple[str, str], dict[str, str]] = {}
         for name, row in self.rows.items():
             if row["algorithm"] in ("aggrevated", "dagger") and name in self.known:
@@ -91,9 +92,9 @@ class Shown:
         return [(both["aggrevated"], both["dagger"]) for both in found.values() if len(both) == 2]
 
     def pairs(self, *names: str) -> list[dict[str, Any]]:
-        """Of the pairs, or of those with these rows of AggreVaTeD: the difference between the learners, which of them
-        is better (0 AggreVaTeD, 1 DAgger, None neither; Holm over the pairs given), AggreVaTeD minus the teacher, and
-        the teacher."""
+        """Facts about the pairs, by default all of them, otherwise those with these rows of AggreVaTeD: the learners'
+        difference, the better one (0 AggreVaTeD, 1 DAgger, None neither; Holm over the chosen pairs), AggreVaTeD minus
+        the teacher, and the teacher."""
         chosen = [each for each in self.names if not names or each[0] in names]
         records = [(self.known[a], self.known[b]) for a, b in chosen]
         return [
@@ -109,7 +110,7 @@ class Shown:
         ]
 
     def over_pairs(self) -> dict[str, Interval]:
-        """Interquartile means over all pairs, and of AggreVaTeD minus DAgger."""
+        """Interquartile means over all pairs, for both learners and their difference."""
         tasks = [pair(self.known[a], self.known[b], self.teachers) for a, b in self.names]
         return {
             "aggrevated": aggregate(tasks, "aggrevated"),
@@ -120,7 +121,8 @@ class Shown:
 
 @cache
 def suite_scores() -> dict[str, Any]:
-    """Of examples/mujoco, for each learner: the interquartile mean with three intervals, and without Hopper."""
+    """The scores of examples/mujoco for each learner: the interquartile mean with three intervals, and without
+    Hopper."""
     everything, without = suite_tasks(), suite_tasks("Hopper-v5")
     found: dict[str, Any] = {
         name: {
@@ -138,7 +140,7 @@ def suite_scores() -> dict[str, Any]:
 
 
 def curves(label: str, learner: str, known: Mapping[str, Record]) -> list[Curve]:
-    """Of examples/mujoco; of PPO where it was run to a million steps, from there."""
+    """Learning curves in examples/mujoco; PPO's come from its runs of a million steps, if there are any."""
     if learner != "ppo" or label not in LONG_PPO:
         return suite_curves(label, learner)
     record, other = (known[name] for name in LONG_PPO[label])
@@ -172,7 +174,7 @@ def all_levels(found: list[Curve]) -> list[Cost]:
 
 
 def spent(cost: Cost) -> str:
-    """`4,000 steps, 4,000 answers, 2 s (5 of 5)`."""
+    """A cost as text, such as `4,000 steps, 4,000 answers, 2 s (5 of 5)`."""
     if math.isinf(cost.steps):
         return f"not reached ({cost.reached} of {cost.runs})"
     said = [f"{cost.steps:,.0f} steps"]
@@ -182,7 +184,7 @@ def spent(cost: Cost) -> str:
 
 
 def by_teacher(known: Mapping[str, Record], rows: Mapping[str, Record]) -> list[dict[str, Any]]:
-    """Each teacher: its mean in the rows' records, measured again, and what its training took."""
+    """Each teacher: its mean in the rows' records, its mean measured again, and its training steps."""
     found = []
     for spec, again in known["teachers"]["teachers"].items():
         means = {row["expert_return"] for row in rows.values() if row.get("expert") == spec}
@@ -200,6 +202,7 @@ def by_teacher(known: Mapping[str, Record], rows: Mapping[str, Record]) -> list[
 
 
 def reached(record: Record, goal: float) -> list[int]:
-    """Training steps of each seed at its first validation of at least `goal`; seeds that never were are left out."""
+    """Training steps of each seed at its first validation of at least `goal`, without the seeds that never reached
+    it."""
     first = [[steps for steps, mean, *_ in seed["curve"] if mean >= goal] for seed in record["seeds"]]
     return [steps[0] for steps in first if steps]

@@ -1,9 +1,9 @@
-"""Time and peak memory of working with large demonstrations; writes benchmarks/results/size.json.
+"""Measure time and peak memory of work with large demonstrations; writes benchmarks/results/size.json.
 
     python benchmarks/size.py [--transitions 10000000] [--frames 1000000] [--minari ENV/bin/python]
 
-Each operation runs in a process of its own, whose peak memory and processor time are recorded. Observations are 17
-float64 numbers in episodes of 1,000 steps, or 84 x 84 grey frames in stacks of 4. `--minari` names a Python with
+Each operation runs in its own process, whose peak memory and processor time are recorded. Observations are 17 float64
+numbers in episodes of 1,000 steps, or 84 x 84 grey frames in stacks of 4. `--minari` names a Python with
 `minari[hdf5]==0.5.4` and Pillow, which then writes and reads the same data in the same run.
 """
 
@@ -31,7 +31,7 @@ from imitate.files import machine, versions, write_json
 RECORD = Path(__file__).parent / "results" / "size.json"
 LENGTH = 1000
 BATCH = 256
-MEMORY = 256 << 20  # for minibatches: less than the data, so that they are streamed
+MEMORY = 256 << 20  # for minibatches; less than the data, so that they are streamed
 
 STATES = DemoInfo(
     "States-v0", spaces.Box(-np.inf, np.inf, (17,), np.float64), spaces.Box(-1, 1, (6,), np.float32)
@@ -104,13 +104,13 @@ def _measure(send: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) ->
 
 
 def _cpu() -> float:
-    """Seconds of this process and of its children: a file is checked in one when it is opened."""
+    """CPU seconds of this process and its children, since a file is checked in a child when it is opened."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _peak_mib() -> int:
-    """Of this process alone: `ru_maxrss` begins with what the parent had."""
+    """Peak MiB of this process alone; `ru_maxrss` would begin with the parent's peak."""
     status = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) >> 10
 

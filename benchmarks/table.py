@@ -1,13 +1,13 @@
-"""Run rows of rows.toml and record what came out.
+"""Run rows of rows.toml and record their results.
 
     python benchmarks/table.py ROW [ROW ...] [--seeds 3]
     python benchmarks/table.py --list
 
 A row is `imitate` commands with the committed presets, once for each seed; a row takes from seconds to half an hour,
-Pong two hours, Breakout days. Its record results/ROW.json has the commands, the run's whole configuration, every
-return, also of the teacher and of random actions, steps, seconds, versions, the machine and the protocol. Returns are
-of 50 deterministic episodes that are the same for learners, expert and random actions and that chose nothing.
-`python benchmarks/results.py` then writes the documents.
+Pong two hours, Breakout days. Its record, results/ROW.json, has the commands, the run's whole configuration, every
+return (including the teacher's and random actions'), steps, seconds, versions, the machine and the protocol. Returns
+come from 50 deterministic episodes, which are the same for learners, expert and random actions and serve no other
+purpose. `python benchmarks/results.py` then writes the documents.
 """
 
 import argparse
@@ -37,7 +37,7 @@ MEASURE = f"imitate evaluate run --episodes {EPISODES} --json"
 
 @dataclass(frozen=True)
 class Row:
-    """A table of rows.toml, whose head describes the fields."""
+    """A table of rows.toml; the head of that file describes the fields."""
 
     label: str
     algorithm: str
@@ -94,8 +94,8 @@ def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
 
 
 def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
-    """Run and measure one seed in `folder`: seconds, of the processor too, validations, steps, and the returns of the
-    test episodes."""
+    """Run and measure one seed in `folder`: wall and CPU seconds, validations, steps, and the returns of the test
+    episodes."""
 
     def output(command: str) -> str:
         done = subprocess.run(

@@ -2,9 +2,9 @@
 
     python benchmarks/teachers.py
 
-Records of rows.toml keep their teacher's episodes only since this script was written; older ones keep its mean. So
-`results/teachers.json` has the episodes of those, measured later and perhaps on another machine. An episode begins
-there as it began in the row, so learner and teacher are paired by episode.
+Older records keep only the mean of their teacher. For these, `results/teachers.json` has the teacher's episodes,
+measured later and perhaps on another machine. Each begins in the same state as in the row, so learner and teacher are
+paired by episode.
 """
 
 import json

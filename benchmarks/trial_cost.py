@@ -1,8 +1,8 @@
-"""Processor time of AggreVaTeD's trial against DAgger: with it and without (`--trial 0`), in turn.
+"""Measure the processor time of AggreVaTeD's trial against DAgger, with and without it (`--trial 0`), in turn.
 
     IMITATE_ZOO_DIR=... python benchmarks/trial_cost.py [--seeds 3]
 
-The trial trains DAgger's policy beside AggreVaTeD's for the first 60 % of the steps. To results/trial-cost.json.
+The trial trains DAgger's policy beside AggreVaTeD's for the first 60 % of the steps. Writes results/trial-cost.json.
 """
 
 from __future__ import annotations

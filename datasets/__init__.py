@@ -1,4 +1,4 @@
-"""Demonstrations: trajectories, how they are played, and how they are stored. Knows nothing of who acts."""
+"""Demonstrations: playing, storing and converting trajectories. This layer knows nothing about the policy that acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a policy, which may be anybody's code, and checking its answers before anyone uses them."""
+"""Asks a policy, whose code may come from anybody, and checks its answers before they are used."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array, Space, values_of
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Ask", "asking"]
+__all__ = ["Ask", "Askable", "asking"]
 
 Ask = Callable[[Array], Array]
-"""From observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
+"""A function from observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
+
+Askable = Policy | Ask
+"""A policy whose deterministic actions are asked for, or a function of observations."""
 
 _FEW = 1024  # actions of a Discrete space
 
 
-def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
-    """A function that asks a policy, or a function of observations, and checks what it answers.
+def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: str = "the policy") -> Ask:
+    """A function that asks a policy and checks its answer.
 
-    who   is at fault; a policy that has a `source`, as experts do, is named by that
+    who   name to blame in the message; a policy with a `source`, such as an expert, is named by that
 
-    The function raises a `Fault` if the policy raises, or answers with something else than N actions of the space:
-    another shape, NaN, a fraction of a discrete action, or one that the space does not have.
+    The function raises a `Fault` if the policy raises, or if its answer is not N actions of the space: another shape,
+    NaN, a fraction instead of a discrete action, or an action outside the space.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who
@@ -54,21 +57,21 @@ def asking(policy: Policy | Ask, space: Space, *, deterministic: bool = True, wh
 
 
 def _soundness(space: Space) -> Callable[[Array], bool]:
-    """A test that no action is `_unsound`. It is made in every step, and must take a microsecond."""
+    """A test that no action is `_unsound`. It runs in every step, so it must take no more than a microsecond."""
     if isinstance(space, spaces.Discrete) and space.n <= _FEW:
         known = frozenset(range(int(space.start), int(space.start + space.n)))
         return lambda actions: known.issuperset(actions.tolist())
     if isinstance(
         space, spaces.Box
-    ):  # the squares add up to NaN or infinity if an action is; or if it is very large
+    ):  # the sum of squares is NaN or infinite if an action is, or if it is very large
         return lambda actions: isfinite(np.vdot(actions, actions)) or not _unsound(space, actions).any()
     return lambda actions: not _unsound(space, actions).any()
 
 
 def _unsound(space: Space, actions: Array) -> Array:
-    """(N, *action_shape) bool: NaN and infinity, and discrete actions that the space does not have.
+    """Mask (N, *action_shape) of NaN, infinity, and discrete actions outside the space.
 
-    The bounds of a Box are for who records actions: many environments clip by themselves.
+    Bounds of a Box are checked when actions are recorded, since many environments clip by themselves.
     """
     discrete = values_of(space)
     if discrete is None:
@@ -78,7 +81,7 @@ def _unsound(space: Space, actions: Array) -> Array:
 
 
 def _cast(given: Any, count: int, space: Space, who: str) -> Array:
-    """Actions of the space's dtype. Raises a `Fault` if they can't be had without losing anything but precision."""
+    """Actions in the space's dtype. Raises a `Fault` if the conversion would lose more than precision."""
     wanted = (count, *(space.shape or ()))
     try:
         array = np.asarray(given)

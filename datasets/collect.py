@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from tqdm import tqdm
 
+from imitate.datasets import play
 from imitate.datasets.noise import ActionNoise
-from imitate.datasets.play import episodes as play
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 OnFailure = Literal["stop", "skip"]
 
-_MOST_IN_A_ROW = 20  # failures: more, and it is not the episodes
+_MOST_IN_A_ROW = 20  # failures; with more, the cause is not single episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -70,7 +70,7 @@ def collect(
     steps      record at least this many, in whole episodes
     seed       by default that of `info`
     expert     labels the actions of another policy
-    shard      (k, K): the k-th of K parts: of the episode numbers only k, k + K, k + 2K ..., and a K-th of `steps`
+    shard      (k, K): the k-th of K parts, which has the episodes k, k + K, k + 2K ... and a K-th of `steps`
     resume     if `out` exists, play only the episodes that it lacks
     on_failure   if the environment fails in an episode: stop with the `Fault`, or skip the episode, whose seed is then
                recorded as failed and not tried again
@@ -86,65 +86,80 @@ def collect(
     is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes in a row fail.
     """
     info = info if seed is None else replace(info, seed=seed)
-    if (episodes is None) == (steps is None) or (episodes or steps or 0) < 1 or info.seed is None:
-        raise InputError(
-            f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
-        )
+    first = _first_seed(info, episodes, steps)
     out = Path(out)
     resume = resume and out.exists()
     if resume:
         go_on(out)
-    if resume and is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
-        return DemoReader(out)
+        if is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
+            return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
-    over: Counter[int] = Counter()  # seeds of episodes that are recorded, or have failed
-    if resume:
-        with DemoReader(out) as reader:
-            over.update(reader.table["seed"].tolist() + reader.failed_seeds)
+    over = _over(out) if resume else Counter[int]()
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
-    bar = tqdm(
-        total=episodes or steps,
-        unit="episodes" if episodes else "steps",
-        disable=not progress,
-        dynamic_ncols=True,
-    )
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
-    with bar, writer:
-        bar.update(len(writer) if episodes else writer.num_steps)
-        in_a_row = 0
-        while True:
-            # After a failure the episodes that were under way begin again.
-            seeds = _without(islice(episode_seeds(info.seed, *shard), episodes), over)
-            watched = _Watched(policy, envs, writer)
-            played = play(
-                watched,
-                envs,
-                seeds if steps is None else watched.until(steps, seeds),
-                deterministic=info.deterministic,
-                expert=expert,
-                noise=noise,
-                frame_stack=info.frame_stack,
-            )
-            try:
-                for trajectory in played:
-                    writer.append(trajectory)
-                    over[int(trajectory.info["seed"])] += 1
-                    in_a_row = 0
-                    bar.update(1 if episodes else len(trajectory))
-                    if report is not None:
-                        report(len(writer) if episodes else writer.num_steps)
-                break
-            except Fault as fault:
-                in_a_row += 1
-                if on_failure == "stop" or fault.seed is None:
-                    raise
-                if in_a_row > _MOST_IN_A_ROW:
-                    raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
-                logger.warning("%s: it is skipped", fault)
-                writer.fail(fault.seed)
-                over[fault.seed] += 1
+
+    def begin() -> Iterator[Trajectory]:
+        watched = _Watched(policy, envs, writer)
+        seeds = _without(islice(episode_seeds(first, *shard), episodes), over)
+        return play.episodes(
+            watched,
+            envs,
+            seeds if steps is None else watched.until(steps, seeds),
+            deterministic=info.deterministic,
+            expert=expert,
+            noise=noise,
+            frame_stack=info.frame_stack,
+        )
+
+    def skip(seed: int) -> None:
+        writer.fail(seed)
+        over[seed] += 1
+
+    with writer, _Meter(writer, episodes, steps, progress, report) as meter:
+        for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip):
+            writer.append(trajectory)
+            over[int(trajectory.info["seed"])] += 1
+            meter.show()
     return DemoReader(out)
+
+
+def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
+    """The seed of `info`. Raises InputError unless it has one, and either `episodes` or `steps` is given."""
+    amounts = [amount for amount in (episodes, steps) if amount is not None]
+    if len(amounts) != 1 or amounts[0] < 1 or info.seed is None:
+        raise InputError(
+            f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
+        )
+    return info.seed
+
+
+def _over(out: Path) -> Counter[int]:
+    """Seeds of the episodes in a file that are recorded or have failed."""
+    with DemoReader(out) as reader:
+        return Counter(reader.table["seed"].tolist() + reader.failed_seeds)
+
+
+def _skipping(begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None]) -> Iterator[Trajectory]:
+    """The trajectories of `begin()`. If an episode fails, `skip` gets its seed, and `begin` is called again.
+
+    Raises a `Fault` that belongs to no episode, and one if 20 episodes in a row fail.
+    """
+    in_a_row = 0
+    while True:
+        try:
+            for trajectory in begin():
+                in_a_row = 0
+                yield trajectory
+            return
+        except Fault as fault:
+            in_a_row += 1
+            if fault.seed is None:
+                raise
+            if in_a_row > _MOST_IN_A_ROW:
+                raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
+            logger.warning("%s: it is skipped", fault)
+            skip(fault.seed)
 
 
 def is_complete(
@@ -155,7 +170,8 @@ def is_complete(
     steps: int | None = None,
     shard: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Whether `collect` with these settings would add nothing to a file. Raises InputError if it has other settings."""
+    """True if `collect` with these settings would add nothing to a file. Raises InputError if the file has other
+    settings."""
     episodes, steps = _part(episodes, steps, shard)
     with DemoReader(path) as reader:
         check_same(path, reader.info, info)
@@ -164,7 +180,7 @@ def is_complete(
 
 
 def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tuple[int | None, int | None]:
-    """The numbers of a shard, of those of all shards."""
+    """The numbers of episodes and steps for one shard, from those for all shards."""
     number, shards = shard
     return (
         None if episodes is None else len(range(number, episodes, shards)),
@@ -172,12 +188,45 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
     )
 
 
+class _Meter:
+    """Shows the number of recorded episodes or steps: with a bar on standard error, and through `report`."""
+
+    def __init__(
+        self,
+        writer: DemoWriter,
+        episodes: int | None,
+        steps: int | None,
+        progress: bool,
+        report: Callable[[int], None] | None,
+    ) -> None:
+        self._writer, self._in_steps, self._report = writer, episodes is None, report
+        unit = "steps" if self._in_steps else "episodes"
+        self._bar = tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True)
+        self._bar.update(self._recorded)
+
+    @property
+    def _recorded(self) -> int:
+        return self._writer.num_steps if self._in_steps else len(self._writer)
+
+    def show(self) -> None:
+        """Update the number; call it whenever an episode has been recorded."""
+        self._bar.update(self._recorded - self._bar.n)
+        if self._report is not None:
+            self._report(self._recorded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+
 class _Watched:
     """The policy, wrapped to count steps and to flush the file while episodes, which may take minutes, are running."""
 
     def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
         self._policy = policy
-        self.source: str = getattr(policy, "source", "")  # named if it is at fault
+        self.source: str = getattr(policy, "source", "")  # names it in messages
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes

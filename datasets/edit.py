@@ -1,4 +1,4 @@
-"""New files of demonstrations from old ones: merge, split, filter, subsample. The old ones stay as they are."""
+"""Makes new files of demonstrations from old ones: merge, split, filter, subsample. The old files are not changed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Source = str | Path | Sequence[str | Path]
 def save(
     out: str | Path, info: DemoInfo, trajectories: Iterable[Trajectory], *, expert_actions: bool = False
 ) -> None:
-    """Write a whole file, or none. Raises InputError where `out` exists, or there are no trajectories."""
+    """Write a whole file, or nothing. Raises InputError if `out` exists, or there are no trajectories."""
     _save(out, info, ([trajectory] for trajectory in trajectories), expert_actions)
 
 
 def _save(
     out: str | Path, info: DemoInfo, episodes: Iterable[Iterable[Trajectory]], expert_actions: bool
 ) -> None:
-    """As `save`, of episodes in pieces."""
+    """As `save`, for episodes in pieces."""
     out = Path(out)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
@@ -62,7 +62,7 @@ def concat(sources: Source, out: str | Path) -> None:
 
 
 def merge(sources: Source, out: str | Path) -> None:
-    """As `concat`, with an episode that several files have (the same to the bit) only once."""
+    """As `concat`, but an episode that several files have (equal to the bit) is kept only once."""
     with DemoReader(sources) as reader:
         _save_episodes(out, reader, np.array(list(_once(reader))), reader.info)
 
@@ -70,7 +70,7 @@ def merge(sources: Source, out: str | Path) -> None:
 def split(
     sources: Source, train: str | Path, held_out: str | Path, *, holdout: float = 0.1, seed: int = 0
 ) -> None:
-    """Whole episodes at random into two files, `holdout` of them (at least one) into the second."""
+    """Split whole episodes at random into two files; a share `holdout` of them, at least one, goes to the second."""
     check_seed(seed)
     with DemoReader(sources) as reader:
         parts = reader.split(holdout, np.random.default_rng(seed))
@@ -95,7 +95,7 @@ def keep(
     max_length: int | None = None,
     terminated: bool | None = None,
 ) -> None:
-    """The episodes within all these bounds (which are included)."""
+    """Keep the episodes within all these bounds, which are inclusive."""
     with DemoReader(sources) as reader:
         good = (
             (reader.returns >= min_return) & (reader.returns <= max_return) & (reader.lengths >= min_length)
@@ -110,11 +110,11 @@ def keep(
 def subsample(
     sources: Source, out: str | Path, *, every: int | None = None, pairs: int | None = None, seed: int = 0
 ) -> None:
-    """Every k-th step of each episode, from its first; or so many steps at random.
+    """Take every `every`-th step of each episode, from its first, or `pairs` steps at random.
 
-    Each becomes an episode of one step, with its true next observation; all but an episode's last are truncated.
+    Each step becomes an episode with its true next observation; all except an episode's last are truncated.
 
-    Raises InputError where there are fewer steps than `pairs`.
+    Raises InputError if there are fewer steps than `pairs`.
     """
     if (every is None) == (pairs is None) or (every or pairs or 0) < 1:
         raise InputError(f"wanted either every or pairs, at least 1, got {every} and {pairs}")
@@ -134,9 +134,9 @@ def subsample(
 
 
 def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = None) -> DemoReader:
-    """So many steps of `episodes` (default: all) at random, as an open file that ends with the reader.
+    """Draw `pairs` steps of `episodes` (default: all) at random, as an open file that ends with the reader.
 
-    Raises InputError where there are fewer.
+    Raises InputError if there are fewer.
     """
     chosen = np.arange(len(reader)) if episodes is None else episodes
     starts, lengths = reader.table["start"][chosen], reader.lengths[chosen]
@@ -146,7 +146,7 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
     if pairs > len(steps):
         raise InputError(f"{pairs} pairs were asked for, the demonstrations have {len(steps)}: ask for fewer")
     picked = np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False))
-    with TemporaryDirectory() as folder:  # what is open stays readable
+    with TemporaryDirectory() as folder:  # an open file stays readable
         path = Path(folder) / "pairs.h5"
         save(
             path,
@@ -160,7 +160,7 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
 def _save_episodes(
     out: str | Path, reader: DemoReader, episodes: Array, info: DemoInfo | None = None
 ) -> None:
-    # A part of a collection is none: it lacks seeds.
+    # A part of a collection is not a collection, since it lacks seeds.
     info = replace(reader.info, seed=None) if info is None else info
     _save(out, info, (reader.pieces(int(number)) for number in episodes), reader.has_expert_actions)
 
@@ -182,7 +182,7 @@ def _once(reader: DemoReader) -> Iterator[int]:
 
 
 def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
-    """The steps (counted over all episodes, sorted), a trajectory each."""
+    """One trajectory for each of the steps, which are counted over all episodes and sorted."""
     numbers = np.searchsorted(reader.table["start"], steps, side="right") - 1
     for number in np.unique(numbers):
         wanted = steps[numbers == number] - int(reader.table["start"][number])

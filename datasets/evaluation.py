@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.asking import asking
-from imitate.datasets.play import RandomPolicy
+from imitate.datasets.play import RandomPolicy, scores
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.stepping import Score
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import Fault, InputError
 
@@ -108,7 +108,7 @@ def evaluate(
     """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, for any num_envs.
 
     max_steps   maximum environment steps of all episodes together; see `Evaluation.complete`
-    progress    called with the number of finished episodes, after each step
+    progress    called with the number of finished episodes, whenever one ends
 
     Raises InputError if the environment can't be made, and for numbers that are too small.
     """
@@ -138,27 +138,22 @@ def play(
 ) -> Evaluation:
     """`evaluate` on existing environments. For trajectories use `imitate.datasets.play.episodes`."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))
-    number = {episode_seed: n for n, episode_seed in enumerate(seeds)}
-    returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
-    finished = np.zeros(episodes, bool)
-    steps = 0
-    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
-    obs = envs.reset(seeds)
-    while envs.running.any():
-        running = np.flatnonzero(envs.running)
-        if max_steps is not None and steps + len(running) > max_steps:
-            break
-        current = [number[int(s)] for s in envs.seeds[running]]
-        step = envs.step(ask(obs))
-        returns[current] += step.rewards[running]
-        lengths[current] += 1
-        finished[current] = (step.terminated | step.truncated)[running]
-        steps += len(running)
-        obs = step.obs
+    limit = math.inf if max_steps is None else max_steps
+    found: dict[int, Score] = {}
+    for score in scores(policy, envs, seeds, deterministic=deterministic, limit=limit):
+        found[score.seed] = score
         if progress is not None:
-            progress(int(finished.sum()))
-    if not np.isfinite(returns).all():
-        bad = seeds[int(np.flatnonzero(~np.isfinite(returns))[0])]
-        raise Fault(f"rewards of the environment are NaN or infinite in the episode with seed {bad}: mend it")
-    dropped = int(lengths[~finished].sum())
-    return Evaluation(returns[finished], lengths[finished], bool(finished.all()), dropped)
+            progress(sum(each.whole for each in found.values()))
+    played = [found[each] for each in seeds if each in found]
+    for score in played:
+        if not math.isfinite(score.episode_return):
+            raise Fault(
+                f"rewards of the environment are NaN or infinite in the episode with seed {score.seed}: mend it"
+            )
+    whole = [score for score in played if score.whole]
+    return Evaluation(
+        np.array([score.episode_return for score in whole]),
+        np.array([score.length for score in whole], np.int64),
+        complete=len(whole) == episodes,
+        dropped_steps=sum(score.length for score in played if not score.whole),
+    )

@@ -1,4 +1,4 @@
-"""Noise on executed actions, whose labels stay clean: demonstrations then show how to recover from mistakes."""
+"""Adds noise to executed actions while labels stay clean, so that demonstrations show how to recover from mistakes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array, values_of
+from imitate.envs.spaces import Array, uniform_actions, values_of
 from imitate.errors import InputError
 
 __all__ = ["ActionNoise", "dart"]
@@ -67,21 +67,19 @@ class ActionNoise:
     def _random(self, action: Array, rng: np.random.Generator) -> Any:
         if rng.random() >= self._size:
             return action
-        if (discrete := values_of(self._space)) is not None:
-            first, count = discrete
-            return first + rng.integers(count)
-        assert isinstance(self._space, spaces.Box)
-        return rng.uniform(self._space.low, self._space.high)
+        return uniform_actions(self._space, 1, rng)[0]
 
 
 def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any]) -> str:
-    """The spec of noise as large as the learner's own errors, so that the expert meets the states that the learner
-    will: DART, arXiv:1703.09327, equation 4, without its scaling to an expected final error.
+    """The spec of noise as large as the learner's own errors, so that the expert visits the states that the learner
+    will visit (DART, arXiv:1703.09327, equation 4, without its scaling to an expected final error).
 
     obs, labels   (N, ...) observations and the expert's actions on them, which the learner was not trained on
 
-    Discrete actions get "random:P" with P such that as many differ as the learner gets wrong.
-    Raises InputError where the learner makes no errors.
+    Discrete actions get "random:P", where P makes as many actions differ as the learner gets wrong.
+
+    Raises InputError if the
+    learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
     if (discrete := values_of(action_space)) is not None:
@@ -109,7 +107,7 @@ def _number(text: str) -> float:
 
 
 def _root(text: str, action_space: gym.Space[Any]) -> Array:
-    """A matrix (D, D) whose square is the covariance. Raises InputError for what is none."""
+    """A matrix (D, D) whose square is the covariance. Raises InputError if the text is not such a matrix."""
     shape = 2 * (action_space.shape or ())
     try:
         covariance = np.array(json.loads(text), np.float64)

@@ -1,7 +1,8 @@
-"""Playing episodes: policy, environments and seeds in, trajectories out."""
+"""Playing episodes: policy, environments and seeds in, trajectories or their scores out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,11 +13,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from imitate.datasets.asking import asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.envs.spaces import Array, values_of
-from imitate.envs.vec import VecEnv
+from imitate.envs.spaces import Array, uniform_actions
+from imitate.envs.stepping import Score, Scores, stepping
+from imitate.envs.vec import Step, VecEnv
 from imitate.errors import Fault, InputError
 
-__all__ = ["RandomPolicy", "episodes", "stack_frames", "unstack_frames"]
+__all__ = ["RandomPolicy", "episodes", "scores", "stack_frames", "unstack_frames"]
 
 
 def episodes(
@@ -43,36 +45,53 @@ def episodes(
     # the last long episodes end.
     obs = envs.reset(seeds)
     tape = _Tape(envs, obs, frame_stack, labelled=expert is not None or noise is not None)
-    for env in np.flatnonzero(envs.running).tolist():
+    # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+    label = None if expert is None else asking(expert, envs.single_action_space)
+
+    def choose(obs: Array, _begun: Array) -> tuple[Array, tuple[Array, Array]]:
+        actions = ask(obs)
+        labels = actions if label is None else label(obs)
+        executed = actions if noise is None else noise(actions)
+        return executed, (executed, labels)
+
+    def begin(env: int, obs: Array) -> None:
         tape.begin(env, obs)
         if noise is not None:
             noise.begin(env, int(envs.seeds[env]))
 
-    # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
-    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
-    label = None if expert is None else asking(expert, envs.single_action_space)
-    in_flight = int(envs.running.sum())
-    while in_flight:
-        actions = ask(obs)
-        labels = actions if label is None else label(obs)
-        if noise is not None:
-            actions = noise(actions)
-        step = envs.step(actions)
-        tape.record(obs, actions, labels, step.rewards)
-        obs = step.obs
+    for env in np.flatnonzero(envs.running).tolist():
+        begin(env, obs)
+    for taken in stepping(envs, choose, obs):
+        tape.record(taken.obs, *taken.recorded, taken.step.rewards)
+        for env in taken.ends:
+            yield tape.end(env, taken.step)
+            if envs.running[env]:
+                begin(env, taken.step.obs)
 
-        ended = step.terminated | step.truncated
-        if np.count_nonzero(ended):
-            for env in np.flatnonzero(ended).tolist():
-                yield tape.end(
-                    env, step.final_obs[env], bool(step.terminated[env]), bool(step.truncated[env])
-                )
-                if envs.running[env]:
-                    tape.begin(env, obs)
-                    if noise is not None:
-                        noise.begin(env, int(envs.seeds[env]))
-                else:
-                    in_flight -= 1
+
+def scores(
+    policy: Policy,
+    envs: VecEnv,
+    seeds: Iterable[int],
+    *,
+    deterministic: bool = True,
+    limit: float = math.inf,
+) -> Iterator[Score]:
+    """Play one episode per seed, as `episodes` does; yields their returns and lengths, in the order in which they end.
+
+    limit   steps of all environments together; the episodes that it cuts come last, and are not `whole`
+    """
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+
+    def choose(obs: Array, _begun: Array) -> tuple[Array, None]:
+        return ask(obs), None
+
+    obs = envs.reset(seeds)
+    tally = Scores(envs)
+    for taken in stepping(envs, choose, obs, limit=limit):
+        yield from tally.add(taken)
+    yield from tally.unfinished()
 
 
 class _Tape:
@@ -120,7 +139,9 @@ class _Tape:
             self._labels[row] = labels
         self._length = row + 1
 
-    def end(self, env: int, final_obs: Array, terminated: bool, truncated: bool) -> Trajectory:
+    def end(self, env: int, step: Step) -> Trajectory:
+        """The environment's episode, which ended with this step."""
+        final_obs = step.final_obs[env]
         steps = slice(self._first[env], self._length)
         self._first[env] = -1
         last = final_obs if self._stack == 1 else final_obs[-1]
@@ -136,8 +157,8 @@ class _Tape:
                 obs=stack_frames(frames, self._stack),
                 actions=self._actions[steps, env].copy(),
                 rewards=self._rewards[steps, env].copy(),
-                terminated=terminated,
-                truncated=truncated,
+                terminated=bool(step.terminated[env]),
+                truncated=bool(step.truncated[env]),
                 info={"seed": seed},
                 expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
             )
@@ -194,9 +215,4 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-        shape = (len(obs), *(self._space.shape or ()))
-        if (discrete := values_of(self._space)) is not None:
-            first, count = discrete
-            return np.asarray(self._rng.integers(count, size=shape) + first)
-        assert isinstance(self._space, spaces.Box)
-        return self._rng.uniform(self._space.low, self._space.high, shape).astype(self._space.dtype)
+        return uniform_actions(self._space, len(obs), self._rng)

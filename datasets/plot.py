@@ -1,4 +1,4 @@
-"""Returns, lengths and actions of demonstrations as a picture, or as lines of text."""
+"""Plots returns, lengths and actions of demonstrations as a picture, or as lines of text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from imitate.files import atomic
 
 __all__ = ["bars", "plot"]
 
-_MOST_STEPS = 1 << 20  # of which actions are shown
+_MOST_STEPS = 1 << 20  # most steps whose actions are shown
 _MOST_DIMENSIONS = 12
 _BINS = 20
 
 
 def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> list[str]:
-    """A histogram in lines of text: the lower edge of each bin, a bar, and how many values are in it."""
+    """A histogram in lines of text: the lower edge of each bin, a bar, and the number of values."""
     if len(values) == 0:
         return []
     counts, edges = np.histogram(values, min(bins, len(np.unique(values))))
@@ -38,7 +38,7 @@ def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> 
 def plot(source: str | Path, out: str | Path) -> None:
     """Histograms of returns, lengths and each action in one PNG, or HTML with the PNG in it.
 
-    Raises InputError where `out` exists or has another suffix.
+    Raises InputError if `out` exists or has another suffix.
     """
     from matplotlib.figure import Figure
 
@@ -76,7 +76,7 @@ def plot(source: str | Path, out: str | Path) -> None:
 
 
 def _actions(reader: DemoReader) -> tuple[list[Array], list[str]]:
-    """Columns (N,) of the actions of the first episodes, and what they are called."""
+    """The columns (N,) of the first episodes' actions, and their names."""
     parts, steps = [], 0
     for piece in chain.from_iterable(map(reader.pieces, range(len(reader)))):
         parts.append(piece.labels)

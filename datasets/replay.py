@@ -1,4 +1,4 @@
-"""Playing recorded actions again, to see that the environment still does what it did."""
+"""Replays recorded actions, to check that the environment still behaves as it did."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.answers import Checked
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
 from imitate.errors import InputError
@@ -21,11 +22,11 @@ __all__ = ["Difference", "again", "first_difference", "replay"]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing in an episode that is not as it was recorded.
+    """The first difference of a replayed episode from its recording.
 
-    step   of the action after which it differs; -1: at the reset
+    step   number of the action after which it differs; -1: at the reset
     what   "obs", "reward", "terminated", "truncated"
-    most   the largest difference of a number, NaN where shapes differ
+    most   the largest difference of a number; NaN if shapes differ
     """
 
     episode: int
@@ -39,15 +40,17 @@ class Difference:
 
 
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
-    """Of each episode its first difference, or None. Needs the environment, and the seed of each episode."""
+    """The first difference of each episode, or None. The environment must be installed, and each episode needs its
+    seed."""
     check_env(reader.info.env_id, reader.info.env_kwargs)
-    with closing(make_env(reader.info.env_id, reader.info.env_kwargs)) as env:
+    with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
         for number in range(len(reader)) if episodes is None else episodes:
             yield first_difference(env, reader, number)
 
 
 def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | None:
-    """Compares to the last bit. Raises InputError where the seed of the episode is not known."""
+    """The first difference of one episode, compared to the last bit. Raises InputError if the episode's seed is
+    unknown."""
     steps = zip(again(env, reader, number), _recorded(reader, number), strict=True)
     for step, (now, was) in enumerate(steps, start=-1):
         for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):
@@ -58,7 +61,7 @@ def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | 
 
 
 def again(env: Env, reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
-    """Observation, reward and flags after the reset and after each recorded action."""
+    """Yield observation, reward and flags after the reset and after each recorded action."""
     seed = int(reader.table["seed"][number])
     if seed < 0:
         raise InputError(f"episode {number} has no seed, so its beginning is not known: it can't be replayed")

@@ -29,12 +29,12 @@ class Policy(Protocol):
 class Trajectory:
     """One episode of T >= 1 steps, or a part of one that was cut (then `truncated`).
 
-    obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation. Of Dict
-                    observations they are rows (T+1,) of a structured array: `obs["goal"]` is (T+1, *goal_shape)
+    obs             (T+1, *obs_shape) raw, never normalised; the last row is the true final observation. Dict
+                    observations are rows (T+1,) of a structured array: `obs["goal"]` is (T+1, *goal_shape)
     actions         (T, *action_shape) as the environment took them
     rewards         (T,) float32, the environment's own
     terminated      the task ended: nothing to bootstrap
-    truncated       time limit or cut: bootstrap from V(obs[-1])
+    truncated       ended by a time limit or cut: bootstrap from V(obs[-1])
     info            seed, expert, env id ...
     expert_actions  (T, *action_shape) the expert's actions, if another policy acted or noise was added; None if
                     `actions` are the expert's
@@ -116,7 +116,7 @@ class Transitions:
 
 def tensor_of(array: Array) -> Tensor:
     """The array as a tensor in the same memory; rows (...) of a structured one as their bytes (..., B) uint8."""
-    import torch  # takes a second, which recordings are read without
+    import torch  # takes a second, and reading recordings does not need it
 
     if array.dtype.names is None:
         return torch.from_numpy(array)

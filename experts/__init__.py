@@ -1,4 +1,4 @@
-"""Who demonstrates: experts from SB3's zoo, the Hugging Face hub, a zip, or trained here."""
+"""Experts: demonstrators from SB3's zoo, the Hugging Face hub, a zip, or trained here."""
 
 from __future__ import annotations
 

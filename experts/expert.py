@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Demonstrator(Policy, Protocol):
-    """A policy whose random actions can be seeded."""
+    """A policy with seedable random actions."""
 
     def seed(self, seed: int) -> None: ...
 
@@ -46,7 +46,7 @@ class Expert:
     gamma             discount of its training, if its file says
     published_return  mean return reported by its authors, or None
     measured          result of `measure`
-    reproducible      asked again about the same states, it answers the same; not known of a user's own
+    reproducible      True if it always answers the same in the same states; False (unknown) for a user's own
     """
 
     env_id: str
@@ -77,7 +77,7 @@ class Expert:
 
     @property
     def has_value(self) -> bool:
-        """Whether it has state values; PPO, A2C and TRPO do."""
+        """True if it has state values; PPO, A2C and TRPO do."""
         return self.state_values is not None
 
     def act(self, obs: Array, deterministic: bool = True) -> Array:
@@ -86,7 +86,7 @@ class Expert:
         A single observation (*obs_shape) gives a single action. `imitate.experts.sb3.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
-        if isinstance(obs, Mapping):  # Dict observations that are no rows come in batches only
+        if isinstance(obs, Mapping):  # Dict observations that are not rows come in batches only
             return self.policy.act(obs, deterministic=deterministic)
         obs = np.asarray(obs)
         single = obs.ndim == len(self.observation_space.shape or ())

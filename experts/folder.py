@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import safetensors.torch
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from imitate.envs.spaces import space_from_json, space_to_json
@@ -60,7 +59,7 @@ def save_expert(
     }
     normalisation = None if vecnormalize is None else Normalisation.from_live(vecnormalize)
     build_networks(spec, kept, normalisation)  # check that it can be loaded again before writing
-    weights = save_tensors({name: tensor.clone().contiguous() for name, tensor in kept.items()})
+    weights = safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in kept.items()})
     description = {
         "format": FORMAT_VERSION,
         "algorithm": spec.algorithm,
@@ -185,7 +184,7 @@ def _read_tensors(folder: Path, weights: bytes) -> Mapping[str, Tensor]:
             f"policy.safetensors in {folder} is damaged: its header is over {_LARGEST_HEADER} bytes"
         )
     try:
-        tensors: Mapping[str, Tensor] = load_tensors(weights)
+        tensors: Mapping[str, Tensor] = safetensors.torch.load(weights)
     except (ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(f"policy.safetensors in {folder} is damaged: {one_line(error)}") from error
     return tensors

@@ -42,7 +42,7 @@ _IN_FOLDERS = (
     "policy/policy.json",
     "policy/policy.safetensors",
 )
-"""Of an expert's folder or a run, what an expert is loaded from."""
+"""Files of an expert's folder or a run from which an expert is loaded."""
 
 
 def load_expert(
@@ -98,8 +98,8 @@ carried: dict[str, Path] = {}
 
 
 def expert_files(spec: str) -> dict[str, Path]:
-    """The files that `load_expert(spec)` reads, by names relative to one folder; none of bundled experts, callables and
-    `random`, which need none. Raises InputError as `load_expert` does where a zip can't be found.
+    """The files that `load_expert(spec)` reads, by names relative to one folder. Bundled experts, callables and
+    `random` need none. Raises InputError, as `load_expert` does, if a zip can't be found.
     """
     if (found := _found(spec)) is not None:
         return files_beside(found.path)
@@ -109,7 +109,7 @@ def expert_files(spec: str) -> dict[str, Path]:
 
 
 def carry(name: str, place: Path) -> None:
-    """From now on `load_expert` finds at `place` what another machine has at `name`: a zip, a folder, statistics."""
+    """Make `load_expert` read `place` instead of `name`, a zip, folder or statistics on another machine."""
     carried[name] = place
 
 
@@ -119,7 +119,7 @@ def _bundled(spec: str) -> Path | None:
 
 
 def _found(spec: str) -> Found | None:
-    """The zip that a spec names, or None."""
+    """The zip that a spec names, or None if it names none."""
     if spec in carried:
         return companions(carried[spec]) if carried[spec].suffix == ".zip" else None
     if spec.startswith("zoo:"):
@@ -140,7 +140,7 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
     elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
         raise InputError(f"{source} is not for {env_id}: {differences}")
     at_home = (asked.env_id or stored.env_id, env_kwargs) == (stored.env_id, stored.env_kwargs)
-    measured = stored.measured if at_home else {}  # other settings, other returns
+    measured = stored.measured if at_home else {}  # other settings give other returns
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,

@@ -222,7 +222,7 @@ def companions(path: Path) -> Found:
 
 
 def files_beside(path: Path) -> dict[str, Path]:
-    """The zip and what `companions` would look at, by names relative to the zip's folder."""
+    """The zip and the files that `companions` would read, by names relative to the zip's folder."""
     files = [path, *(folder / name for folder in _beside(path) for name in _COMPANIONS)]
     return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
 
@@ -243,10 +243,10 @@ def _read_results(path: Path) -> dict[str, Any]:
     try:
         results = vars(read_json(path, _Results, limit=LARGEST_TEXT))
     except (OSError, InputError):
-        return {}  # they are only reported
+        return {}  # the results are only reported
     return {name: value for name, value in results.items() if value is not None and math.isfinite(value)}
 
 
 def is_callable(spec: str) -> bool:
-    """Whether the spec is of the form `module:make_expert`."""
+    """True if the spec has the form `module:make_expert`."""
     return _CALLABLE.fullmatch(spec) is not None

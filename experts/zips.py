@@ -58,7 +58,7 @@ def from_zip(found: Found, asked: Asked) -> Expert:
                 "%s was trained with the time left as an observation, which is held at 1", asked.spec
             )
         return _agent(found, asked, time_feature=time_feature is not None)
-    # The file says how it was trained, but not which of the two it does better with; ties go to counting down.
+    # The file doesn't say which option performs better, so both are measured; ties go to counting down.
     held = _agent(found, asked, time_feature=True)
     counting = {**held.env_kwargs, "time_feature": True}
     if not time_feature or not held.runnable:
@@ -71,7 +71,7 @@ def from_zip(found: Found, asked: Asked) -> Expert:
 
 
 def _is_better(counted: Expert, held: Expert) -> bool:
-    """Whether counting down is at least as good as the constant, up to two standard errors of 20 episodes."""
+    """True if counting down is at least as good as the constant, up to two standard errors of 20 episodes."""
     weights = f"{counted.sha256} {counted.normalisation_sha256}"
     down, constant = (
         measure(each, weights, each.env_id, each.env_kwargs, episodes=20, seed=TEST_SEED)
@@ -91,68 +91,106 @@ def _is_better(counted: Expert, held: Expert) -> bool:
 
 
 def _agent(found: Found, asked: Asked, *, time_feature: bool) -> Expert:
-    """The SB3 agent of a zip."""
-    source, stored_id = asked.spec, asked.env_id or found.env_id
-    if stored_id is None:
+    """The SB3 agent of a zip: read, placed in an environment, built."""
+    if asked.env_id is None and found.env_id is None:
         raise InputError(
-            f"{source} doesn't say which environment it is for: name it with --env (in Python: env_id)"
+            f"{asked.spec} doesn't say which environment it is for: name it with --env (in Python: env_id)"
         )
     archive = read_archive(found.path)
+    place = _place(archive, found, asked, time_feature=time_feature)
+    if place.env is None:
+        logger.warning("%s opens, but can't be run here: %s", asked.spec, place.reason)
+    return _build(archive, found, asked, place)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An agent's environment today, and how the agent observes it.
+
+    env       the environment's spaces; None if the agent can't be run here, for this `reason`
+    adapted   the spaces that the environment must have for this agent
+    trained   the spaces that its networks were made for
+    keys      the names of its observations in the archive, if these are a Dict
+    columns   the sources of its inputs; None: observations as they are
+    current   today's id of the environment that it was trained on
+    """
+
+    env_id: str
+    env_kwargs: dict[str, Any]
+    env: Spaces | None
+    reason: str
+    adapted: Spaces
+    trained: Spaces
+    keys: list[str]
+    columns: tuple[int, ...] | None
+    current: str
+
+
+def _place(archive: Archive, found: Found, asked: Asked, *, time_feature: bool) -> _Place:
+    """Find the agent's environment. Raises InputError if the agent is for another one."""
+    stored_id = asked.env_id or found.env_id or ""
     trained_id = found.env_id or stored_id
-    today, inputs = on_v5(trained_id, _observed(archive, time_feature))
-    env_id = asked.env_id or today
+    current, inputs = on_v5(trained_id, _observed(archive, time_feature))
+    env_id = asked.env_id or current
+    at_home = env_id == current
     if asked.env_kwargs is not None:
         env_kwargs = dict(asked.env_kwargs)
     else:
-        env_kwargs = {**(inputs.env_kwargs if inputs and env_id == today else {}), **found.env_kwargs}
-    env_id, env, reason = spaces_here(
-        env_id, env_kwargs, typed=asked.env_kwargs is not None or not found.env_kwargs
-    )
-    trained = _trained_spaces(archive, env, source, env_id)
+        env_kwargs = {**(inputs.env_kwargs if inputs and at_home else {}), **found.env_kwargs}
+    typed = asked.env_kwargs is not None or not found.env_kwargs
+    env_id, env, reason = spaces_here(env_id, env_kwargs, typed=typed)
+    at_home = env_id == current
+    trained = _trained_spaces(archive, env, asked.spec, env_id)
     keys = list(trained[0].spaces) if isinstance(trained[0], spaces.Dict) else []
-    wrapped = wrappers_of(found.config)
     time = "" if not time_feature else "counted" if env_kwargs.get("time_feature") else "held"
-    columns, raw = _inputs(inputs if env_id == today else None, trained, env, time)
+    columns, adapted = _inputs(inputs if at_home else None, trained, env, time)
     if env is not None and (seen := seen_of_goals(trained[0], env[0])) is not None:
-        trained, raw = (seen, trained[1]), (env[0], trained[1])
-    if env_id == today != trained_id:
-        logger.warning("%s was trained on %s and runs on %s%s", source, trained_id, today, _said(columns))
-    if env is not None and (differences := differences_of(raw, env)):
+        trained, adapted = (seen, trained[1]), (env[0], trained[1])
+    if at_home and current != trained_id:
+        logger.warning(
+            "%s was trained on %s and runs on %s%s", asked.spec, trained_id, current, _said(columns)
+        )
+    if env is not None and (differences := differences_of(adapted, env)):
+        wrapped = wrappers_of(found.config)
         if not wrapped and stored_id == env_id:
-            raise InputError(f"{source} is not for {env_id}: {differences}")
+            raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
         cause = (
             f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
         )
         env, reason = None, f"{cause}: {differences}"
-    if env is None:
-        logger.warning("%s opens, but can't be run here: %s", source, reason)
+    return _Place(env_id, env_kwargs, env, reason, adapted, trained, keys, columns, current)
 
+
+def _build(archive: Archive, found: Found, asked: Asked, place: _Place) -> Expert:
+    """The expert of an archive, its statistics and its place."""
     statistics = _statistics(found, asked.vecnormalize)
     normalisation = (
-        read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), keys) if statistics else None
+        read_vecnormalize(read_bytes(statistics, _LARGEST_STATISTICS), place.keys) if statistics else None
     )
     if normalisation is None and asked.vecnormalize is None and is_normalised(found.config):
         logger.warning(
-            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
+            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little",
+            asked.spec,
         )
-    policy = policy_spec(archive, *trained, columns=columns)
+    policy = policy_spec(archive, *place.trained, columns=place.columns)
     published, std = (None, None)
-    if asked.env_id in (None, found.env_id, today) or env_id == _registered(today):
-        published, std = _published(policy.algorithm, trained_id, found, source)
+    if asked.env_id in (None, found.env_id, place.current) or place.env_id == _registered(place.current):
+        published, std = _published(policy.algorithm, found.env_id or asked.env_id or "", found, asked.spec)
+    observation_space, action_space = place.env or place.adapted
     return Expert(
-        env_id=env_id,
-        env_kwargs=env_kwargs,
+        env_id=place.env_id,
+        env_kwargs=place.env_kwargs,
         algorithm=policy.algorithm,
-        source=source,
+        source=asked.spec,
         sha256=_sha256(found.path),
-        observation_space=(env or raw)[0],
-        action_space=(env or raw)[1],
+        observation_space=observation_space,
+        action_space=action_space,
         **agent_parts(policy, archive.tensors, normalisation, discount(archive)),
         normalised_by=str(statistics or ""),
         published_return=published,
         published_std=std,
         revision=found.revision,
-        runnable=env is not None,
+        runnable=place.env is not None,
     )
 
 
@@ -164,7 +202,7 @@ def _sha256(path: Path) -> str:
 def agent_parts(
     spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None, gamma: float | None
 ) -> dict[str, Any]:
-    """What an SB3 agent consists of, as fields of an Expert."""
+    """The parts of an SB3 agent, as fields of an Expert."""
     networks = build_networks(spec, tensors, normalisation)
     oracle, value = None, networks.value
     if networks.critics is not None or spec.algorithm in ("DQN", "QRDQN"):
@@ -191,9 +229,9 @@ Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
 def spaces_here(
     env_id: str, env_kwargs: Mapping[str, Any], *, typed: bool = False
 ) -> tuple[str, Spaces | None, str]:
-    """The registered id and the environment's spaces; or no spaces, and why it can't be made here.
+    """The registered id and the environment's spaces; if it can't be made here, None for the spaces and the reason.
 
-    typed   whether the user chose the keywords; those that a file chose are tried in a child process first
+    typed   whether the user chose the keywords; those from a file are tried in a child process first
     """
     try:
         env_id = resolve_env_id(env_id)
@@ -208,7 +246,7 @@ def spaces_here(
 
 
 def _registered(env_id: str) -> str:
-    """The id under which the environment is registered today; as it is if there is none."""
+    """The id under which the environment is registered today; `env_id` itself if there is none."""
     try:
         return resolve_env_id(env_id)
     except InputError:
@@ -216,7 +254,7 @@ def _registered(env_id: str) -> str:
 
 
 def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: str) -> Spaces:
-    """The spaces in the archive; the environment's, where its pickles hold something else."""
+    """The spaces in the archive, or the environment's if the archive's pickles hold something else."""
     stored = [stored_space(archive, name) for name in ("observation_space", "action_space")]
     observations, actions = stored if env is None else (stored[0] or env[0], stored[1] or env[1])
     if observations is None or actions is None:
@@ -227,7 +265,8 @@ def _trained_spaces(archive: Archive, env: Spaces | None, source: str, env_id: s
 
 
 def _observed(archive: Archive, time_feature: bool) -> int | None:
-    """How many numbers the policy observes besides the remaining time; None if that is unknown or no flat Box."""
+    """The number of values that the policy observes besides the remaining time; None if it is unknown or not a flat
+    Box."""
     space = stored_space(archive, "observation_space")
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         return None
@@ -263,7 +302,8 @@ def _without_time_feature(trained: Spaces) -> Spaces:
 
 
 def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
-    """Same kind and size. Bounds may differ: they changed between versions that are otherwise the same."""
+    """True if kind and size are the same. Bounds may differ, since they changed between versions that are otherwise the
+    same."""
     if isinstance(trained, spaces.Dict) and isinstance(env, spaces.Dict):
         return set(trained) == set(env) and all(_alike(part, env[name]) for name, part in trained.items())
     if isinstance(trained, spaces.Discrete) and isinstance(env, spaces.Discrete):
@@ -275,7 +315,7 @@ def _alike(trained: spaces.Space[Any], env: spaces.Space[Any]) -> bool:
 
 
 def differences_of(trained: Spaces, env: Spaces) -> str:
-    """How the spaces differ, in words; empty if they are alike."""
+    """The differences of the spaces in words; empty if they are alike."""
     pairs = zip(("observes", "acts in"), trained, env, strict=True)
     return ", ".join(f"it {verb} {a}, not {b}" for verb, a, b in pairs if not _alike(a, b))
 

@@ -69,7 +69,7 @@ class Algorithm:
     inner       field of the config that names the nested config in use; help shows only that one
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
     audit       whether `train --audit` can train the controls
-    structured  whether it takes Dict observations, and MultiDiscrete and MultiBinary spaces
+    structured  whether it supports Dict observations, and MultiDiscrete and MultiBinary spaces
     teachers    whether `expert` may be a list of several
     live        whether `expert` may be a person, who is asked while the learner plays
     """
@@ -91,7 +91,7 @@ class Algorithm:
 
     @property
     def offline(self) -> bool:
-        """Learns without stepping an environment."""
+        """True if it learns without stepping an environment."""
         return "envs" not in self.needs
 
     @property
@@ -232,7 +232,7 @@ def find(name: str) -> Algorithm:
     """The entry of an algorithm, or of a variant `name:variant`, which its presets define; `module:Learner` is the
     user's own.
 
-    Raises InputError for an unknown name, and where the user's own can't be used.
+    Raises InputError for an unknown name, or if the user's own can't be used.
     """
     if is_own(name):
         return _own(name)
@@ -255,14 +255,14 @@ def find(name: str) -> Algorithm:
 
 
 def is_own(name: str) -> bool:
-    """Whether it names a class of the user's, `module:Learner`, and no algorithm of the table."""
+    """True if the name is the user's own class, `module:Learner`, and not an algorithm of the table."""
     base, colon, _ = name.rpartition(":")
     return bool(colon) and base not in ALGORITHMS
 
 
 def _own(name: str) -> Algorithm:
-    """A learner follows the protocol above and has its settings beside it, `LearnerConfig`. It needs what its
-    constructor takes."""
+    """The entry of the user's own learner. It follows the protocol above, has its settings beside it as
+    `LearnerConfig`, and needs the arguments of its constructor."""
     import inspect
 
     from imitate.envs.trust import import_typed

@@ -1,4 +1,4 @@
-"""The one exception for a caller's mistake, and its kind for mistakes in the caller's own code."""
+"""The exception for a caller's mistake, and its subclass for failures of the caller's own code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LARGEST", "Fault", "InputError", "check_range", "did_you_mean", "one
 
 
 LARGEST = 1 << 53
-"""The largest whole number in settings; a seed of 10**30 would fail in libraries, much later."""
+"""The largest whole number in settings; a seed of 10**30 would fail only much later, in a library."""
 
 
 LONGEST_LINE = 1_600
@@ -25,9 +25,9 @@ class InputError(ValueError):
 
 
 class Fault(InputError):
-    """Code that the caller brought has failed: an environment or an expert. The message says which.
+    """The caller's own code has failed: an environment or an expert. The message names it.
 
-    seed   of the episode that an environment failed in; None for an expert
+    seed   seed of the episode in which an environment failed; None for an expert
     """
 
     seed: int | None = None
@@ -35,7 +35,7 @@ class Fault(InputError):
 
 def raised(who: str, error: Exception) -> Fault:
     """The fault of `who`, whose code raised `error`, with the line that raised it."""
-    called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is ours, which called it
+    called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is our own call
     own = [frame for frame in called if "site-packages" not in frame.filename] or called
     place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     said = one_line(error)
@@ -43,7 +43,7 @@ def raised(who: str, error: Exception) -> Fault:
 
 
 def check_range(owner: object, low: float, high: float, *names: str) -> None:
-    """Raise InputError unless the attributes `names` of `owner` are numbers in [low, high]; NaN never is."""
+    """Raise InputError unless the attributes `names` of `owner` are numbers in [low, high]; NaN is rejected."""
     for name in names:
         value = getattr(owner, name)
         if not low <= value <= high:
@@ -59,6 +59,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException | str) -> str:
-    """A message or an exception's, without line breaks; the middle of a very long one is left out."""
+    """The message, or the exception's, without line breaks; the middle of a very long one is left out."""
     line = " ".join(str(error).split())
     return line if len(line) <= LONGEST_LINE else f"{line[:1_000]} ... {line[-500:]}"

@@ -38,7 +38,7 @@ T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 """A whole number in a file: steps, bytes, a seed."""
 Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
-"""A measured number in a file: finite, and its square too."""
+"""A measured number in a file: it and its square are finite."""
 
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
@@ -72,7 +72,7 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """As `atomic` with `new`, for a folder: yields an empty temporary one, which is renamed to `path` at the end."""
+    """As `atomic` with `new`, for a folder: yields an empty temporary folder, which is renamed to `path` at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
     temporary.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""Output as text: names in foreign files may hold control sequences, which a terminal would carry out."""
+"""Makes output printable: names in foreign files may hold control sequences, which a terminal would carry out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["plain_output", "printable", "raw"]
 # C0 and C1 controls except tab and line feed, and marks that change the direction of text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CURSOR = re.compile(r"(\r|\n|\x1b\[\d*[AFJ])+")
-"""Progress bars and tables move the cursor in writes of their own, or begin a line again."""
+"""Cursor movements, which progress bars and tables write on their own."""
 
 
 def printable(text: str) -> str:
@@ -42,7 +42,7 @@ def raw(stream: TextIO) -> TextIO:
 
 @contextmanager
 def plain_output() -> Iterator[None]:
-    """Whatever is printed inside the block is printable."""
+    """Inside the block, everything that is printed is made printable."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, _Plain(raw(stream))) for stream in before)
     try:

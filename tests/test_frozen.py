@@ -147,7 +147,7 @@ def test_a_failure_is_recorded_and_not_tried_again(
 
 def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     out, _ = measured
-    changed = out / "tree" / "imitate" / "bc.py"
+    changed = out / "tree" / "imitate" / "imitators" / "bc.py"
     text = changed.read_text()
     changed.write_text(text + "\n")
     try:

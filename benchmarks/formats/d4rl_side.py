@@ -1,4 +1,4 @@
-"""D4RL's reader and writer, for verify.py. They are loaded from their files: the package wants mujoco-py."""
+"""D4RL's reader and writer, for verify.py. They are loaded from their files, since the package needs mujoco-py."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(path: str, out: str) -> None:
 
 
 def write(data: str, out: str, _: str) -> None:
-    """Its writer knows no timeouts, so every episode ends in a terminal."""
+    """Write with D4RL's writer, which has no timeouts, so every episode ends in a terminal."""
     arrays = np.load(data)
     writer = module("utils/dataset_utils.py").DatasetWriter()
     for number in range(len({name.partition("/")[0] for name in arrays})):

@@ -29,7 +29,7 @@ def read(path: str, out: str) -> None:
 
 
 def parted(name: str, values: Any) -> dict[str, Any]:
-    """Arrays by name; the parts of a Dict below theirs."""
+    """Arrays by name; the parts of a Dict are below its name."""
     if not isinstance(values, dict):
         return {name: values}
     arrays = {}

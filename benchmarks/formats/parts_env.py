@@ -1,4 +1,5 @@
-"""An environment of a Dict, with a picture in it, and MultiDiscrete actions. Ours and Minari's Python import it."""
+"""An environment with Dict observations, including a picture, and MultiDiscrete actions. Our Python and Minari's import
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""robomimic's reader, for verify.py. Its scripts write only what simulators play."""
+"""robomimic's reader, for verify.py. It has no general writer: its scripts write only what simulators play."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python benchmarks/formats/verify.py minari=ENV/bin/python lerobot=ENV/bin/python ...
 
-Each project needs a virtual environment of its own, since their pins clash; there pip installs
+Each project needs its own virtual environment, since their pins clash, with these packages:
 
     minari      "minari[hdf5,arrow]==0.5.4" pillow "gymnasium[box2d]"
     imitation   torch==2.13.0 imitation==1.0.1
@@ -10,9 +10,9 @@ Each project needs a virtual environment of its own, since their pins clash; the
     robomimic   robomimic==0.3.0 six
     d4rl        --no-deps d4rl==1.1, and then h5py tqdm "gym<0.27" "numpy<2" absl-py
 
-For every format two ways: ours, converted, opened by their reader; and what their writer made, converted to ours. Both
-are compared number by number with the recording, so far as the format holds it. Rows of projects without a Python stay
-as they were recorded.
+Every format is checked in both directions: our recording, converted, is opened by their reader, and their writer's file
+is converted to ours. Both are compared number by number with the recording, as far as the format holds it. Rows of
+projects that are not named keep their record.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def check(name: str, project: str, python: str, folder: Path, recording: str) ->
 
 
 def dump(path: Path) -> Dump:
-    """All arrays of a file of ours, by `number/name`, or `number/obs/part/...` where they have parts."""
+    """All arrays in one of our files, by `number/name`, or by `number/obs/part/...` if they have parts."""
     arrays: Dump = {}
     with DemoReader(path) as reader:
         for number, episode in enumerate(reader):
@@ -130,7 +130,7 @@ def parted(name: str, rows: np.ndarray[Any, Any]) -> Dump:
 
 
 def compared(truth: Dump, other: Dump) -> list[str]:
-    """The fields that are equal in all episodes, or but for the final rows, which a format may have no place for."""
+    """The fields that are equal in all episodes, perhaps except for final rows, which some formats can't hold."""
     episodes = len({name.partition("/")[0] for name in truth})
     if episodes != len({name.partition("/")[0] for name in other}):
         raise SystemExit("another number of episodes")

@@ -1,9 +1,10 @@
-"""What Ray costs, and what is needed to say how far it goes: the figures of docs/scale.md.
+"""Measure the cost of Ray, and the figures from which docs/scale.md estimates its limits.
 
     python benchmarks/speed/clusters.py        -> benchmarks/results/speed-ray.json
 
 Both backends carry out the same 8 runs on CartPole with two workers, in turns, so that they meet the same disturbances.
-The Ray of this machine has been started before; workers start anew each time. Times are wall time, as a user waits.
+Ray has been started on this machine before; workers start anew each time. Times are wall time, since that is what a
+user waits for.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ STORE = 512 << 20
 
 
 def runs(folder: Path, backend: Backend, budget: int) -> float:
-    """Seconds of 8 runs of PPO, from the call to the last file."""
+    """Wall seconds of 8 runs of PPO, from the call to the last file."""
     wanted = Comparison("CartPole-v1", ("ppo",), seeds=8, budget=budget, episodes=5, curve_episodes=2)
     begin = time.perf_counter()
     carry_out(wanted, folder, backend=backend)

@@ -8,10 +8,10 @@ from typing import Any
 
 from rate import learner_rate, rate, sb3_rate
 
-# `steps` are measured after `before` ones, with the replay begun and random actions mostly over.
+# `steps` steps are measured after `before` steps, when the replay has been started and actions are mostly not random.
 VECTORS = {"pixels": 0, "batch_size": 64, "replay_size": 100_000, "before": 2_000, "steps": 8_000}
 PIXELS = {"pixels": 1, "batch_size": 32, "replay_size": 5_000, "before": 200, "steps": 800}
-LEARNING_STARTS, TARGET_EVERY = 100, 10_000  # SB3's, in steps; a target that is copied rarely costs nothing
+LEARNING_STARTS, TARGET_EVERY = 100, 10_000  # SB3's, in steps; copying the target this rarely costs nothing
 
 
 def _environment(pixels: int) -> tuple[str, dict[str, Any]]:
@@ -86,7 +86,7 @@ def dqn_bare(
     before: int,
     steps: int,
 ) -> float:
-    """The limit: gradient steps on a single batch in as few torch calls as possible, and environments stepped with
+    """The upper limit: gradient steps on a single batch in as few torch calls as possible, with environments stepped by
     random actions. Nothing is learned."""
     import torch
     import torch.nn.functional as F

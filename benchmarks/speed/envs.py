@@ -3,9 +3,9 @@
     python benchmarks/speed/envs.py            -> benchmarks/results/envs.json
 
 Each figure is the median of repetitions, which take turns so that all meet the same disturbances. `cpu` counts all
-threads of the process, `wall` is what a learner waits. Ratios use CPU time, because a busy machine spoils wall time.
-Random actions end CartPole's episodes after 22 steps, so its figures measure resets too, which we seed and gymnasium
-doesn't.
+threads of the process; `wall` is the time that a learner waits. Ratios use CPU time, because a busy machine distorts
+wall time. Random actions end CartPole's episodes after 22 steps, so its figures measure resets too, which we seed and
+gymnasium doesn't.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def bc_imitation(data: Path, *, batch_size: int) -> float:
 
 
 def collect_imitate(data: Path) -> float:
-    """Writes to a file on disk."""
+    """Collect with `imitate`, to a file on disk."""
     from imitate.datasets.collect import collect
     from imitate.datasets.storage.reader import DemoReader
     from imitate.datasets.storage.schema import DemoInfo
@@ -79,7 +79,7 @@ def collect_imitate(data: Path) -> float:
 
 
 def collect_imitation(data: Path) -> float:
-    """Writes to a list in memory."""
+    """Collect with `imitation`, to a list in memory."""
     import numpy as np
     import torch
     from imitation.data import rollout
@@ -93,7 +93,7 @@ def collect_imitation(data: Path) -> float:
 
     def play(episodes: int) -> int:
         until = rollout.make_min_episodes(episodes)
-        # `unwrap` is for wrapped environments; without it, and its wrapper, it is faster.
+        # `unwrap` is for wrapped environments; collection is faster without it and its wrapper.
         options: dict[str, Any] = {"unwrap": False, "verbose": False, "deterministic_policy": True}
         return sum(len(episode) for episode in rollout.rollout(expert, envs, until, rng, **options))
 
@@ -145,7 +145,7 @@ def gail_imitation(data: Path, *, num_steps: int, num_epochs: int, updates: int,
         n_disc_updates_per_round=updates,
         **options,
     )
-    # Whole rounds, before and after.
+    # Whole rounds, both before and during the measurement.
     return sb3_rate(model, trainer.train, steps, before=num_steps * NUM_ENVS)
 
 

@@ -1,6 +1,6 @@
 """Our speed as a ratio to `imitation` and Stable-Baselines3, measured side by side. See benchmarks/SPEED.md.
 
-Each measurement is a process of its own on one thread and counts CPU time without imports and set-up. This file also
+Each measurement runs in its own process on one thread, and counts CPU time without imports and set-up. This file also
 runs under the peers' Python, so functions import what they measure.
 """
 
@@ -36,7 +36,7 @@ from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 RESULTS = Path(__file__).parent.parent / "results" / "speed.json"
 PEER_PYTHON = "IMITATE_PEER_PYTHON"
-Measurement = Callable[..., float]  # of the folder of the data and a row's settings, a rate
+Measurement = Callable[..., float]  # (folder of the data, settings of a row) -> rate
 LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
 
 
@@ -68,8 +68,8 @@ def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, ste
 
 
 def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
-    """The limit: PPO's update in as few torch calls as possible, on environments stepped with random actions. Nothing
-    is learned."""
+    """The upper limit: PPO's update in as few torch calls as possible, with environments stepped by random actions.
+    Nothing is learned."""
     import numpy as np
     import torch
     from torch import nn
@@ -118,7 +118,7 @@ def ppo_bare(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, st
 
 @dataclass(frozen=True)
 class Row:
-    """What is compared with what, and the functions' keywords."""
+    """A row: the functions that are compared, and their keywords."""
 
     ours: Measurement
     peer: Measurement
@@ -130,7 +130,7 @@ class Row:
 SHORT = {"num_steps": 32, "batch_size": 256, "num_epochs": 20, "steps": 16_384}
 DEFAULTS = {"num_steps": 2048, "batch_size": 64, "num_epochs": 10, "steps": 16_384}
 GAIL = {"num_steps": 2048, "num_epochs": 5, "updates": 8, "steps": 32_768}
-# imitation plays episodes to their ends: a round of its 8 environments is 4,000 steps, whatever less one asks for.
+# imitation plays episodes to their ends, so a round of its 8 environments has at least 4,000 steps.
 DAGGER = {"steps": 32_000, "round_steps": 4_000, "round_updates": 500}
 ROWS = {
     "BC, batch 32": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 32}),
@@ -213,7 +213,7 @@ def demonstrate(data: Path) -> None:
 
 
 def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
-    from imitate.files import machine  # which the peers' Python lacks
+    from imitate.files import machine  # the peers' Python lacks it
 
     record: dict[str, Any] = {"machine": machine(), "versions": {}, "rows": {}}
     for name in names:

@@ -1,4 +1,4 @@
-"""How the rows of peers.py measure. This file also runs under the peers' Python, which lacks our packages."""
+"""Measures rates for the rows of peers.py. This file also runs under the peers' Python, which lacks our packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CARTPOLE, NUM_ENVS = "CartPole-v1", 8
 
 
 def rate(work: Callable[[], int]) -> float:
-    """What `work` counts (samples or environment steps) per CPU second."""
+    """Samples or environment steps per CPU second; `work` returns their number."""
     begin = time.process_time()
     amount = work()
     return amount / (time.process_time() - begin)

@@ -3,10 +3,10 @@
     python benchmarks/speed/walker.py                     # 10 minutes, most of them the peer's
     python benchmarks/speed/walker.py --seeds 0 1 2 --who ours
 
-Each measurement is a process of its own on one thread. It counts CPU time from making the environments on, without the
-evaluations. Every 50,000 steps 20 deterministic episodes are played on gymnasium, the same for both, and the first mean
-of 250 or more ends the measurement. The environments are part of the comparison: ours are EnvPool's, as in our preset,
-SB3's are gymnasium's, as `make_vec_env` makes them. Curves go to results/walker.json.
+Each measurement runs in its own process on one thread. It counts CPU time from the creation of the environments,
+without the evaluations. Every 50,000 steps 20 deterministic episodes are played on gymnasium, the same for both, and
+the first mean of 250 or more ends the measurement. The environments are part of the comparison: ours are EnvPool's, as
+in our preset, SB3's are gymnasium's, as `make_vec_env` makes them. Curves go to results/walker.json.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def main() -> None:
         torch.set_num_threads(1)
         print(json.dumps(globals()[arguments.measure](arguments.seeds[0])))
         return
-    # What an earlier run measured stays, but for what is measured again.
+    # Earlier measurements stay, unless they are measured again.
     record: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     record["versions"] = versions()
     for seed in arguments.seeds:  # in turn, so that both meet the same disturbances

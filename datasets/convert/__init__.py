@@ -1,8 +1,8 @@
-"""Other projects' data sets in, ours out, and the other way round: `imitate data convert`.
+"""Converts between other projects' data sets and ours: `imitate data convert`.
 
-A format is a module that reads a data set as a stream of episodes and writes one from such a stream, in pieces of some
-32 MB. Files from others are data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
-checked before they are read.
+A format is a module that reads a data set as a stream of episodes, and writes one from such a stream, in pieces of
+about 32 MB. Foreign files are treated as data: nothing in them is unpickled, imported or executed, and sizes, types and
+shapes are checked before reading.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from imitate.datasets.convert import (
 from imitate.datasets.convert.foreign import Most, Notes, most
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
 
 __all__ = ["FORMATS", "Converted", "convert", "format_of"]
 
-# What is more particular comes first; `ours` last, whose reader says what is wrong with a file that nobody knows.
+# Specific formats come first. `ours` is last, since its reader explains what is wrong with an unknown file.
 FORMATS: dict[str, Format] = {
     "minari": minari,
     "minari-arrow": minari_arrow,
@@ -47,10 +48,10 @@ FORMATS: dict[str, Format] = {
 }
 
 _STRUCTURED = ("minari", "minari-arrow", "imitate")
-"""Those that hold Dict observations."""
+"""Formats that hold Dict observations."""
 
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
-"""Those whose observations have no keys."""
+"""Formats whose observations have no keys."""
 
 _WITH_COLUMNS = ("npz", "csv")
 
@@ -59,7 +60,7 @@ _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
 @dataclass(frozen=True)
 class Converted:
-    """The result of a conversion, or of a dry run: `notes` say what was lost or guessed."""
+    """The result of a conversion, or of a dry run; `notes` list what was lost or guessed."""
 
     source_format: str
     format: str
@@ -97,43 +98,31 @@ def convert(
     """Write the data set `source` as `out`, whole or not at all.
 
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
-    env_id    the environment, where the source names none
-    obs_keys  the observations to take of several, in one array; by default all, as a Dict, where the format has Dict
-              observations (Minari), else all flat ones
-    columns   which columns of a CSV or .npz are what, such as ["obs=level,velocity", "action=valve", "reward=r"]
-    mask      take only the part that the source names so (robomimic's filter keys); by default everything
+    env_id    the environment, if the source names none
+    obs_keys  keys of the observations to take, joined in one array. By default all of them: as a Dict if the format has
+              Dict observations (Minari), otherwise all flat ones
+    columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
+    mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     dry_run   read everything, write nothing
 
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
     """
     source, out = Path(source), Path(out)
-    target_name = format or _SUFFIXES.get(out.suffix)
-    if target_name is None:
-        raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
-    if target_name not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise InputError(f"no format {target_name!r}{did_you_mean(target_name, FORMATS)}; known: {known}")
-    target, source_name = FORMATS[target_name], format_of(source)
+    target_name, source_name = _target_name(format, out), format_of(source)
     if obs_keys and source_name in _ONE_ARRAY:
         raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
     if columns and source_name not in _WITH_COLUMNS:
         raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
-    notes = Notes()
+    target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
-        if mask is not None:
-            recording = replace(recording, episodes=_part(recording, source, mask))
-        elif recording.masks:
-            notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+        recording = _chosen_part(recording, source, mask, notes)
         if source_name != "imitate":
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
-        at_opening = notes.copy()
-        info = complete(recording, env_id, env_kwargs)
-        notes.clear()  # of a pass that looked for bounds
-        notes.update(at_opening)
+        info = _described(recording, env_id, env_kwargs, notes)
         if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
             raise InputError(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
@@ -141,19 +130,54 @@ def convert(
             )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))
-        episodes = iter(counted)
-        first = next(episodes, None)
-        if first is None:
-            raise InputError(f"{source} holds no episodes")
-        stream = itertools.chain([first], episodes)
+        stream = _not_empty(counted, source)
         if dry_run:
-            for episode in stream:
-                for _ in episode:
-                    pass
+            for _ in itertools.chain.from_iterable(stream):
+                pass
         else:
             _write(target, out, info, stream, recording.labelled)
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
+
+
+def _target_name(format: str | None, out: Path) -> str:
+    """The format to write. Raises InputError for an unknown one, or if neither `name` nor the suffix of `out` gives
+    it."""
+    name = format or _SUFFIXES.get(out.suffix)
+    if name is None:
+        raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
+    if name not in FORMATS:
+        raise InputError(f"no format {name!r}{did_you_mean(name, FORMATS)}; known: {', '.join(FORMATS)}")
+    return name
+
+
+def _chosen_part(recording: Recording, source: Path, mask: str | None, notes: Notes) -> Recording:
+    """The part of a recording that `mask` names, or all of it."""
+    if mask is not None:
+        return replace(recording, episodes=_part(recording, source, mask))
+    if recording.masks:
+        notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+    return recording
+
+
+def _described(
+    recording: Recording, env_id: str | None, env_kwargs: Mapping[str, Any] | None, notes: Notes
+) -> DemoInfo:
+    """`complete`, without the notes of its pass that looks for bounds; the episodes are read again."""
+    at_opening = notes.copy()
+    info = complete(recording, env_id, env_kwargs)
+    notes.clear()
+    notes.update(at_opening)
+    return info
+
+
+def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
+    """The same episodes. Raises InputError if there are none."""
+    stream = iter(episodes)
+    first = next(stream, None)
+    if first is None:
+        raise InputError(f"{source} holds no episodes")
+    return itertools.chain([first], stream)
 
 
 def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Episode]]:
@@ -179,7 +203,7 @@ def _write(target: Format, out: Path, info: Any, episodes: Iterable[Episode], la
 
 
 class _Counted:
-    """Episodes, counted with their steps as they pass."""
+    """A stream of episodes that counts them and their steps."""
 
     def __init__(self, episodes: Iterable[Episode]) -> None:
         self._episodes = episodes

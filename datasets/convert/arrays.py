@@ -1,4 +1,4 @@
-"""Arrays of an `.npz` archive as columns of rows that are read, or written, from the first to the last."""
+"""Arrays of an `.npz` archive as columns, which are read and written row by row from first to last."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LARGEST_READ = 1 << 27
 
 
 class Column:
-    """An array in the archive. Raises InputError for one that is no numbers, or has none."""
+    """An array in the archive. Raises InputError if it does not hold numbers, or is empty."""
 
     def __init__(self, path: Path, member: str) -> None:
         self._path, self.member = path, member
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             kind = archive.getinfo(member).compress_type
             if kind not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{member} is compressed in way {kind}, wanted deflate, or none")
+                raise InputError(f"{member} uses compression method {kind}, wanted deflate or none")
             shape, self.dtype = _header(file, member)
             held = archive.getinfo(member).file_size
         if not shape or 0 in shape:
@@ -59,7 +59,7 @@ class Column:
 
 
 class Joined:
-    """Columns side by side: one as it is, several as the numbers of a row (n, D)."""
+    """Columns side by side: one stays as it is, several form rows (n, D)."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
@@ -90,7 +90,7 @@ class Joined:
             return self.take(self.rows)
 
     def require(self, rows: int) -> None:
-        """Raise InputError unless it is one number for each of so many rows."""
+        """Raise InputError unless it has one number for each of `rows` rows."""
         for column in self._columns:
             if len(self._columns) > 1 or column.rows != rows or column.shape not in ((), (1,)):
                 raise InputError(
@@ -99,7 +99,7 @@ class Joined:
 
 
 class Grown:
-    """A .npy file whose number of rows is known at the end."""
+    """A .npy file whose number of rows is known only at the end."""
 
     def __init__(self, path: Path, first: Array) -> None:
         self.path, self._first, self._rows = path, first, 0
@@ -110,7 +110,7 @@ class Grown:
             self._write_header()
             yield self
             self._file.seek(0)
-            self._write_header()  # as long as before: NumPy leaves room for the first dimension to grow
+            self._write_header()  # as long as before, since NumPy leaves room for the first dimension to grow
 
     def append(self, rows: Array) -> None:
         self._file.write(np.ascontiguousarray(rows).tobytes())

@@ -1,4 +1,4 @@
-"""Arrow tables (files, streams, Parquet) to arrays and back, checked before they are used."""
+"""Converts Arrow tables (files, streams, Parquet) to arrays and back, with checks before they are used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 def batches(path: Path) -> Iterator[Any]:
     """The record batches of an Arrow file or stream, one at a time.
 
-    A child process has read them all before, so one that crashes the reader is an InputError.
+    A child process reads all of them first, so a file that crashes the reader raises InputError.
     """
     needs("pyarrow")  # once, before the fork
     _contained(path, partial(_batches, path))
@@ -39,7 +39,8 @@ def batches(path: Path) -> Iterator[Any]:
 
 
 def parquet(path: Path, names: Sequence[str] = (), *, rows: int) -> Iterator[Any]:
-    """Batches of so many rows of some columns (default: all) of a Parquet file, checked as those of `batches`."""
+    """Batches of `rows` rows of a Parquet file, with the columns `names` (default: all), checked like those of
+    `batches`."""
     needs("pyarrow.parquet")
     _contained(path, partial(_parquet_batches, path, names, rows))
     yield from _parquet_batches(path, names, rows)
@@ -54,7 +55,7 @@ def column(table: Any, name: str) -> Any:
 
 
 def parts(table: Any, name: str) -> dict[str, Any]:
-    """The fields of a column of structs."""
+    """The fields of a struct column."""
     return fields(column(table, name))
 
 
@@ -97,7 +98,7 @@ def numbers(array: Any) -> Array:
 
 
 def write(path: Path, columns: dict[str, Any]) -> None:
-    """An Arrow file of one batch. Columns are arrays (T, ...), or dicts of these for structs."""
+    """Write an Arrow file of one batch. Columns are arrays (T, ...), or dicts of these for structs."""
     pa = needs("pyarrow")
     batch = pa.RecordBatch.from_pydict({name: of_rows(rows) for name, rows in columns.items()})
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
@@ -105,7 +106,8 @@ def write(path: Path, columns: dict[str, Any]) -> None:
 
 
 def of_rows(rows: Any) -> Any:
-    """Rows (T,) as an array of numbers, (T, ...) as one of lists of fixed size, a dict as structs."""
+    """Arrow's form of rows: (T,) becomes an array of numbers, (T, ...) one of fixed-size lists, and a dict one of
+    structs."""
     pa = needs("pyarrow")
     if isinstance(rows, dict):
         return pa.StructArray.from_arrays([of_rows(part) for part in rows.values()], names=list(rows))

@@ -1,9 +1,10 @@
-"""Plain CSV: a line an observation, with the action that was taken on it; the line of a final one has no action."""
+"""Plain CSV: one line for each observation and the action taken on it; the line of a final observation has no
+action."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, groupby, islice, takewhile
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TextIO
 import numpy as np
 
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo
@@ -24,11 +25,11 @@ __all__ = ["FOLDER", "found", "losses", "read", "write"]
 FOLDER = False
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
-_FIELDS = 1 << 18  # that are numbers or texts in Python at a time
-_ROLES = ("obs", "action", "expert_action", "reward", "terminated", "truncated", "episode", "seed")
+_FIELDS = 1 << 18  # held at a time as numbers or texts in Python
+_ROLES = ("obs", "action", "expert_action", "reward", *FLAGS, "episode", "seed")
 
 Places = Mapping[str, Sequence[int]]
-"""The columns of each role, by number."""
+"""Numbers of the columns for each role."""
 
 
 def found(path: Path) -> bool:
@@ -42,7 +43,10 @@ def read(
     notes: Notes,
     columns: Sequence[str] = (),
 ) -> Iterator[Recording]:
-    """Columns: obs_0 ..., action or action_0 ..., and where they are known episode, reward, terminated, truncated."""
+    """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated.
+
+    Without a column of episodes, an episode ends with a row that has a flag.
+    """
     with refused(path):
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(_lines(file), [])
@@ -59,8 +63,7 @@ def read(
             with path.open(encoding="utf-8-sig", newline="") as file:
                 lines = _lines(file)
                 next(lines)
-                number = places["episode"][0] if "episode" in places else None
-                for name, group in groupby(lines, key=lambda line: "" if number is None else line[number]):
+                for name, group in groupby(lines, key=_numbering(places)):
                     yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes)
 
         yield Recording(episodes, labelled="expert_action" in places)
@@ -103,7 +106,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 
 
 def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
-    """The fields of each row. NumPy's texts are short and exact; those of Python floats of float32 would be long."""
+    """The fields of each row as text. NumPy writes float32 exactly and briefly; via Python's floats the texts would be
+    long."""
     flat = [column.reshape(len(column), -1) for column in columns]
     size = max(1, _FIELDS // sum(column.shape[1] for column in flat))
     for start in range(0, len(flat[0]), size):
@@ -130,7 +134,7 @@ def _lines(file: TextIO) -> Iterator[list[str]]:
 
 
 def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
-    """The columns of each role: those that `columns` names, else those of known names."""
+    """The columns of each role: those given by `columns`, otherwise those with known names."""
     if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
         raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
     at = {name: place for place, name in enumerate(header)}
@@ -157,8 +161,27 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
 
 
 def _numbered(at: Mapping[str, int], name: str) -> list[str]:
-    """Columns `name`, or `name_0`, `name_1` ..."""
+    """The column `name`, or the columns `name_0`, `name_1` ..."""
     return [name] if name in at else list(takewhile(at.__contains__, (f"{name}_{n}" for n in count())))
+
+
+def _numbering(places: Places) -> Callable[[list[str]], str]:
+    """A function that names the episode of each line; it must be called on the lines in order."""
+    if "episode" in places:
+        number = places["episode"][0]
+        return lambda line: line[number]
+    flags = [places[role][0] for role in FLAGS if role in places]
+    episode, ended = 0, False
+
+    def name(line: list[str]) -> str:
+        nonlocal episode, ended
+        # A line without an action is the final observation of the episode before it.
+        if ended and any(line[place] for place in places["action"]):
+            episode, ended = episode + 1, False
+        ended |= any(_flag(line[place]) for place in flags)
+        return str(episode)
+
+    return name
 
 
 def _episode(what: str, lines: Iterator[list[str]], places: Places, notes: Notes) -> Episode:
@@ -179,10 +202,8 @@ def _rows(lines: Sequence[list[str]], last: bool, places: Places) -> Rows:
             rows[name] = _taken(steps, places[role])
     if "reward" in places:
         rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
-    for role in ("terminated", "truncated"):
-        if role in places:
-            rows[role] = np.array([_flag(line[places[role][0]]) for line in steps[-1:]], bool)
-    return rows
+    flags = {role: [_flag(line[places[role][0]]) for line in steps[-1:]] for role in FLAGS if role in places}
+    return rows | both_flags({role: np.array(flag, bool) for role, flag in flags.items()})
 
 
 def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
@@ -192,7 +213,7 @@ def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
 
 
 def _taken(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
-    """Actions (n, D): those of one column are of discrete ones where all are whole numbers."""
+    """Actions (n, D); a single column of whole numbers holds discrete actions."""
     if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
         return _numbers(lines, places)
     return np.array([int(line[places[0]]) for line in lines], np.int64)[:, None]

@@ -1,4 +1,4 @@
-"""D4RL: one HDF5 file with a row a step over all episodes. arXiv:2004.07219"""
+"""D4RL: one HDF5 file with one row per step over all episodes. arXiv:2004.07219"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found(path: Path) -> bool:
 
 @contextmanager
 def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
-    """Episodes end where `terminals` or `timeouts` are set; where both are, the task ended."""
+    """Episodes end at steps with `terminals` or `timeouts`; if both are set, the task ended."""
     with hdf5.open_hdf5(path) as file, refused(path):
         steps = len(hdf5.dataset(file, "terminals"))
         if "timeouts" not in file:
@@ -74,7 +74,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
-    """With `next_observations`, so that nothing is lost."""
+    """Write `next_observations` too, so that nothing is lost."""
     with h5py.File(path, "w") as file:
         file.attrs["imitate"] = json.dumps(info_to_plain(info))
         file["metadata/env_id"] = info.env_id

@@ -1,4 +1,4 @@
-"""The ends of episodes, in data that have a row a step over all of them."""
+"""Finds the ends of episodes in data with one row per step over all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Ends", "ends_of_flags"]
 
 @dataclass(frozen=True)
 class Ends:
-    """Of each episode (E,) how many steps it has and how it ended."""
+    """Lengths (E,) of the episodes, and flags (E,) for how they ended."""
 
     lengths: Array
     terminated: Array
@@ -26,9 +26,9 @@ class Ends:
 
 
 def ends_of_flags(blocks: Iterable[tuple[Array, Array, Array]], most: int) -> Ends:
-    """The episodes of steps that come in blocks of terminated, truncated, and of whether an episode ends (n,).
+    """The ends of episodes, from blocks (n,) of three flags: terminated, truncated, and whether an episode ends.
 
-    What follows the last end is an episode too. Raises InputError if there are more than `most`.
+    Steps after the last end form an episode too. Raises InputError if there are more than `most` episodes.
     """
     places, flags = [np.array([-1])], [np.zeros((2, 0), bool)]
     steps = count = 0

@@ -1,4 +1,4 @@
-"""Care with data of others: what their errors become, what is said of them, how much they may claim."""
+"""Handles foreign data with care: turns errors into InputErrors, collects notes, and limits claimed sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from imitate.errors import InputError, one_line
 __all__ = ["Most", "Notes", "most", "needs", "refused"]
 
 Notes = Counter[str]
-"""Lines about what the result lacks or what was guessed, and how often."""
+"""Lines about what was lost or guessed, and how often."""
 
 
 def needs(module: str) -> Any:
@@ -29,7 +29,8 @@ def needs(module: str) -> Any:
 
 @dataclass(frozen=True)
 class Most:
-    """The most that files of some size can hold. A table, or an array, repeats a row without end in a few bytes."""
+    """The most that files of some size can hold. Without such limits, a table or array could claim endlessly many rows
+    in a few bytes."""
 
     episodes: int
     steps: int
@@ -40,12 +41,13 @@ def most(path: Path) -> Most:
     files = [file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     film = sum(file.stat().st_size for file in files if file.suffix == ".mp4")
-    # Deflate makes at best 1,032 bytes of one. In a film that stands still a frame takes some 50 bytes.
+    # Deflate expands one byte to at most 1,032. A frame of a still film takes about 50 bytes.
     return Most(1000 + size // 16, 1_000_000 + 16 * size, (256 << 20) + 1100 * size + 20_000 * film)
 
 
 class refused:
-    """As a context: an InputError says of what it is, and whatever else goes wrong in foreign data becomes one."""
+    """A context manager that adds the file's name to InputErrors, and turns all other errors in foreign data into
+    InputErrors."""
 
     def __init__(self, what: str | Path) -> None:
         self._what = str(what)
@@ -57,7 +59,7 @@ class refused:
             if self._what not in str(error):
                 raise InputError(f"{self._what}: {error}") from error
         elif isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            return  # of the disk, and not of what is in the file
+            return  # a fault of the disk, not of the file's content
         elif isinstance(error, Exception):
             raise InputError(
                 f"{self._what} can't be read ({type(error).__name__}: {one_line(error)[:200]}): it is damaged or "

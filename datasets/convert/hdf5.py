@@ -1,4 +1,4 @@
-"""Foreign HDF5 files, opened with the care that our own get."""
+"""Opens foreign HDF5 files with the same care as our own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LARGEST_READ = 1 << 27
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether it is an HDF5 file that nobody writes: one that is being written is ours."""
+    """True if it is an HDF5 file without an active writer; a file that is being written is our own."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -50,9 +50,10 @@ def is_hdf5(path: Path) -> bool:
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
-    """Open after a child process has seen every object: nothing outside the file, no plugins, no more than it can hold.
+    """Open a file after a child process has checked every object: no data outside the file, no plugins, and no more
+    than it can hold.
 
-    Raises InputError if the file is damaged, and for errors while it is open.
+    Raises InputError if the file is damaged, also for errors while it is open.
     """
     if not is_hdf5(path):
         raise InputError(f"{path} is no HDF5 file; check the path")
@@ -78,7 +79,7 @@ def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
 
 
 def rows_of(parent: h5py.Group, name: str, count: int) -> h5py.Dataset:
-    """A dataset of so many rows of numbers. Raises InputError if it is missing or something else."""
+    """A dataset of `count` rows of numbers. Raises InputError if it is missing or something else."""
     found = dataset(parent, name)
     if len(found) != count:
         raise InputError(f"{found.name} has {len(found)} rows, wanted {count}")
@@ -102,7 +103,7 @@ def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
 
 
 def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -> None:
-    """Append rows to a dataset, made here if there is none; `fixed`: these are all. Pixels are packed."""
+    """Append rows to a dataset, which is created if missing. `fixed`: no rows will follow. Pixels are compressed."""
     if name in parent:
         column = parent[name]
         column.resize(len(column) + len(rows), axis=0)
@@ -114,7 +115,7 @@ def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -
 
 
 def texts(parent: h5py.Group, name: str) -> list[str]:
-    """A column of texts of one size. Raises InputError if it is missing or something else."""
+    """A column of texts of a fixed size. Raises InputError if it is missing or something else."""
     found = parent.get(name)
     if (
         not isinstance(found, h5py.Dataset)
@@ -128,7 +129,7 @@ def texts(parent: h5py.Group, name: str) -> list[str]:
 
 
 def text(parent: h5py.Group, name: str) -> str | None:
-    """A text stored as an attribute or as a scalar; None where there is none."""
+    """A text stored as an attribute or as a scalar; None if there is none."""
     value: Any = None
     if name in parent.attrs and parent.attrs.get_id(name).shape == ():
         value = parent.attrs[name]
@@ -143,7 +144,7 @@ def _check(path: Path) -> None:
     with damaged(path, "it"), h5py.File(path, "r") as file:
 
         def look(name: str, link: Any) -> str | None:
-            """The fault of an object, which ends the visit: HDF5 passes no exceptions on."""
+            """The fault of an object. Returning it ends the visit, since HDF5 does not pass exceptions on."""
             nonlocal seen
             seen += 1
             if seen > _MOST_OBJECTS:
@@ -171,6 +172,6 @@ def _check_dataset(found: h5py.Dataset, name: str, size: int) -> None:
     elif found.dtype.itemsize > _LARGEST_SCALAR:
         raise InputError(f"{name!r} is one value of {found.dtype.itemsize} bytes")
     if h5py.check_vlen_dtype(found.dtype) is not None or h5py.check_string_dtype(found.dtype) is not None:
-        # Their sizes are in the data, so these are read here once to see that they can be.
+        # Their sizes are in the data, so the child reads them once to see that it can.
         for row in range(len(found)) if found.ndim else [()]:
             found[row]

@@ -1,7 +1,8 @@
-"""`imitation` 1.0: a folder that Hugging Face's `datasets` saved, a row a trajectory. https://imitation.readthedocs.io
+"""`imitation` 1.0: a folder that Hugging Face's `datasets` saved, with one row per trajectory.
+https://imitation.readthedocs.io
 
-Infos are jsonpickle, which builds any object that the text names: they are never decoded. The older `.npz` files of
-`imitation` are read by `npz`, without the pickles in them.
+Infos are never decoded, since they are jsonpickle, which builds any object that the text names. The older `.npz` files
+of `imitation` are read by `npz`, without the pickles in them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TERMINAL = "`terminal` is also set at time limits: these episodes count as term
 
 
 def found(path: Path) -> bool:
-    """As `save_to_disk` leaves it, or as the hub has it."""
+    """True for the layout of `save_to_disk`, and for the hub's."""
     saved = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return saved or (any(path.glob(_ON_THE_HUB)) and not (path / "meta").exists())
 
@@ -75,7 +76,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
-    """With empty infos. Seeds and provenance are in a file that `datasets` does not look at."""
+    """Write trajectories with empty infos. Seeds and provenance are in a file that `datasets` ignores."""
     pa = needs("pyarrow")
     name, seeds, truncated = "data-00000-of-00001.arrow", [], []
     schema, writer = None, None
@@ -140,7 +141,7 @@ def _row(rows: Any) -> Any:
 
 
 def _feature(kind: Any) -> dict[str, Any]:
-    """The name that `datasets` has for an Arrow type."""
+    """The feature by which `datasets` describes an Arrow type."""
     pa = needs("pyarrow")
     if pa.types.is_list(kind):
         return {"feature": _feature(kind.value_type), "_type": "Sequence"}

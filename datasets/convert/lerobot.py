@@ -1,6 +1,6 @@
 """LeRobotDataset v3.0: a folder with `meta/`, Parquet files of steps and mp4 videos. https://github.com/huggingface/lerobot
 
-Where our own writer made it, the final observations, which the format has no place for, are in a file beside.
+The format has no place for final observations; our own writer stores them in an extra file.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
 
 
 class _Rows:
-    """The steps of the data set, an episode at a time."""
+    """The steps of the data set, one episode at a time."""
 
     def __init__(
         self, path: Path, features: Mapping[str, Any], chosen: Sequence[str], fps: float, notes: Notes
@@ -103,7 +103,7 @@ class _Rows:
     def play(
         self, table: Mapping[str, Array]
     ) -> Generator[tuple[Iterator[Rows], dict[str, int]], None, None]:
-        """The rows of each episode, pictures among them, and its seed."""
+        """The rows of each episode, including pictures, and its seed."""
         episodes = groupby(self._steps(), key=lambda part: part[0])
         final = _Final(self._path, rows_within(self._step_bytes))
         self._opened: dict[str, tuple[Path, Iterator[tuple[float, Array]]]] = {}
@@ -145,7 +145,7 @@ class _Rows:
         return rows
 
     def _steps(self) -> Iterator[tuple[int, Rows]]:
-        """The number of an episode and some of its rows, from the Parquet files in order."""
+        """Blocks of rows with their episode's number, from the Parquet files in order."""
         names = ["episode_index", *self._columns]
         rows = min(rows_within(self._step_bytes), MOST_ROWS)
         for file in sorted((self._path / "data").glob("chunk-*/file-*.parquet")):
@@ -165,7 +165,7 @@ class _Rows:
         return rows.reshape(len(rows), *self._features[name]["shape"]) if name in self._features else rows
 
     def _pictures(self, key: str, episode: Mapping[str, Any], taken: int, count: int) -> Array:
-        """(count, H, W, 3): the frames of the episode's steps from `taken` on, in the video that holds them."""
+        """Frames (count, H, W, 3) of the episode's steps from `taken` on, read from its video."""
         chunk, number = (int(episode[f"videos/{key}/{name}"]) for name in ("chunk_index", "file_index"))
         file = self._path / "videos" / key / numbered(chunk, number, ".mp4")
         begin, shape = float(episode[f"videos/{key}/from_timestamp"]), tuple(self._features[key]["shape"])
@@ -190,7 +190,7 @@ class _Rows:
 
 
 class _Final:
-    """The final observations and seeds that our own writer stored beside."""
+    """The final observations and seeds from our own writer's extra file."""
 
     def __init__(self, path: Path, rows: int) -> None:
         file = path / FINAL
@@ -201,7 +201,8 @@ class _Final:
         self._first = 0
 
     def take(self, number: int) -> tuple[Array, int] | None:
-        """Observation (D,) and seed of an episode, which are asked for in order; None: none are stored."""
+        """The final observation (D,) and the seed of an episode, None if none are stored. Episodes must be asked for in
+        order."""
         while self._held is None or number >= self._first + self._held.num_rows:
             self._first += 0 if self._held is None else self._held.num_rows
             self._held = next(self._batches, None)

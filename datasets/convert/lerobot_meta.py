@@ -1,4 +1,4 @@
-"""Reads the `meta/` of a LeRobotDataset: features, episodes, and what our format has no place for."""
+"""Reads the `meta/` of a LeRobotDataset: features, episodes, and facts that our format can't hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imitate.errors import InputError
 __all__ = ["MOST_ROWS", "chosen_of", "episodes_of", "features_of", "left_out", "row_bytes"]
 
 MOST_ROWS = 1 << 16
-"""Rows that are read at once."""
+"""Number of rows that are read at once."""
 
 _EPISODE = ("episode_index", "length")
 _PLACE = ("chunk_index", "file_index", "from_timestamp")
@@ -53,7 +53,7 @@ def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) ->
 
 
 def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:
-    """Of each episode (E,) its length and where its frames are, by number."""
+    """For each episode (E,), in order: its length and the place of its frames."""
     names = [*_EPISODE, *(f"videos/{key}/{name}" for key in videos for name in _PLACE)]
     limit, held = most(path).episodes, [dict.fromkeys(names, np.empty(0))]
     for file in sorted((path / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
@@ -67,7 +67,7 @@ def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:
 
 
 def left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
-    """A line that names what our format has no place for."""
+    """One line that names everything that our format can't hold."""
     left = [f"{info['fps']!r} frames a second"]
     if info.get("robot_type") is not None:
         left.append(f"the robot type {str(info['robot_type'])[:80]!r}")

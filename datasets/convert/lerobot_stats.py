@@ -1,4 +1,4 @@
-"""The statistics of a feature that LeRobot normalises with."""
+"""The statistics of a feature, with which LeRobot normalises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = 1 << 24  # bytes of rows in float64
 
 
 class Stats:
-    """Statistics of a feature over steps; of pictures per channel, in [0, 1]. Quantiles are those of a sample."""
+    """Statistics of a feature over steps; for pictures per channel, in [0, 1]. Quantiles are those of a sample."""
 
     def __init__(self) -> None:
         self.count = self._numbers = 0
@@ -30,7 +30,7 @@ class Stats:
         self._every = 1
 
     def add(self, rows: Array) -> None:
-        """(T, D) of numbers, or (T, H, W, 3) of uint8."""
+        """Add rows: numbers (T, D), or pictures (T, H, W, 3) uint8."""
         size = max(1, _BLOCK // (8 * int(np.prod(rows.shape[1:]))))
         for start in range(0, len(rows), size):
             self._add(rows[start : start + size])

@@ -1,4 +1,4 @@
-"""Writing a LeRobotDataset v3.0, complete as after `finalize()`, so that LeRobot's own reader opens it."""
+"""Writes a LeRobotDataset v3.0 as complete as after `finalize()`, so that LeRobot's own reader opens it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 
 
 class _Writer:
-    """Adds episodes: their steps to Parquet files, their pictures to a video each."""
+    """Adds episodes: their steps go to Parquet files, their pictures to one video each."""
 
     def __init__(self, path: Path, info: DemoInfo, fps: int, labelled: bool) -> None:
         self._path, self._fps, self._labelled, self._task = path, fps, labelled, info.env_id
@@ -147,7 +147,7 @@ class _Writer:
             stack.close()
 
     def _columns(self, episode: Trajectory, first: int, ends: bool) -> dict[str, Array]:
-        """(T, D) of every feature that is in the Parquet files. The piece begins with step `first` of its episode."""
+        """Columns (T, D) for every feature in the Parquet files. The piece begins with step `first` of its episode."""
         length = len(episode)
         steps = first + np.arange(length)
         last = (np.arange(length) == length - 1) & ends
@@ -168,7 +168,7 @@ class _Writer:
         return {name: rows.reshape(length, -1) for name, rows in columns.items()}
 
     def _append(self, name: str, columns: Mapping[str, Any], kind: str) -> None:
-        """Rows to the file `name`; another of this kind is closed."""
+        """Append rows to the file `name`; an open file of the same kind with another name is closed."""
         if name not in self._writers:
             if kind in self._open:
                 self._open.pop(kind).close()

@@ -1,5 +1,5 @@
-"""Minari 0.5: a folder with `data/metadata.json` and `data/main_data.hdf5` (a group an episode), or Arrow files (a
-folder an episode). https://minari.farama.org"""
+"""Minari 0.5: a folder with `data/metadata.json` and `data/main_data.hdf5` (one group per episode), or Arrow files (one
+folder per episode). https://minari.farama.org"""
 
 from __future__ import annotations
 
@@ -48,15 +48,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         if layout not in ("hdf5", "arrow") or type(count) is not int or count < 0:
             raise InputError(f"it has {count!r} episodes in the layout {layout!r}; wanted hdf5 or arrow")
         spec = _json(metadata, "env_spec") or {}
-        stored = [_json(metadata, name) for name in ("observation_space", "action_space")]
-        if stored[0] is None or stored[1] is None:
-            raise InputError("its metadata lack a space; write it again with Minari 0.5")
-        action_space = space_of(stored[1])
-        if isinstance(action_space, Fields) and stored[1]["type"] == "Tuple":
-            action_space = multi_discrete([action_space[str(place)] for place in range(len(action_space))])
-        if isinstance(action_space, Fields):
-            raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
-        picked = Picked(space_of(stored[0]), keys, notes)
+        observation_space, action_space = _spaces(metadata)
+        picked = Picked(observation_space, keys, notes)
         if spec.get("additional_wrappers"):
             notes["wrappers of the environment are not applied"] += 1
         jpeg = bool(metadata.get("jpeg_encoding", True))
@@ -65,10 +58,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             source: Any = partial(_from_hdf5, file, jpeg=jpeg)
         else:
             source = partial(_from_arrow, data, jpeg=jpeg)
-        ours = metadata.get("imitate")
-        info = info_from_plain(ours, data) if isinstance(ours, dict) else None
-        if info is not None and keys:
-            info = replace(info, observation_space=picked.space)
+        info = _info(metadata, data, picked.space if keys else None)
 
         def episodes() -> Iterator[Episode]:
             for number in range(count):
@@ -88,6 +78,29 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         )
 
 
+def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
+    """The spaces of observations and actions. Raises InputError if one is missing or not supported."""
+    observations, actions = (_json(metadata, name) for name in ("observation_space", "action_space"))
+    if observations is None or actions is None:
+        raise InputError("its metadata lack a space; write it again with Minari 0.5")
+    action_space = space_of(actions)
+    if isinstance(action_space, Fields) and actions["type"] == "Tuple":
+        action_space = multi_discrete([action_space[str(place)] for place in range(len(action_space))])
+    if isinstance(action_space, Fields):
+        raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
+    return space_of(observations), action_space
+
+
+def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> DemoInfo | None:
+    """The DemoInfo of our own writer, or None if another one wrote the data. Its observation space is `picked` unless
+    that is None."""
+    ours = metadata.get("imitate")
+    if not isinstance(ours, dict):
+        return None
+    info = info_from_plain(ours, data)
+    return info if picked is None else replace(info, observation_space=picked)
+
+
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return []
 
@@ -95,7 +108,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 def _from_hdf5(
     file: h5py.File, number: int, picked: Picked, _: Space, notes: Notes, *, jpeg: bool
 ) -> tuple[Iterator[Rows], Any]:
-    """The rows of an episode, and its seed."""
+    """Read the rows of an episode, and its seed."""
     episode = hdf5.group(file, f"episode_{number}")
     infos = episode.get("infos")
     if isinstance(infos, h5py.Group):
@@ -123,7 +136,7 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
             parent: h5py.Group, name: str | None, space: Space, start: int = start, end: int = end
         ) -> Any:
             name = "observations" if name is None else name
-            name = f"_index_{name}" if f"_index_{name}" in parent else name  # of a Tuple
+            name = f"_index_{name}" if f"_index_{name}" in parent else name  # a part of a Tuple
             if isinstance(space, Fields):
                 return hdf5.group(parent, name)
             if jpeg and is_image(space):
@@ -137,7 +150,7 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
 
 
 def hdf5_rows(parent: h5py.Group, name: str) -> h5py.Dataset:
-    """A dataset of JPEG files: rows of bytes, of one length or not."""
+    """A dataset of JPEG files: rows of bytes, which may differ in length."""
     found = parent.get(name)
     if not isinstance(found, h5py.Dataset) or found.ndim not in (1, 2):
         raise InputError(f"{name} are no JPEG images")
@@ -157,7 +170,7 @@ def _from_arrow(
         for batch in batches
         for start, stop in spans(batch.num_rows, picked.row_bytes + 64)
     )
-    # Everything has a row as observations have, and the last one is padding.
+    # Every column has as many rows as observations, and the last row is padding.
     parts = (_arrow_rows(rows, last, picked, action_space, jpeg, notes) for rows, last in marked(slices))
     return parts, -1 if seed is None else seed
 
@@ -181,7 +194,7 @@ def _arrow_rows(
         arrow.parts(table, "observations") if isinstance(picked.space_as_stored, Fields) else table, get
     )
     column = arrow.column(table, "actions")
-    if arrow.is_struct(column):  # of a Tuple
+    if arrow.is_struct(column):  # a part of a Tuple
         fields = arrow.fields(column)
         actions = np.column_stack([arrow.numbers(fields[str(place)]) for place in range(len(fields))])
     else:
@@ -195,7 +208,7 @@ def _arrow_rows(
 
 
 def _checked(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """The rows of one episode: no flag is set before its last."""
+    """The rows of one episode. Raises InputError if a flag is set before the last one."""
     for rows, last in marked(parts):
         for name in ("rewards", "terminated", "truncated"):
             if rows[name].shape != (len(rows["actions"]),):
@@ -215,7 +228,7 @@ def _note_infos(names: list[str], notes: Notes) -> None:
 
 
 def _env_kwargs(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of the environment, among them a time limit that is not the registered one."""
+    """Keywords of the environment, including a time limit that differs from the registered one."""
     kwargs = spec.get("kwargs")
     kwargs = dict(kwargs) if isinstance(kwargs, dict) else {}
     registered = gym.registry.get(str(spec.get("id")))

@@ -1,4 +1,4 @@
-"""Minari 0.5 in its Arrow layout. Reading it is `minari.read`, which knows both layouts."""
+"""Minari 0.5 in its Arrow layout. `minari.read` reads both layouts."""
 
 from __future__ import annotations
 

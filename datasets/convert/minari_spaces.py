@@ -23,8 +23,8 @@ _LARGEST_IMAGE = 1 << 26
 
 
 class Picked:
-    """Which observations to take of a space: all; or of a Dict those that `keys` name, in one array, as
-    FlattenObservation has them."""
+    """The selected observations of a space: all of them, or the parts of a Dict that `keys` name, joined in one array
+    as FlattenObservation does."""
 
     def __init__(self, space: Space, keys: Sequence[str], notes: Notes) -> None:
         self.space_as_stored = self.space = space
@@ -47,11 +47,11 @@ class Picked:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of an observation, as it is taken."""
+        """Bytes of a selected observation."""
         return int(np.dtype(self.space.dtype).itemsize * np.prod(self.space.shape or ()))
 
     def take(self, values: Any, get: Any) -> Array:
-        """(T+1, *shape), where get(values, name, space) reads one part of a Dict."""
+        """Selected observations (T+1, *shape); get(values, name, space) reads one part of a Dict."""
         if not isinstance(self.space_as_stored, Fields):
             return np.asarray(get(values, None, self.space_as_stored))
         if isinstance(self.space, Fields):
@@ -107,7 +107,7 @@ def images_of(rows: list[Any], space: Space) -> Array:
 
 
 def is_image(space: Space) -> bool:
-    """Whether Minari takes such observations for images."""
+    """True if Minari treats such observations as images."""
     return (
         isinstance(space, spaces.Box)
         and len(space.shape) in (2, 3)
@@ -130,7 +130,7 @@ def space_of(data: Mapping[str, Any], depth: int = 0) -> Space:
 
 
 def space_to_text(space: Space) -> str:
-    """Minari's description: as ours, with a number for every bound."""
+    """Minari's description of a space: like ours, but with a number for every bound."""
     return json.dumps(_plain(space))
 
 

@@ -1,4 +1,4 @@
-"""Writing Minari 0.5, in both of its layouts."""
+"""Writes Minari 0.5, in both of its layouts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from imitate.errors import InputError
 __all__ = ["store", "write"]
 
 VERSION = "0.5.4"
-"""The version whose files these are."""
+"""The version of Minari whose files are written."""
 
 _ID = re.compile(r"(?:[-\w][-\w/]*[-\w]/)?[-\w]+-v\d+")
 """minari.dataset.minari_dataset.DATASET_ID_RE, with a version, which its parser needs."""
@@ -36,13 +36,14 @@ COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
 def store(dataset_id: str) -> Path:
-    """The folder of a data set in MINARI_DATASETS_PATH, or ~/.minari/datasets. Raises InputError for no id."""
+    """The folder of a data set in MINARI_DATASETS_PATH, or ~/.minari/datasets. Raises InputError if it is not an id."""
     check_id(dataset_id)
     return _root().joinpath(*dataset_id.split("/"))
 
 
 def check_id(dataset_id: str) -> None:
-    """Raise InputError for ids that Minari can't parse. With one of them in its folder it lists no data set at all."""
+    """Raise InputError for ids that Minari can't parse. A single one in its folder would keep Minari from listing any
+    data set."""
     if not _ID.fullmatch(dataset_id) or "" in dataset_id.split("/"):
         raise InputError(
             f"minari:{dataset_id} is no id of Minari's; wanted a version, and namespaces of two letters or more, such "
@@ -58,7 +59,8 @@ def _root() -> Path:
 def write(
     path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool, *, layout: str = "hdf5"
 ) -> None:
-    """Images are stored as they are, not as JPEG; labels and provenance in infos and metadata, for us to read back."""
+    """Images are stored raw, not as JPEG. Labels and provenance are in infos and metadata, from which `read` restores
+    them."""
     data, dataset_id = path / "data", _dataset_id(path)
     data.mkdir()
     count = steps = 0
@@ -89,7 +91,7 @@ def write(
 
 
 def _add_hdf5(file: h5py.File, number: int, episode: Episode) -> int:
-    """Returns its steps."""
+    """Add an episode; returns its number of steps."""
     group, steps = file.create_group(f"episode_{number}"), 0
     for piece, last in marked(episode):
         for name, rows in zip(COLUMNS, _columns(piece, last), strict=True):
@@ -105,7 +107,7 @@ def _add_hdf5(file: h5py.File, number: int, episode: Episode) -> int:
 
 
 def _add_rows(group: h5py.Group, name: str, rows: Any, *, skip: int) -> None:
-    """`skip`: so many rows are there already."""
+    """Append rows except the first `skip`, which are there already."""
     if isinstance(rows, dict):
         for key, part in rows.items():
             _add_rows(group.require_group(name), key, part, skip=skip)
@@ -114,7 +116,7 @@ def _add_rows(group: h5py.Group, name: str, rows: Any, *, skip: int) -> None:
 
 
 def _add_arrow(data: Path, number: int, pieces: Episode) -> int:
-    """Minari reads an episode as one batch."""
+    """Add an episode as one batch, which is what Minari reads; returns its number of steps."""
     episode = whole(pieces, "minari-arrow")
     folder = data / str(number)
     folder.mkdir()
@@ -138,7 +140,7 @@ def _columns(episode: Trajectory, last: bool = True) -> tuple[Any, ...]:
 
 
 def _padded(rows: Array) -> Array:
-    """One row more: infos begin at the reset, and so do all columns in Arrow."""
+    """The rows with a row of zeros appended: infos, and all columns in Arrow, have as many rows as observations."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 
@@ -155,9 +157,9 @@ def _env_spec(info: DemoInfo) -> str:
 
 
 def _dataset_id(path: Path) -> str:
-    """Of a data set in Minari's folder, or one that is made up from the name."""
+    """The id of a data set in Minari's folder; elsewhere one is made up from the name."""
     root = _root().resolve()
-    # The folder is written under a name of its own first, `.NAME.1234.partial`.
+    # The folder is first written under a temporary name, `.NAME.1234.partial`.
     final = path.resolve()
     if final.name.endswith(".partial"):
         final = final.with_name(final.name[1:].rsplit(".", 2)[0])

@@ -1,12 +1,13 @@
-"""Columns of plain files (CSV, npz): what they may be called, and `--columns` for what they are called instead."""
+"""Names of columns in plain files (CSV, npz): the known ones, and those given by `--columns`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 
-__all__ = ["NAMES", "chosen_columns", "why_unsaid"]
+__all__ = ["FLAGS", "NAMES", "both_flags", "chosen_columns", "why_unsaid"]
 
 NAMES = {
     "obs": ("obs", "observations", "states"),
@@ -14,24 +15,25 @@ NAMES = {
     "action": ("actions", "acts", "action"),
     "expert_action": ("expert_actions", "expert_action"),
     "reward": ("rewards", "rews", "reward"),
-    "terminated": ("terminated", "terminals", "dones", "done", "terminal"),
+    "terminated": ("terminated", "terminals"),
     "truncated": ("truncated", "timeouts"),
+    "done": ("dones", "done", "terminal"),
     "episode": ("episode", "episodes"),
     "seed": ("seeds", "seed"),
     "length": ("lengths",),
     "start": ("episode_starts",),
     "index": ("indices",),
 }
-"""Names of columns, by what they hold. IL-Datasets has `episode_starts`; old files of `imitation` are split at
+"""Known names of columns, by role. IL-Datasets has `episode_starts`; old files of `imitation` are split at
 `indices`."""
-
-_DONE = ("dones", "done", "terminal")
+FLAGS = ("terminated", "truncated", "done")
+"""The roles of columns that say that an episode ends."""
 
 
 def chosen_columns(texts: Sequence[str], known: Iterable[str]) -> dict[str, list[str]]:
     """`obs=level,velocity action=valve` as {"obs": ["level", "velocity"], "action": ["valve"]}.
 
-    Raises InputError unless each is such a text that begins with one of `known`.
+    Raises InputError unless each text has this form and begins with one of `known`.
     """
     chosen: dict[str, list[str]] = {}
     known = list(known)
@@ -50,12 +52,24 @@ def chosen_columns(texts: Sequence[str], known: Iterable[str]) -> dict[str, list
     return chosen
 
 
+def both_flags(flags: Mapping[str, Array]) -> dict[str, Array]:
+    """`terminated` and `truncated`, as far as they are known. `done` says that an episode ends, and not why: it stands
+    for the one of them that is absent, and for `terminated` if both are."""
+    known = dict(flags)
+    done = known.pop("done", None)
+    if done is not None and "terminated" not in known:
+        known["terminated"] = done & ~known["truncated"] if "truncated" in known else done
+    elif done is not None and "truncated" not in known:
+        known["truncated"] = done & ~known["terminated"]
+    return known
+
+
 def why_unsaid(names: Mapping[str, Sequence[str]]) -> str | None:
-    """A note, where the columns say when episodes end and not why. `names` are what columns are called."""
-    called = [name for name in names.get("terminated", ()) if name in _DONE]
-    if not called or "truncated" in names:
+    """A note if the columns say when episodes end but not why; otherwise None. `names` are the names of the columns
+    found."""
+    if "done" not in names or "truncated" in names or "terminated" in names:
         return None
     return (
-        f"{called[0]!r} says when episodes end and not why: time limits count as terminations "
+        f"{names['done'][0]!r} says when episodes end and not why: time limits count as terminations "
         "(--columns truncated=NAME takes a column of time limits)"
     )

@@ -1,4 +1,4 @@
-"""Plain `.npz` files: arrays with a row a step over all episodes, or of T + 1 observations an episode."""
+"""Plain `.npz` files: arrays with one row per step over all episodes, or with T + 1 observations per episode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from imitate.datasets.convert.arrays import Column, Grown, Joined
 from imitate.datasets.convert.ends import Ends, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
-from imitate.datasets.convert.named import NAMES, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
@@ -40,7 +40,8 @@ def read(
     notes: Notes,
     columns: Sequence[str] = (),
 ) -> Iterator[Recording]:
-    """`lengths` (E,) or ends (N,) say where episodes are. Observations are N rows, or N + E with the final ones."""
+    """Lengths (E,) or flags of ends (N,) separate the episodes. Observations have N rows, or N + E with the final
+    ones."""
     with refused(path):
         arrays, names = _arrays(path, columns)
         steps = arrays["action"].rows
@@ -79,7 +80,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
-    """`obs` has a row more than `actions` for each episode; `lengths` count the actions."""
+    """For each episode, `obs` has one row more than `actions`; `lengths` count the actions."""
     lengths, flags, seeds = [], [], []
     with TemporaryDirectory(dir=path.parent) as scratch, ExitStack() as stack:
         names = ["obs", "actions", "rewards", *(["expert_actions"] if labelled else [])]
@@ -118,7 +119,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 
 
 def _arrays(path: Path, columns: Sequence[str]) -> tuple[dict[str, Joined], dict[str, list[str]]]:
-    """The arrays of each role, and what they are called."""
+    """The arrays of each role, and their names."""
     with zipfile.ZipFile(path) as archive:
         stored = {name.removesuffix(".npy"): name for name in archive.namelist()}
     names = chosen_columns(columns, _ROLES)
@@ -144,7 +145,7 @@ def _arrays(path: Path, columns: Sequence[str]) -> tuple[dict[str, Joined], dict
 def _parts(
     columns: Mapping[str, Joined], length: int, extra: int, flags: tuple[bool, bool]
 ) -> Iterator[Rows]:
-    """`extra`: one more row of observations, the final one."""
+    """The rows of an episode in pieces; `extra` is 1 if there is a final observation."""
     for start, stop in spans(length, sum(column.row_bytes for column in columns.values())):
         last = stop == length
         rows = {
@@ -165,8 +166,8 @@ def _parts(
 
 
 def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> Ends:
-    """Lengths and both flags (E,)."""
-    flags = {name: arrays[name] for name in ("terminated", "truncated") if name in arrays}
+    """The ends of episodes: lengths and both flags (E,)."""
+    flags = {name: arrays[name] for name in FLAGS if name in arrays}
     if "index" in arrays or "length" in arrays:
         given = arrays["index" if "index" in arrays else "length"]
         if given.rows > most:
@@ -183,7 +184,7 @@ def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> 
             else _at(flag, last, steps)
             for name, flag in flags.items()
         }
-        none = np.zeros(len(lengths), bool)
+        found, none = both_flags(found), np.zeros(len(lengths), bool)
         return Ends(lengths, found.get("terminated", none), found.get("truncated", none))
     for flag in (*flags.values(), *([arrays["start"]] if "start" in arrays else [])):
         flag.require(steps)
@@ -193,12 +194,10 @@ def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> 
 
 
 def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, Array, Array]]:
-    """Blocks of terminated, truncated, and of whether an episode ends (n,)."""
+    """Blocks (n,) of three flags: terminated, truncated, and whether an episode ends."""
     with ExitStack() as stack:
         opened = {
-            name: stack.enter_context(arrays[name].opened())
-            for name in ("terminated", "truncated", "start")
-            if name in arrays
+            name: stack.enter_context(arrays[name].opened()) for name in (*FLAGS, "start") if name in arrays
         }
         if "start" in opened:
             opened["start"].take(1)
@@ -208,8 +207,11 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
                 for name, column in opened.items()
             }
             flags = {name: row.reshape(-1).astype(bool) for name, row in rows.items()}
-            none = np.zeros(stop - start, bool)
-            terminated, truncated = flags.get("terminated", none), flags.get("truncated", none)
+            known, none = (
+                both_flags({name: flags[name] for name in FLAGS if name in flags}),
+                np.zeros(stop - start, bool),
+            )
+            terminated, truncated = known.get("terminated", none), known.get("truncated", none)
             ending = terminated | truncated
             if "start" in flags:
                 ending = np.append(flags["start"], True)[: stop - start]
@@ -217,7 +219,7 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
 
 
 def _at(flag: Joined, places: Array, steps: int) -> Array:
-    """The flag (steps,) at these places, which are sorted."""
+    """The values of the flag (steps,) at these sorted places."""
     flag.require(steps)
     with flag.opened() as opened:
         found = []
@@ -229,7 +231,7 @@ def _at(flag: Joined, places: Array, steps: int) -> Array:
 
 
 def _info(path: Path) -> DemoInfo | None:
-    """Provenance that `write` stored, a text. It is not unpickled: text is an array of characters."""
+    """The provenance that `write` stored as text. Nothing is unpickled, since text is an array of characters."""
     with zipfile.ZipFile(path) as archive:
         if "info.npy" not in archive.namelist() or archive.getinfo("info.npy").file_size > _LARGEST_INFO:
             return None

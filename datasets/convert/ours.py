@@ -22,7 +22,7 @@ FOLDER = False
 
 
 def found(path: Path) -> bool:
-    """Anything else may be ours: a folder of shards, or a file whose fault our reader names."""
+    """True for an .h5 file or a folder of shards, sound or not: our reader names their faults."""
     return path.suffix == ".h5" or (path.is_dir() and any(path.glob("*.h5")))
 
 

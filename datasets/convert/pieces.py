@@ -1,4 +1,5 @@
-"""Episodes in pieces of at most some 32 MB: however long one is, a conversion holds a few pieces of it."""
+"""Splits episodes into pieces of about 32 MB, so that a conversion holds only a few pieces in memory, however long an
+episode is."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ __all__ = ["Episode", "Rows", "assembled", "marked", "pieces_of", "rows_within",
 T = TypeVar("T")
 
 Episode = Iterator[Trajectory]
-"""The pieces of an episode: each begins with the observation that the one before it ends with, and all but the last are
-truncated. Most episodes are one piece."""
+"""The pieces of an episode. Each begins with the last observation of the one before, and all except the last are
+truncated. Most episodes are a single piece."""
 
 Rows = dict[str, Array]
-"""Rows of an episode (n, ...): obs, actions, and if known rewards, expert_actions, terminated, truncated."""
+"""Rows of an episode (n, ...): obs, actions, and, if known, rewards, expert_actions, terminated and truncated."""
 
 _LARGEST_STEP = 1 << 26
 _LARGEST_WHOLE = 1 << 28
@@ -42,7 +43,7 @@ def marked(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
 
 
 def rows_within(step_bytes: int) -> int:
-    """The number of steps in a piece. Raises InputError for steps of more than _LARGEST_STEP bytes, or of none."""
+    """The number of steps in a piece. Raises InputError if a step has 0 or more than _LARGEST_STEP bytes."""
     if not 0 < step_bytes <= _LARGEST_STEP:
         raise InputError(f"a step takes {step_bytes} bytes, wanted 1 to {_LARGEST_STEP}")
     return max(1, PIECE_BYTES // step_bytes)
@@ -59,9 +60,9 @@ def assembled(
 ) -> Episode:
     """The pieces of an episode whose rows come in `parts`.
 
-    The flags of its last row say how it ended. If the last part has a row of `obs` more than of `actions`, that is the
-    final observation. If not, a terminated episode gets its last observation again, since nothing looks at what follows
-    a termination, and a cut one loses its last step, whose observation then is the true final one.
+    The flags of its last row say how it ended. If the last part has one more row in `obs` than in `actions`, that row
+    is the final observation. If not, a terminated episode repeats its last observation, since nothing uses the
+    observation after a termination. A truncated one loses its last step, whose observation is then the true final one.
     """
     with refused(what):
         held: Rows = {}
@@ -103,7 +104,7 @@ def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, 
 
 
 def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
-    """The episodes. Raises InputError if there are more steps or bytes than a data set of its size can hold."""
+    """Pass the episodes on. Raises InputError if they have more steps or bytes than a data set of its size can hold."""
     steps = nbytes = 0
 
     def counted(pieces: Episode) -> Episode:
@@ -121,7 +122,7 @@ def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
 
 
 def pieces_of(trajectory: Trajectory) -> Episode:
-    """The pieces of an episode that is in memory; they are views."""
+    """The pieces of an episode in memory; they are views."""
     steps, labels = len(trajectory), trajectory.expert_actions
     nbytes = sum(array.nbytes for array in (trajectory.obs, trajectory.actions, trajectory.rewards))
     for start, stop in spans(steps, -(-nbytes // steps)):
@@ -138,7 +139,8 @@ def pieces_of(trajectory: Trajectory) -> Episode:
 
 
 def whole(pieces: Episode, format: str) -> Trajectory:
-    """An episode in one, for formats that hold it so. Raises InputError if it has more than _LARGEST_WHOLE bytes."""
+    """A whole episode in one piece, for formats that need it. Raises InputError if it has more than _LARGEST_WHOLE
+    bytes."""
     held: list[Trajectory] = []
     nbytes = 0
     for piece in pieces:

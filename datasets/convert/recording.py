@@ -1,4 +1,4 @@
-"""The common part of all formats: a foreign data set as a stream of episodes, which becomes ours."""
+"""The common part of all formats: reads a foreign data set as a stream of episodes in our types."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["Format", "Recording", "complete", "fitted", "typed"]
 class Recording:
     """An open data set.
 
-    episodes   begins a new pass over all episodes, in order; one is read before the next is asked for
-    info       what our own writer stored in the foreign file; None: somebody else wrote it
+    episodes   begins a new pass over all episodes, in order; each must be read before the next is asked for
+    info       provenance that our own writer stored in the foreign file; None: another writer made it
     labelled   episodes have `expert_actions`
-    masks      passes over the parts that the data set names, such as "train"
+    masks      passes over named parts of the data set, such as "train"
 
-    What the format does not know is empty or None.
+    Facts that the format does not have are empty or None.
     """
 
     episodes: Callable[[], Iterator[Episode]]
@@ -50,10 +50,10 @@ class Recording:
 class Format(Protocol):
     """A module for each format.
 
-    FOLDER   a data set is a folder, not a file
-    found    whether the path, which exists, holds this format: a look that costs nothing
-    read     opens it; `keys` are the observations to take where there are several. Notes fill while episodes are read
-    losses   what writing would lose, a line each. Raises InputError if the format can't hold such data
+    FOLDER   True if a data set is a folder, not a file
+    found    whether an existing path holds this format; must be cheap
+    read     opens it; `keys` are the observations to take if there are several. Notes fill while episodes are read
+    losses   one line for everything that writing would lose. Raises InputError if the format can't hold such data
     write    to a path that does not exist, or an empty folder
     """
 
@@ -69,10 +69,10 @@ class Format(Protocol):
 
 
 def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, Any] | None) -> DemoInfo:
-    """The recording's DemoInfo. Spaces that the data do not state are those of the environment, or where it is not
-    installed, they are as wide as the data. What the data say of the environment goes before what the caller says.
+    """The recording's DemoInfo. Spaces that the data do not state are the environment's, or as wide as the data if the
+    environment is not installed. The data's statements about the environment override the caller's.
 
-    Raises InputError if neither the data nor the caller name the environment, or data and environment disagree.
+    Raises InputError if neither the data nor the caller names the environment, or if data and environment disagree.
     """
     stored = recording.env_id if recording.info is None else recording.info.env_id
     if stored and env_id and bare_id(stored) != bare_id(env_id):
@@ -100,7 +100,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
 def fitted(
     episodes: Iterable[Episode], info: DemoInfo, notes: Notes, *, clip: bool = False
 ) -> Iterator[Episode]:
-    """The episodes in the types of the spaces, without empty ones. Raises InputError if they do not fit."""
+    """The episodes in the spaces' types, without empty ones. Raises InputError if they do not fit."""
     for number, pieces in enumerate(episodes):
         fitting = _fitted(pieces, number, info, notes, clip)
         first = next(fitting, None)
@@ -134,7 +134,7 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
 
 
 def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
-    """The rows in the type of the space. Raises InputError if they do not fit it."""
+    """The rows in the space's type. Raises InputError if they do not fit it."""
     if isinstance(space, spaces.Discrete) and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape[1:] != space.shape:

@@ -138,7 +138,7 @@ def _parts(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) 
         for name in ("terminated", "truncated")
     }
     if "terminated" not in demo.attrs:
-        notes["all episodes count as truncated: `dones` says of success or the last step alike"] += 1
+        notes["all episodes count as truncated: `dones` marks both success and the last step"] += 1
     step_bytes = sum(map(hdf5.row_bytes, [*columns.values(), *(hdf5.dataset(obs, name) for name in chosen)]))
     for start, stop in spans(steps, step_bytes):
         rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}

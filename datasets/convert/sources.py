@@ -1,4 +1,4 @@
-"""Places of data sets: paths, `minari:ID` in Minari's folder, `hub:ORG/DATASET` on the Hugging Face hub."""
+"""Locates data sets: paths, `minari:ID` in Minari's folder, and `hub:ORG/DATASET` on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ logger = logging.getLogger(__name__)
 
 _LARGEST_DOWNLOAD = 32 << 30  # bytes
 _READ = 3
-"""Goes up when data sets are read in another way, so that older copies are not used."""
+"""Version of the reading code; it is increased when reading changes, so that older copies are not used."""
 
 _SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
 
 
 def is_spec(name: str) -> bool:
-    """Whether it names a data set by something else than its path."""
+    """True if the name is not a path, but `minari:ID` or `hub:ORG/DATASET`."""
     return name.startswith(("minari:", "hub:"))
 
 
 def source_path(name: str) -> Path:
-    """The path of a data set, downloaded if it is on the hub. Raises InputError if it can't be had."""
+    """The path of a data set, which is downloaded if it is on the hub. Raises InputError if it can't be found."""
     if name.startswith("hub:"):
         return _downloaded(name.removeprefix("hub:"))
     path = store_path(name)
@@ -42,12 +42,12 @@ def source_path(name: str) -> Path:
 
 
 def store_path(name: str) -> Path:
-    """A path, or that of `minari:ID`."""
+    """The path itself, or the path of `minari:ID`."""
     return minari.store(name.removeprefix("minari:")) if name.startswith("minari:") else Path(name)
 
 
 def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
-    """`name` itself where it is ours; else a copy in our format, which is kept in $XDG_CACHE_HOME/imitate/demos.
+    """`name` itself if it is in our format; otherwise a converted copy, which is kept in $XDG_CACHE_HOME/imitate/demos.
 
     Raises InputError as `convert` does.
     """
@@ -67,7 +67,7 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
 
 
 def _state(path: Path, env_id: str, env_kwargs: Mapping[str, Any] | None) -> str:
-    """Changes when any file of the data set does."""
+    """A text that changes whenever a file of the data set does."""
     state = hashlib.sha256(f"{_READ} {path.resolve()} {env_id} {sorted((env_kwargs or {}).items())}".encode())
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():
@@ -77,7 +77,7 @@ def _state(path: Path, env_id: str, env_kwargs: Mapping[str, Any] | None) -> str
 
 
 def _downloaded(name: str) -> Path:
-    """`ORG/DATASET[@revision]`, in the hub's own cache. HF_ENDPOINT is read now."""
+    """Download `ORG/DATASET[@revision]` to the hub's own cache. HF_ENDPOINT is read on every call."""
     from huggingface_hub import HfApi, snapshot_download
 
     repo, _, revision = name.partition("@")

@@ -1,4 +1,4 @@
-"""Frames of mp4 files, one by one, in and out; through PyAV."""
+"""Reads and writes the frames of mp4 files one by one, through PyAV."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LOSSLESS = {"crf": "0", "preset": "veryfast", "g": "2", "bf": "0"}
 
 
 def frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
-    """(seconds, picture (H, W, 3) uint8) of each frame, which a child process has decoded before.
+    """Yield (seconds, picture (H, W, 3) uint8) for each frame. A child process decodes the file first.
 
-    Raises InputError for a file of other kinds or sizes.
+    Raises InputError for another kind of file, or another size.
     """
     needs("av")
     contained(partial(_decode_all, path, shape), str(path), 10 + path.stat().st_size / _BYTES_A_SECOND)
@@ -35,7 +35,8 @@ def frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
 
 @contextmanager
 def writing(path: Path, size: tuple[int, ...], fps: int) -> Iterator[Callable[[Array], None]]:
-    """Yields what adds pictures (n, H, W, 3) uint8 to H.264 in RGB without loss; every second frame can be sought."""
+    """Yield a function that adds pictures (n, H, W, 3) uint8 to a lossless H.264 video in RGB; every second frame can
+    be sought."""
     av = needs("av")
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w", format="mp4") as container:
@@ -74,7 +75,7 @@ def _stream(container: Any, shape: tuple[int, ...]) -> Any:
 def _frames(path: Path, shape: tuple[int, ...]) -> Iterator[tuple[float, Array]]:
     with needs("av").open(str(path), format="mp4") as container:
         stream = _stream(container, shape)
-        stream.thread_count = 1  # each holds frames of its own
+        stream.thread_count = 1  # each thread holds its own frames
         for frame in container.decode(stream):
             if (frame.height, frame.width) != tuple(shape[:2]):
                 raise InputError(

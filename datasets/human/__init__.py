@@ -1,1 +1,1 @@
-"""A person plays: keys and mouse in, trajectories out."""
+"""Lets a person play: keys and mouse go in, trajectories come out."""

@@ -1,4 +1,4 @@
-"""Keys and the mouse: which action they stand for."""
+"""Maps keys and the mouse to actions."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ KEYS: dict[str, tuple[dict[str, Any], ...]] = {
     "LunarLanderContinuous-v3": (_LANDER,),
     "CarRacing-v3": (_CAR, {"keys": {"left": 2, "right": 1, "up": 3, "down": 4}, "idle": 0}),
 }
-"""Of each environment a table for each kind of actions that it may take.
+"""Tables of keys for each environment, one for each kind of action space that it may have.
 
-Names are pygame's; several keys at once are joined by "+". Without `idle` the last action goes on.
+Names are pygame's; several keys at once are joined by "+". Without `idle`, the last action is repeated while no key is
+down.
 """
 
 EDGES = ("left", "right", "up", "down")
@@ -63,9 +64,9 @@ _LARGEST_FILE = 1 << 16
 
 @dataclass(frozen=True)
 class Stick:
-    """The mouse: from the middle of the window to an edge it leads from `idle` to the action of that edge.
+    """Maps the mouse to an action: from `idle` in the middle of the window to an edge's action at that edge.
 
-    edges   actions by `left`, `right`, `up` and `down`, or some of them
+    edges   actions for `left`, `right`, `up` and `down`, or for some of them
     """
 
     space: spaces.Box
@@ -73,7 +74,7 @@ class Stick:
     edges: Mapping[str, Array]
 
     def steer(self, action: Array, mouse: tuple[float, float]) -> Array:
-        """`action`, and what the mouse adds to it. `mouse` is 0 in the middle and 1 at the right and the upper edge."""
+        """`action` plus the effect of the mouse. `mouse` is 0 in the middle and 1 at the right and the upper edge."""
         x, y = mouse
         shares = dict(zip(EDGES, (-x, x, y, -y), strict=True))
         moved = action + sum(max(shares[name], 0.0) * (edge - self.idle) for name, edge in self.edges.items())
@@ -83,7 +84,7 @@ class Stick:
 
 @dataclass(frozen=True)
 class KeyMap:
-    """Actions by the keys that are down; the combination of most keys counts."""
+    """Maps the keys that are down to an action; the largest matching combination counts."""
 
     actions: Mapping[frozenset[str], Array]
     idle: Array | None = None
@@ -105,14 +106,15 @@ class KeyMap:
 
     @property
     def first(self) -> Array:
-        """Before any key is down."""
+        """The action before any key is down."""
         return next(iter(self.actions.values())) if self.idle is None else self.idle
 
 
 def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
-    """The keys of a TOML file with `[keys]`, `idle` and `[mouse]`; else ours, or those that the environment knows.
+    """The keys of a TOML file with `[keys]`, `idle` and `[mouse]`; without a file, ours, or those that the environment
+    defines.
 
-    Raises InputError where there are none, or one is not an action.
+    Raises InputError if there are none, or one is not an action.
     """
     space: Space = env.action_space
     if path is not None:
@@ -139,18 +141,19 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_bytes(path, _LARGEST_FILE).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or lists in lists in lists
         raise InputError(f"{path} is no TOML: {one_line(error)}") from error
 
 
 def _fits(table: dict[str, Any], space: Space) -> bool:
-    """Whether the actions of a table of ours are numbers for Discrete, and lists for a Box."""
+    """True if the actions of one of our tables suit the space: numbers for Discrete, lists for a Box."""
     lists = isinstance(next(iter(table["keys"].values())), list)
     return lists == isinstance(space, spaces.Box)
 
 
 def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path | None) -> Stick | None:
-    """What `[mouse]` describes; without that table its edges are the arrow keys, where actions are continuous."""
+    """The mouse's mapping from `[mouse]`. Without that table, the edges have the arrow keys' actions if actions are
+    continuous."""
     box = space if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) else None
     arrows = {name: value for name, value in table.get("keys", {}).items() if name in EDGES}
     asked = table.get("mouse", {} if box is None or idle is None else arrows)
@@ -166,7 +169,7 @@ def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path |
 def _action(value: Any, space: Space, name: str) -> Array:
     try:
         action = np.asarray(value, space.dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         action = np.empty(0)
     whole = not isinstance(space, spaces.Discrete) or (type(value) is int and action.shape == ())
     if not whole or not space.contains(action[()]):
@@ -175,6 +178,6 @@ def _action(value: Any, space: Space, name: str) -> Array:
 
 
 def _joined(keys: tuple[Any, ...]) -> str:
-    """Gymnasium names keys by characters or their numbers."""
+    """A combination of keys as our text; Gymnasium names keys by characters or their numbers."""
     named = [chr(key) if isinstance(key, int) else str(key) for key in keys]
     return "+".join("space" if name == " " else name for name in named)

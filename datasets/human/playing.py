@@ -1,4 +1,4 @@
-"""A person plays: keys and mouse in, trajectories out."""
+"""Lets a person play: keys and mouse go in, trajectories come out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from imitate.datasets.asking import asking
 from imitate.datasets.human.keymap import PAUSE, QUIT, UNDO, KeyMap
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import Env
@@ -17,15 +18,16 @@ __all__ = ["Controls", "Person", "by_hand", "interventions"]
 
 
 class Controls(Protocol):
-    """What the person sees, the keys that are down, and the mouse."""
+    """The interface to a person: a picture to see, the keys that are down, and the mouse."""
 
     mouse: tuple[float, float] | None
-    """Where it is while its left button is down: 0 in the middle, 1 at the right and the upper edge."""
+    """The mouse's position while its left button is down, else None: 0 in the middle, 1 at the right and the upper
+    edge."""
 
     def show(self, picture: Array, caption: str) -> None: ...
 
     def down(self) -> set[str]:
-        """Waits for the next frame, and sets `mouse`."""
+        """Wait for the next frame, set `mouse`, and return the keys that are down."""
         ...
 
 
@@ -37,9 +39,9 @@ def by_hand(
     episodes: int,
     policy: Policy | None = None,
 ) -> Iterator[Trajectory]:
-    """Trajectories of so many episodes, or fewer where the person quits; an unfinished one is dropped.
+    """Trajectories of `episodes` episodes, or fewer if the person quits; an unfinished one is dropped.
 
-    policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) says of each step whether the person acted
+    policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) marks the steps in which the person acted
 
     The last finished episode can be taken back until the next one ends: its seed is then played again.
     """
@@ -89,7 +91,7 @@ def _episode(
         if policy is None or hands[-1]:
             action = keys.action(down, controls.mouse, action)
         else:
-            action = np.asarray(policy.act(obs[-1][None], deterministic=True)[0], env.action_space.dtype)
+            action = asking(policy, env.action_space)(obs[-1][None])[0]
         following, reward, terminated, truncated, _ = env.step(action)
         obs.append(np.asarray(following, space.dtype))
         actions.append(action)
@@ -105,9 +107,9 @@ def _episode(
 
 
 class Person:
-    """A person who is asked what they would do in the state that is shown; who acts there is for others to say.
+    """A person as an expert, who says what they would do in the state that is shown; another policy may act there.
 
-    `escape` ends the run as Ctrl-C does, after this roll-in.
+    `escape` ends the run after this roll-in, as Ctrl-C does.
     """
 
     live = True
@@ -139,7 +141,7 @@ class Person:
 
 
 def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
-    """The parts of a trajectory in which the person acted: what HG-DAgger (arXiv:1810.02890) learns from."""
+    """The parts of a trajectory in which the person acted; HG-DAgger (arXiv:1810.02890) learns from these."""
     edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
     for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         last = stop == len(trajectory)

@@ -1,1 +1,1 @@
-"""Files of demonstrations: their format, writing and reading them, and opening foreign ones with care."""
+"""Files of demonstrations: their format, writing, reading, and safe opening."""

@@ -30,7 +30,7 @@ class Steps:
         self._columns = columns
         self._stack = frame_stack
         self._data = {name: np.empty((0, *column.shape), column.dtype) for name, column in columns.items()}
-        self._data["row"] = np.empty(0, np.int64)  # of a step's observation (its oldest frame) in `obs`
+        self._data["row"] = np.empty(0, np.int64)  # row in `obs` of a step's observation (its oldest frame)
         self._data["terminated"] = np.empty(0, bool)
         self._data["truncated"] = np.empty(0, bool)
         self._rows = 0
@@ -44,7 +44,7 @@ class Steps:
         self._rows = self._count = 0
 
     def nbytes(self, steps: int, rows: int) -> int:
-        """Bytes that this many steps and rows of observations take."""
+        """The bytes that this many steps and rows of observations take."""
         return sum(
             _row_bytes(array) * (rows if name == "obs" else steps) for name, array in self._data.items()
         )
@@ -167,7 +167,8 @@ class Shuffler:
         """Every step of `episodes` once, shuffled. Memory: at most about `memory_limit` bytes."""
         if len(episodes) == 0:
             return
-        # Half of the limit is for the steps; the rest covers their copy while they grow, and gathered minibatches.
+        # Half of the limit is for the steps; the rest is for their copy while they grow, and for gathered
+        # minibatches.
         budget = memory_limit // 2
         if self._fits(table, episodes, budget):
             order = rng.permutation(self._cached(table, episodes))
@@ -177,7 +178,7 @@ class Shuffler:
         yield from self._stream(table, episodes, batch_size, rng, fields, budget)
 
     def _fits(self, table: Array, episodes: Array, budget: int) -> bool:
-        """Whether `episodes` can be cached; empties the cache if they fit only without the others."""
+        """True if `episodes` can be cached; the cache is emptied if they fit only without the others."""
         grown = np.full(len(table), -1)
         grown[: len(self._cached_at)] = self._cached_at
         self._cached_at = grown

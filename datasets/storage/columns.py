@@ -1,4 +1,4 @@
-"""The columns of a file of demonstrations: arrays over steps, whose values are checked as they are read."""
+"""The columns of a file of demonstrations: arrays over steps, checked as they are read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]
 
 _READ_BYTES = 1 << 22
 LARGEST_EPISODE = 1 << 30
-"""Bytes of one column that are read at once."""
+"""Maximum number of bytes of one column that are read at once."""
 PIECE_BYTES = 1 << 25
-"""Bytes, over all columns, of the pieces in which episodes of any length are read and converted."""
-_CACHED = 1 << 20  # bytes of a chunk that HDF5 keeps by itself
+"""Size of the pieces, in bytes over all columns, in which long episodes are read and converted."""
+_CACHED = 1 << 20  # bytes; smaller chunks are cached by HDF5 itself
 
 
 class Column:
-    """A row a step; `obs` has T + k rows an episode of T steps, with k frames a stack (1 without). The rows of several
-    files follow one another.
+    """A column with one row per step; `obs` has T + k rows for an episode of T steps, where k is the number of stacked
+    frames (1 without). The rows of several files follow one another.
 
     dtype, shape   of one row
-    space          that all values must be in; None: any finite number
+    space          contains all values; None: any finite number
     """
 
     def __init__(self, parts: Sequence[h5py.Dataset], name: str, space: gym.Space[Any] | None) -> None:
@@ -41,7 +41,7 @@ class Column:
         self._parts = parts
         self._paths = [
             part.file.filename for part in parts
-        ]  # asking HDF5 at every read takes a quarter of its time
+        ]  # asking HDF5 at every read would take a quarter of the time
         self._space = space
 
     @property
@@ -49,9 +49,9 @@ class Column:
         return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
     def read(self, start: int, stop: int, into: Array | None = None) -> Array:
-        """Rows [start, stop), in `into` where given.
+        """Rows [start, stop), written to `into` if given.
 
-        Raises InputError where the file is damaged, or holds NaN or values outside the space.
+        Raises InputError if the file is damaged, or holds NaN or values outside the space.
         """
         file = self._paths[0]
         if into is None and (stop - start) * self.row_bytes > LARGEST_EPISODE:
@@ -61,7 +61,7 @@ class Column:
             )
         if into is None:
             into = np.empty((stop - start, *self.shape), self.dtype)
-        # In pieces: a slice is read through a copy, but several times faster than h5py's read_direct.
+        # In pieces, since reading a slice makes a copy; it is still several times faster than h5py's read_direct.
         piece = max(1, _READ_BYTES // max(1, self.row_bytes))
         ends = [*self.starts[1:], stop]
         for part, file, first, end in zip(self._parts, self._paths, self.starts, ends, strict=True):
@@ -81,9 +81,9 @@ class Column:
 
 
 def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column]:
-    """The columns of open files, with what their values have to be in. Where some files have labels, the actions of the
-    others are theirs."""
-    # Observations may leave the bounds of a Box: where one does, the environment declared them wrong.
+    """The columns of open files, each with the space of its values. If only some files have labels, the others' actions
+    serve as labels."""
+    # Observations may leave a Box's bounds; then the environment declared wrong bounds.
     obs = None if isinstance(info.observation_space, spaces.Box) else info.observation_space
     held = {"obs": obs, "actions": info.action_space, "rewards": None}
     if any("expert_actions" in file for file in files):
@@ -97,12 +97,12 @@ def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column
 
 
 def _opened(file: h5py.File, name: str) -> h5py.Dataset:
-    """A dataset that keeps the chunk that was read last, also a large one, which would be unpacked for every piece."""
+    """A dataset that caches the chunk read last, even a large one; otherwise it would be unpacked for every piece."""
     dataset = file[name]
     chunk = int(np.prod(dataset.chunks or (), dtype=np.int64)) * dataset.dtype.itemsize
     if chunk <= _CACHED:
         return dataset
-    del dataset  # an open one keeps its cache as it is
+    del dataset  # an open dataset keeps its cache settings
     access = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
     access.set_chunk_cache(1, chunk, 1.0)
     return h5py.Dataset(h5py.h5d.open(file.id, name.encode(), access))

@@ -1,4 +1,4 @@
-"""Running what may crash, hang or ask for all memory where it harms nobody: in a short-lived child process."""
+"""Runs code that may crash, hang or exhaust memory in a short-lived child process, where it does no harm."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ __all__ = ["check_env", "contained"]
 SECONDS = 10.0
 _PATIENCE = 3  # a busy machine may give the child only a third of a processor
 MEMORY = 3 << 27
-"""Bytes that the child may take beyond what the caller has."""
+"""Bytes that the child may allocate in addition to the caller's."""
 
 _ENV_SECONDS = 5.0
 
 _OK, _REFUSED = b"\0", b"\1"
-_LONGEST_MESSAGE = 2048  # what a pipe takes in one piece
+_LONGEST_MESSAGE = 2048  # bytes that a pipe takes in one piece
 
 
 def contained(
     check: Callable[[], None], what: str, seconds: float | None = None, memory: int = MEMORY
 ) -> None:
-    """Run `check` in a fork of this process, within `memory` and `seconds` of processor time (default: SECONDS), or
-    three times as many of the clock. A fork costs 3 to 50 ms, a new interpreter 300. Windows has no fork: there `check`
-    runs in this process.
+    """Run `check` in a fork of this process, within `memory`, `seconds` of processor time (default: SECONDS) and three
+    times as many seconds of wall time. A fork costs 3 to 50 ms; a new interpreter would cost 300. Windows has no fork,
+    so there `check` runs in this process.
 
-    Raises InputError with the message of an error in `check`; also where the child crashes or takes too long. `what`
-    names in both cases what was checked.
+    Raises InputError if `check` raises, with its message, or if the child crashes or takes too long. `what` names the
+    checked thing in the message.
     """
     if not hasattr(os, "fork"):
         check()
@@ -50,7 +50,7 @@ def contained(
     seconds = SECONDS if seconds is None else seconds
     receive, send = os.pipe()
     with warnings.catch_warnings():
-        # Python 3.12 warns of threads that may hold locks; the child calls HDF5 alone, whose lock h5py takes care of.
+        # Python 3.12 warns about threads that may hold locks. The child calls only HDF5, and h5py handles its lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
@@ -64,7 +64,7 @@ def contained(
         os.close(receive)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-        with suppress(ChildProcessError):  # somebody else waits for all children
+        with suppress(ChildProcessError):  # other code has waited for all children
             _, status = os.waitpid(child, 0)
             slow |= os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
     if message.startswith(_REFUSED):
@@ -78,7 +78,8 @@ def contained(
 def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError if an environment with keywords that a file chose would take too much memory or time, or crash.
 
-    It is made in a child process. Nothing is said of one that can't be made: making it here says why.
+    It is made in a child process. An environment that can't be made raises nothing here; making it in this process
+    gives the reason.
     """
     if not env_kwargs:
         return
@@ -95,10 +96,10 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
 
 def _child(check: Callable[[], None], send: int, seconds: float, memory: int) -> NoReturn:
     try:
-        gc.freeze()  # garbage of the parent's, such as a decoder, may have threads that are not here
+        gc.freeze()  # the parent's garbage, such as a decoder, may refer to threads that don't exist here
         faulthandler.disable()
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-            os.dup2(nowhere.fileno(), 2)  # where a crashing allocator writes
+            os.dup2(nowhere.fileno(), 2)  # a crashing allocator writes there
         _limit(seconds, memory)
         check()
         os.write(send, _OK)
@@ -109,7 +110,7 @@ def _child(check: Callable[[], None], send: int, seconds: float, memory: int) ->
     except BaseException as error:
         os.write(send, _REFUSED + one_line(error).encode("utf-8", "replace")[:_LONGEST_MESSAGE])
     finally:
-        os._exit(0)  # nothing of the parent's is flushed, closed or removed here
+        os._exit(0)  # so that nothing of the parent is flushed, closed or removed
 
 
 def _limit(seconds: float, memory: int) -> None:

@@ -1,4 +1,4 @@
-"""The datasets of a file of demonstrations: what they hold, in which chunks, compressed or not."""
+"""The datasets in a file of demonstrations: their types, chunks and compression."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from imitate.datasets.storage.schema import EPISODES, DemoInfo, write_info
 __all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
 
 FAILED = "failed_seeds"
-"""Attribute of the table of episodes: seeds (MOST_FAILED,) of episodes in which the environment failed, then -1."""
+"""Attribute of the table of episodes: seeds (MOST_FAILED,) of episodes in which the environment failed, padded with
+-1."""
 MOST_FAILED = 256  # fixed, since an attribute can't grow while a file is read and written
 
 _CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
 _PIXEL_CHUNK_ROWS = (
-    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1, 189 with lzf, at one speed
+    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1 and 189 with lzf, at equal speed
 )
 _RESERVE_BYTES = 1 << 20
 
@@ -35,9 +36,9 @@ _FIELDS = " A row has a field for each part of the Dict."
 
 
 def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
-    """A file without episodes."""
+    """Create a file without episodes."""
     path.touch()
-    claim(path, 1 << 16)  # fails now if there is no room
+    claim(path, 1 << 16)  # fails now if the disk is full
     with h5py.File(path, "w", libver="latest") as file:
         write_info(file, info)
         for name, (shape, dtype) in row_types(info, expert_actions).items():
@@ -60,13 +61,13 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
 
 
 def _has_pixels(dtype: np.dtype[Any]) -> bool:
-    """Whether rows of a structured array have images in them."""
+    """True if rows of a structured array contain images."""
     parts = [] if dtype.fields is None else [part for part, *_ in dtype.fields.values()]
     return any(_has_pixels(part) or (part.base == np.uint8 and len(part.shape) >= 2) for part in parts)
 
 
 def row_types(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and type of a row of each column; the table of episodes is last."""
+    """Shape and type of each column's rows; the table of episodes is last."""
     action = (info.action_space.shape or (), info.action_space.dtype)
     steps = {
         "obs": (info.frame_shape, info.observation_space.dtype),

@@ -1,5 +1,4 @@
-"""Opening a file of demonstrations with care: whoever wrote it, nothing crashes, hangs or takes more memory than the
-file is worth."""
+"""Opens untrusted files of demonstrations within bounded time and memory."""
 
 from __future__ import annotations
 
@@ -25,19 +24,20 @@ __all__ = ["check_storage", "open_demos", "paths_of", "read_failed", "read_table
 _LARGEST_CHUNK = 1 << 26
 _MOST_STEPS = 1 << 40
 _BEST_COMPRESSION = 1100
-"""Deflate makes at best one byte of 1,032. A file that claims more lists the same bytes again and again."""
+"""Largest compression ratio that is accepted. Deflate reaches at most 1,032; a file that claims more refers to the same
+bytes repeatedly."""
 
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
-"""Those inside HDF5. Others are plugins, code that is loaded from elsewhere."""
+"""Filters that are part of HDF5. Others are plugins, code that is loaded from elsewhere."""
 
 _TRIES = 5  # a file that is being written may change while it is checked
-_HOPELESS = 2.0  # seconds: such a file fails at once, and one in which HDF5 loops does so every time
+_HOPELESS = 2.0  # seconds; a try that takes this long is not repeated, since HDF5 would loop again
 
 
 def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files that `source` names: a file, several, a folder of .h5 files, or a pattern with `*`, `?` or `[`; sorted.
 
-    Raises InputError where it names none.
+    Raises InputError if it names none.
     """
     if not isinstance(source, str | Path):
         if not source:
@@ -56,10 +56,10 @@ def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def open_demos(path: Path) -> h5py.File:
-    """Open for reading, also while another process records it or after that process was killed.
+    """Open a file for reading, even while another process records it, or after that process was killed.
 
     All metadata are read once in a child process first (see `contained`), which costs 10 to 60 ms. This process opens
-    only what the child could read. Raises InputError where there is no file, or not a whole file of demonstrations.
+    only what the child could read. Raises InputError if there is no file, or not a whole file of demonstrations.
     """
     if not path.is_file():
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
@@ -83,9 +83,9 @@ def open_demos(path: Path) -> h5py.File:
 
 
 def read_table(file: h5py.File) -> Array:
-    """The episodes (E,) that are wholly in the file, as records of EPISODES.
+    """The episodes (E,) that are completely in the file, as records of EPISODES.
 
-    Raises InputError where they can't be: lengths that do not add up or more steps than are stored.
+    Raises InputError if the table is inconsistent: lengths that do not add up, or more steps than are stored.
     """
     path = file.filename
     with damaged(path, "the table of episodes"):
@@ -118,7 +118,7 @@ def read_table(file: h5py.File) -> Array:
 
 
 def read_failed(file: h5py.File) -> list[int]:
-    """Seeds of episodes in which the environment failed; none in files that list none."""
+    """Seeds of episodes in which the environment failed; empty if the file lists none."""
     with damaged(file.filename, f"the attribute {FAILED!r}"):
         attributes = file["episodes"].attrs
         if FAILED not in attributes:
@@ -149,7 +149,7 @@ def _check(path: Path) -> None:
     with damaged(path, "it"), file:
         info = read_info(file)
         _check_datasets(file, info, size, writing)
-        # The end that the superblock has is from when the writer began; this is what it claimed since.
+        # The superblock's end of file is from when the writer began; this is the space it has reserved since.
         if writing and size < file["episodes"].attrs["reserved"]:
             raise _cut_off(path, "truncated file")
         read_table(file)
@@ -170,7 +170,7 @@ def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -
         "episodes": (
             EPISODES,
             (),
-        ),  # first: where a writer is at work, the others have the rows that it lists
+        ),  # first: if a writer is active, the other columns then have the rows that the table lists
         "obs": (info.observation_space.dtype, info.frame_shape),
         "actions": action,
         "rewards": (np.dtype(np.float32), ()),
@@ -198,7 +198,7 @@ def check_storage(dataset: h5py.Dataset, name: str, size: int, *, writing: bool 
     """Raise InputError unless the data are in this file, in sensible pieces, and not more than it can hold.
 
     size      bytes of the file
-    writing   whether it is being written, or was when its writer was killed
+    writing   whether a writer is active, or was killed
     """
     layout = dataset.id.get_create_plist()
     if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
@@ -224,8 +224,8 @@ def check_storage(dataset: h5py.Dataset, name: str, size: int, *, writing: bool 
         raise InputError(
             f"{name!r} has chunks of {chunk_bytes} bytes, over the limit of {_LARGEST_CHUNK}: rechunk it"
         )
-    # Both walk the whole index of chunks, the first in a tenth of the time. HDF5 itself refuses chunks beyond the end
-    # that the superblock gives, but that is an old one where a writer is or was at work.
+    # Both walk the whole index of chunks, the first in a tenth of the time. HDF5 itself refuses chunks beyond the
+    # superblock's end of file, but that is outdated if a writer is or was active.
     end = dataset.id.get_storage_size()
     if writing:
         ends = [0]

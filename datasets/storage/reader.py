@@ -1,4 +1,4 @@
-"""Reading demonstrations: episodes one by one, or their steps as tensors."""
+"""Reads demonstrations: episodes one by one, or their steps as tensors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class DemoReader:
              open file (`DemoWriter.reader`)
     info     where the demonstrations come from
     table    (E,) records of the episodes, see `schema.EPISODES`
-    failed_seeds   of episodes that are not recorded because the environment failed in them
+    failed_seeds   seeds of episodes that are missing because the environment failed in them
 
-    Raises InputError for a file that is absent, truncated, foreign or of another schema, and for files that do not
+    Raises InputError for a file that is absent, truncated, foreign or of another schema, or for files that do not
     belong together.
     """
 
@@ -47,7 +47,7 @@ class DemoReader:
             if self._owned:
                 self._files += map(open_demos, paths_of(source))
             self.info = common_info([(file.filename, read_info(file)) for file in self._files])
-            # Columns are opened after the tables are read, so that they hold every row that the tables list.
+            # Columns are opened after the tables have been read, so that they hold every row that the tables list.
             tables = [read_table(file) for file in self._files]
             self._columns = read_columns(self._files, self.info)
             self._shuffler = Shuffler(self._columns, self.info.frame_stack)
@@ -62,7 +62,7 @@ class DemoReader:
         self._join([read_table(file) for file in self._files])
 
     def _join(self, tables: list[Array]) -> None:
-        """Number the episodes and rows of all files in one."""
+        """Number the episodes and rows of all files consecutively."""
         steps = np.cumsum([0, *(table["length"].sum() for table in tables)])
         rows = steps + self.info.frame_stack * np.cumsum([0, *map(len, tables)])
         for table, first_step, first_row in zip(tables, steps[:-1], rows[:-1], strict=True):
@@ -86,30 +86,31 @@ class DemoReader:
 
     @property
     def lengths(self) -> Array:
-        """(E,) steps of each episode."""
+        """Number of steps (E,) of each episode."""
         lengths: Array = self.table["length"]
         return lengths
 
     @property
     def returns(self) -> Array:
-        """(E,) undiscounted return of each episode."""
+        """Undiscounted return (E,) of each episode."""
         returns: Array = self.table["return"]
         return returns
 
     @property
     def has_expert_actions(self) -> bool:
-        """Whether the file has labels beside the executed actions."""
+        """True if the file has labels in addition to the executed actions."""
         return "expert_actions" in self._columns
 
     def __getitem__(self, index: int) -> Trajectory:
-        """A whole episode. Raises InputError if a column of it takes more than 1 GiB: `pieces` reads any."""
+        """A whole episode. Raises InputError if one of its columns takes more than 1 GiB; `pieces` reads episodes of
+        any length."""
         return self._read(
             self.table[index], 0, int(self.table[index]["length"])
-        )  # an IndexError ends iteration
+        )  # an IndexError ends an iteration
 
     def pieces(self, index: int) -> Iterator[Trajectory]:
-        """An episode in pieces of some 32 MB: each begins with the observation that the one before it ends with, and
-        all but the last are truncated."""
+        """An episode in pieces of about 32 MB. Each begins with the last observation of the one before, and all except
+        the last are truncated."""
         episode = self.table[index]
         length = int(episode["length"])
         step_bytes = sum(column.row_bytes for column in self._columns.values())
@@ -117,7 +118,7 @@ class DemoReader:
         return (self._read(episode, start, min(start + rows, length)) for start in range(0, length, rows))
 
     def _read(self, episode: Any, start: int, stop: int) -> Trajectory:
-        """Its steps [start, stop)."""
+        """Steps [start, stop) of an episode."""
         last = stop == int(episode["length"])
         step, row, k = int(episode["start"]), int(episode["obs_start"]), self.info.frame_stack
         columns = {
@@ -192,7 +193,7 @@ class DemoReader:
     def transitions(
         self, episodes: Sequence[int] | Array | None = None, *, memory_limit: int = 1 << 30
     ) -> Transitions:
-        """All steps of some episodes (default: all) as tensors; `obs` stays in the memory it was read to.
+        """All steps of some episodes (default: all) as tensors; `obs` is not copied after reading.
 
         Raises InputError if they take more than `memory_limit` bytes.
         """

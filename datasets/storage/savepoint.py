@@ -1,9 +1,9 @@
-"""What of a recording is on disk for sure, and restoring it after a power cut.
+"""Savepoints: they track which rows of a recording are safely on disk, and restore these after a power cut.
 
-HDF5 changes its metadata in place, and a disk may write what has not been synced in any order. A power cut can leave
-a file that can't be opened, or rows of zeros. Rows never move once their chunk is full, because HDF5 frees nothing in
-SWMR mode. So a small file beside a recording, NAME.savepoint, says where each chunk was when the recording was last
-synced. It is replaced as a whole: it is the old one or the new one. `close` removes it.
+HDF5 changes its metadata in place, and a disk may write unsynced data in any order. So a power cut can leave a file
+that can't be opened, or rows of zeros. But rows never move once their chunk is full, because HDF5 frees nothing in SWMR
+mode. So a small file beside a recording, NAME.savepoint, lists the place of each chunk at the last sync. It is replaced
+atomically, and `close` removes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 class Savepoint:
     """The savepoint of an open recording.
 
-    Raises OSError where the disk is full.
+    Raises OSError if the disk is full.
     """
 
     def __init__(self, file: h5py.File, path: Path, info: DemoInfo) -> None:
@@ -43,7 +43,8 @@ class Savepoint:
         self._info = json.dumps(info_to_plain(info))
 
     def save(self, rows: Mapping[str, int]) -> None:
-        """Sync the file, which holds so many flushed rows of each column, and then say where they are."""
+        """Sync the file, and then store the places of its chunks; `rows` is the number of flushed rows in each
+        column."""
         handle = self._file.id.get_vfd_handle()
         os.fsync(handle)
         arrays: dict[str, Array] = {}
@@ -54,7 +55,7 @@ class Savepoint:
                 lambda one, into=chunks: into.append((one.byte_offset, one.size, one.filter_mask))
             )
             arrays[name] = np.array(chunks[: -(-count // column.chunks[0])], np.int64).reshape(-1, 3)
-            if column.compression and len(arrays[name]):  # more rows may overwrite the last chunk
+            if column.compression and len(arrays[name]):  # later rows may overwrite the last chunk
                 offset, nbytes, _ = arrays[name][-1]
                 arrays[f"{name}/last"] = np.frombuffer(os.pread(handle, nbytes, offset), np.uint8)
         facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
@@ -76,21 +77,21 @@ class Savepoint:
         _sync_folder(path.parent)
 
     def remove(self) -> None:
-        """The file is closed and synced."""
+        """Remove the savepoint, since the file is closed and synced."""
         for path in (self._path, _fresh(self._path)):
             path.unlink(missing_ok=True)
 
 
 def savepoint_of(path: Path) -> Path:
-    """Where the savepoint of a recording is."""
+    """The path of a recording's savepoint."""
     return path.with_name(path.name + ".savepoint")
 
 
 def lost_power(path: Path) -> bool:
-    """Whether the machine was started again since `path` was recorded, without its writer closing it.
+    """True if the machine was restarted since `path` was recorded, and the writer had not closed the file.
 
-    This is also true if the writer was killed and the machine later shut down in order: nothing tells afterwards
-    whether the file system was unmounted properly.
+    This is also true if the writer was killed and the machine was later shut down properly, since nothing shows
+    afterwards whether the file system was unmounted.
     """
     if not savepoint_of(path).is_file():
         return False
@@ -99,15 +100,15 @@ def lost_power(path: Path) -> bool:
 
 
 def go_on(path: Path) -> None:
-    """Make the file readable if a power cut ended its recording, which is about to be resumed."""
+    """Before a recording is resumed: make its file readable if a power cut had ended it."""
     if lost_power(path):
         recover(path)
 
 
 def recover(path: Path) -> int:
-    """Make the file anew from its savepoint; returns the number of episodes.
+    """Rebuild the file from its savepoint; returns the number of episodes.
 
-    Raises InputError where there is no savepoint of this file, or it does not describe it.
+    Raises InputError if the file has no savepoint, or if the savepoint does not fit the file.
     """
     if not savepoint_of(path).is_file():
         raise InputError(f"{path} has no {savepoint_of(path).name}: there is nothing to restore it from")
@@ -146,7 +147,7 @@ def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None,
 
 
 def _read(path: Path, names: Any) -> tuple[dict[str, Array], dict[str, str]]:
-    """The arrays of those names that are there, and the other facts."""
+    """The stored arrays among `names`, and the other facts in the savepoint."""
     with (
         damaged(savepoint_of(path), "the savepoint"),
         safetensors.safe_open(savepoint_of(path), framework="np") as file,
@@ -164,17 +165,17 @@ def _digest(table: h5py.Dataset, count: int) -> str:
 
 
 def _boot() -> str:
-    """What tells one start of this machine from another; "" where the system does not say."""
+    """An identifier of this start of the machine; "" if the system has none."""
     return BOOT.read_text().strip() if BOOT.is_file() else ""
 
 
 def _sync_folder(folder: Path) -> None:
-    """Renames are on disk after this."""
+    """Sync a folder, so that renames in it are on disk."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # some file systems can't
+        with suppress(OSError):  # some file systems can't sync folders
             os.fsync(handle)
     finally:
         os.close(handle)

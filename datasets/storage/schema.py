@@ -1,4 +1,4 @@
-"""What a demonstrations file says about itself: the format, and `DemoInfo` as attributes."""
+"""The schema of a demonstrations file: the table of episodes, and `DemoInfo` as attributes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ T = TypeVar("T")
 FORMAT = "imitate demonstrations"
 SCHEMA_VERSION = 1
 
-# A row an episode. `start` counts steps and `obs_start` rows of `obs`, of which an episode of T steps has T
-# + k (k frames a stack; 1 without): its first k-1 frames, then T+1. The table's float64 return is the sum of
-# rewards.
+# One row per episode. `start` counts steps and `obs_start` rows of `obs`. An episode of T steps has T + k rows of
+# `obs`, where k is the number of stacked frames (1 without): its first k-1 frames, then T+1. The float64 return is
+# the sum of the rewards.
 EPISODES = np.dtype(
     [
         ("start", "<i8"),
@@ -57,21 +57,22 @@ COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions" in some files
 
 _LONGEST_TEXT = 1 << 20  # of an attribute
 LONGEST_KWARGS = 1 << 14
-"""Characters of the environment's keywords as JSON. With more, a file could ask for a world of any size."""
+"""Maximum number of characters of the environment's keywords as JSON. With more, a file could ask for a world of any
+size."""
 
 
 @dataclass(frozen=True)
 class DemoInfo:
-    """Where demonstrations come from; stored as the file's attributes.
+    """The origin of demonstrations, stored as the file's attributes.
 
-    expert         the spec it was loaded by; expert_sha256 of its weights, normalisation_sha256 of the statistics
-                   that normalise its observations ("" for none); expert_return as measured
+    expert         the spec by which it was loaded. expert_sha256 is the hash of its weights, normalisation_sha256 that
+                   of the statistics that normalise its observations ("" for none); expert_return was measured
     noise          spec of the noise on executed actions, "" for none
     seed           episode n of a collection has the seed `episode_seeds(seed)[n]`; None: the episodes were not
                    collected from one seed
     frame_stack    k > 1: observations are stacks (k, *frame) and each frame is stored once
-    protocol       what the environment's id leaves open, such as sticky actions of Atari
-    command        the command line that recorded it, without the name of the file
+    protocol       settings that the environment's id leaves open, such as Atari's sticky actions
+    command        the command line that recorded it, without the file's name
 
     Raises InputError for spaces that are not supported or do not suit `frame_stack`.
     """
@@ -105,7 +106,7 @@ class DemoInfo:
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
-        """Of a row of `obs` in the file."""
+        """Shape of a row of `obs` in the file."""
         shape = self.observation_space.shape or ()
         return shape[1:] if self.frame_stack > 1 else shape
 
@@ -137,8 +138,8 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
 
 
 def read_info(file: h5py.File) -> DemoInfo:
-    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema, or where an
-    attribute is missing or of another type."""
+    """The attributes as DemoInfo. Raises InputError for a file of another kind or of a newer schema, or if an attribute
+    is missing or of another type."""
     path = file.filename
     with damaged(path, "the attributes"):
         if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
@@ -197,11 +198,11 @@ def _info(read: _Read) -> DemoInfo:
 
 
 def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
-    """What holds of several files, given as (path, info). Experts and kinds of noise are listed; else what differs is
-    left out.
+    """Merges the metadata of several files, given as (path, info). Experts and kinds of noise are listed; other fields
+    are left empty if they differ.
 
-    Raises InputError unless all are of one environment (`module:` before its name does not count), with the same
-    keywords, spaces and frame stack.
+    Raises InputError unless all have the same environment (apart from a `module:` before its name), keywords, spaces
+    and frame stack.
     """
     first_path, first = infos[0]
     for path, info in infos[1:]:
@@ -237,7 +238,7 @@ def _shared(values: Sequence[T], default: T) -> T:
 
 @contextmanager
 def damaged(path: str | Path, what: str) -> Iterator[None]:
-    """Any error while `what` of a file is read becomes an InputError: HDF5's own come as six kinds of exceptions."""
+    """Turn any error while `what` of a file is read into an InputError, since HDF5 raises six kinds of exceptions."""
     try:
         yield
     except InputError as error:
@@ -250,9 +251,9 @@ def damaged(path: str | Path, what: str) -> Iterator[None]:
 
 
 def read_attribute(group: h5py.Group, name: str, kind: type[T], default: T | None = None) -> T:
-    """One attribute of an HDF5 object, whose size and type are checked before it is read.
+    """An attribute of an HDF5 object; its size and type are checked before it is read.
 
-    Raises InputError where it is of another type, KeyError where it is missing and there is no default."""
+    Raises InputError if it is of another type, KeyError if it is missing and there is no default."""
     if name not in group.attrs and default is not None:
         return default
     stored = group.attrs.get_id(name)
@@ -271,8 +272,8 @@ def _checked(name: str, value: Any, kind: type[T]) -> T:
 
 
 def outside(space: gym.Space[Any], values: Array) -> Array:
-    """(T,) which of the values (T, *shape) are not in their space. Of Dict observations, only discrete parts can leave
-    it: where a Box's numbers do, the environment declared its bounds wrong."""
+    """Mask (T,) of the values (T, *shape) that are not in their space. For Dict observations, only discrete parts are
+    checked; if a Box's numbers leave its bounds, the environment declared wrong bounds."""
     if isinstance(space, Fields):
         parts = [
             outside(part, values[name]) for name, part in space.items() if not isinstance(part, spaces.Box)

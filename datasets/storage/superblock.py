@@ -1,9 +1,9 @@
-"""The first 48 bytes of an HDF5 file of version 3: whether a writer is at work, or died at work, and reading it all the
-same.
+"""Detects and reads HDF5 files whose writer is active or has crashed, by the superblock: the first 48 bytes of version
+3.
 
-HDF5 opens such a file in its mode for readers beside a writer (SWMR) only, and there it reads metadata whose
-checksum is wrong again and again, waiting twice as long each time: without end where the file is damaged. `Settled`
-shows the file as if its writer had closed it, so that a wrong checksum is an error at once.
+HDF5 opens such a file only in its mode for readers beside a writer (SWMR). In this mode it reads metadata with a wrong
+checksum again and again, waiting twice as long each time, and never ends if the file is damaged. `Settled` presents the
+file as if its writer had closed it, so that a wrong checksum is an error at once.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ __all__ = ["Settled", "being_written", "end_of_file"]
 
 SIZE = 48
 _VERSION = 8
-_FLAGS = 11  # of consistency: 1 open for writing, 4 in SWMR mode
+_FLAGS = 11  # offset of the consistency flags: 1 is open for writing, 4 is SWMR mode
 _END = slice(28, 36)
 _CHECKSUM = slice(44, 48)
 
 
 def being_written(superblock: bytes) -> bool:
-    """Whether a writer has the file open, or was killed while it had."""
+    """True if a writer has the file open, or was killed while it had."""
     return len(superblock) == SIZE and superblock[_VERSION] == 3 and superblock[_FLAGS] & 5 != 0
 
 
 def end_of_file(superblock: bytes) -> int:
-    """HDF5's own end of the file, as of when the writer opened or closed it."""
+    """The end of the file according to HDF5, as of the last time a writer opened or closed it."""
     return int.from_bytes(superblock[_END], "little")
 
 
 class Settled(io.RawIOBase):
-    """A file for h5py's `fileobj` driver whose superblock says that it is closed and as long as it is.
+    """A file for h5py's `fileobj` driver, with a superblock that says that the file is closed and gives its real
+    length.
 
-    Raises InputError where the superblock is damaged.
+    Raises InputError if the superblock is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +53,7 @@ class Settled(io.RawIOBase):
         self._block = bytes(block)
 
     def __repr__(self) -> str:
-        return str(self._path)  # which h5py takes for the file's name
+        return str(self._path)  # h5py uses this as the file's name
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)
@@ -73,7 +74,7 @@ class Settled(io.RawIOBase):
 
 
 def _lookup3(data: bytes | bytearray) -> int:
-    """Bob Jenkins's hash of that name, by which HDF5 guards its metadata; for lengths that are multiples of 4."""
+    """Bob Jenkins's hash lookup3, HDF5's checksum of metadata; for lengths that are multiples of 4."""
     words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
     words += [0] * (-len(words) % 3)
     a = b = c = _32(0xDEADBEEF + len(data))

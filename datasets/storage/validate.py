@@ -1,4 +1,4 @@
-"""What a demonstrations file holds, and whether it is sound: `imitate data info` and `imitate data validate`."""
+"""Describes and validates demonstrations files: `imitate data info` and `imitate data validate`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def describe(path: str | Path) -> dict[str, Any]:
 def validate(path: str | Path) -> list[str]:
     """The invariants that the file breaks, one line each; empty if it is sound. Reads all of it, episode by episode.
 
-    Raises InputError if it can't be opened: it is no file of demonstrations, or its columns and table are inconsistent.
+    Raises InputError if it can't be opened, because it is not a file of demonstrations, or its columns and table are
+    inconsistent.
     """
     with DemoReader(path) as reader:
         problems = [f"episode {n}: {problem}" for n in range(len(reader)) for problem in _episode(reader, n)]
@@ -80,7 +81,7 @@ def _episode(reader: DemoReader, number: int) -> list[str]:
 
 
 def _seeds(reader: DemoReader) -> list[str]:
-    """A collection plays every one of its seeds once."""
+    """Check that a collection has each of its seeds once."""
     seed = reader.info.seed
     if seed is None:
         return []

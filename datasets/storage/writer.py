@@ -1,8 +1,8 @@
-"""Demonstrations on disk: `DemoWriter` appends trajectories to an HDF5 file, `DemoReader` reads them lazily.
+"""Writes demonstrations: `DemoWriter` appends trajectories to an HDF5 file, which `DemoReader` reads lazily.
 
 A writer may be killed at any moment. Rows are flushed before the table of episodes that refers to them, in HDF5's mode
-for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent. A power cut is another
-matter, see `savepoint`.
+for a single writer and multiple readers (SWMR), which keeps the metadata on disk consistent. `savepoint` protects
+against power cuts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["DemoReader", "DemoWriter"]
 _PENDING_BYTES = 1 << 24
 _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
 _LONGEST_WAIT = 1.0  # seconds, after a flush that took long
-_SYNC_SHARE = 0.05  # of the time, on waiting for the disk
-_SYNC_WAIT = 1.0  # seconds at least from one sync to the next
+_SYNC_SHARE = 0.05  # largest share of the time spent waiting for the disk
+_SYNC_WAIT = 1.0  # least seconds from one sync to the next
 RESERVE_BYTES = 1 << 20
 
 
@@ -43,8 +43,8 @@ class DemoWriter:
     """Appends trajectories to a new file; `close` removes the file if it has no episode.
 
     expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
-    sync             sync to the disk every second or so; without, only `close` does, as suits a file that appears under
-                     its name once it is whole
+    sync             sync to the disk about every second. If False, only `close` syncs, which suits a file that gets its
+                     name only when it is complete
 
     A kill loses what was not flushed, some tens of milliseconds. A power cut loses what was not synced: `synced` counts
     the episodes that can't be lost.
@@ -78,7 +78,7 @@ class DemoWriter:
             name: self._file[name] for name in row_types(info, expert_actions)
         }
         self._written = dict.fromkeys(self._columns, 0)
-        # A flush writes the rows, and rewrites the last, incomplete chunk of each column.
+        # A flush writes new rows, and rewrites the last, incomplete chunk of each column.
         chunks = (int(np.prod(column.chunks)) * column.dtype.itemsize for column in self._columns.values())
         self._slack = 65536 + 2 * sum(chunks)
         self._file.swmr_mode = True
@@ -93,14 +93,14 @@ class DemoWriter:
     def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
         """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them.
 
-        The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen for writing
-        what a killed writer left.
+        The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen the file of a
+        killed writer for writing.
 
         Raises InputError if the file has fewer episodes or can't be read.
         """
         path = Path(path)
         fresh = path.with_name(path.name + ".resuming")
-        for left in (fresh, savepoint_of(fresh)):  # by a resume that was killed; the original is whole
+        for left in (fresh, savepoint_of(fresh)):  # left by a resume that was killed; the original is whole
             left.unlink(missing_ok=True)
         go_on(path)
         with DemoReader(path) as old:
@@ -115,7 +115,7 @@ class DemoWriter:
                 for seed in old.failed_seeds:
                     writer.fail(seed)
                 writer.sync()
-                writer._next_flush = 0.0  # the new episodes need not wait for what copying took
+                writer._next_flush = 0.0  # new episodes need not wait because of the copying
             except BaseException:
                 writer.close()
                 fresh.unlink(missing_ok=True)
@@ -159,10 +159,10 @@ class DemoWriter:
         self.flush_due()
 
     def append_pieces(self, pieces: Iterable[Trajectory]) -> None:
-        """Record one episode that comes in pieces, however long it is: each piece begins with the observation that the
-        one before it ends with, and the last says how the episode ends.
+        """Record one episode in pieces, however long it is. Each piece begins with the last observation of the one
+        before, and the last one says how the episode ends.
 
-        Raises InputError as `append` does. Nothing of the episode is kept where it or `pieces` raises.
+        Raises InputError as `append` does. If this method or `pieces` raises, nothing of the episode is kept.
         """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
@@ -184,7 +184,7 @@ class DemoWriter:
             raise
 
     def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
-        """Its rows, by column, without that of the table. Raises InputError where they don't fit."""
+        """The rows of a trajectory by column, without its row of the table. Raises InputError if they don't fit."""
         self._check(trajectory)
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
@@ -195,7 +195,7 @@ class DemoWriter:
         return {name: rows[name] for name in self._columns if name in rows}
 
     def fail(self, seed: int) -> None:
-        """Record that the environment failed in the episode with this seed, which is not in the file.
+        """Record that the environment failed in the episode with this seed; the episode is not in the file.
 
         Raises InputError if there are more than a file can list.
         """
@@ -250,7 +250,7 @@ class DemoWriter:
         self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
 
     def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
-        """Rows of the table of episodes, where each column has so many rows before them."""
+        """Set the places of episodes in rows of the table; `written` counts the rows that each column has already."""
         table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
         number = written["episodes"] + np.arange(len(table))
         table["obs_start"] = table["start"] + self.info.frame_stack * number
@@ -269,13 +269,13 @@ class DemoWriter:
                 column.resize(written[name] + len(rows), axis=0)
                 column[written[name] :] = rows
                 column.flush()
-        except (OSError, RuntimeError) as error:  # HDF5's come as either
+        except (OSError, RuntimeError) as error:  # HDF5 raises either of them
             raise self._full(error) from error
         self._written = written | {name: written[name] + len(rows) for name, rows in pending.items()}
 
     def reader(self) -> DemoReader:
-        """A reader of everything appended so far, while this writer is open; always the same one, which keeps its
-        cache."""
+        """A reader of everything appended so far, while this writer is open. It is always the same object, which keeps
+        its cache."""
         self.flush()
         if self._reader is None:
             self._reader = DemoReader(self._file)
@@ -294,7 +294,7 @@ class DemoWriter:
             if empty:
                 self.path.unlink()
             else:
-                with self.path.open("rb+") as disk:  # give back what was reserved
+                with self.path.open("rb+") as disk:  # give back the reserved space
                     disk.truncate(end_of_file(disk.read(SIZE)))
                     os.fsync(disk.fileno())
             if self._savepoint is not None:
@@ -309,8 +309,8 @@ class DemoWriter:
         self.close()
 
     def _reserve(self, end: int) -> None:
-        """Claim disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would end
-        the process with a segmentation fault."""
+        """Reserve disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would
+        crash with a segmentation fault."""
         if end > self._reserved:
             claim(self.path, end + RESERVE_BYTES)
             self._reserved = end + RESERVE_BYTES
@@ -323,7 +323,7 @@ class DemoWriter:
         )
 
     def _check(self, trajectory: Trajectory) -> None:
-        """Raise InputError if something does not fit the spaces."""
+        """Raise InputError if the trajectory does not fit the spaces."""
         spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
         if trajectory.expert_actions is not None:
             if "expert_actions" not in self._columns:
@@ -340,6 +340,6 @@ class DemoWriter:
 
 
 def _row(trajectory: Trajectory, length: int, total: float) -> Array:
-    """A row (1,) of the table of episodes, for one that ends as `trajectory` does; its place is not known yet."""
+    """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later."""
     seed = int(trajectory.info.get("seed", -1))
     return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)

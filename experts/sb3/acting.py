@@ -10,6 +10,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.experts.sb3.layers import compiled
 from imitate.experts.sb3.networks import Networks, PolicySpec
+from imitate.nn.distributions import sample_gaussian, sample_softmax
 
 __all__ = ["AgentPolicy"]
 
@@ -64,10 +65,9 @@ class AgentPolicy:
             anything = rng.integers(self._num_actions, size=len(outputs))
             return np.asarray(np.where(explore, anything, outputs.argmax(1)))
         if self._num_actions:
-            # Gumbel-max trick: this is a sample from the softmax.
-            return np.asarray(np.argmax(outputs + rng.gumbel(size=outputs.shape), 1))
+            return sample_softmax(outputs, -rng.gumbel(size=outputs.shape))
         noise = rng.standard_normal(outputs.shape, np.float32)
-        return self._in_bounds(outputs + self._std(obs, latent) * noise)
+        return self._in_bounds(sample_gaussian(outputs, self._std(obs, latent), noise))
 
     def _std(self, obs: Array, latent: Array) -> Array:
         if self._log_std_layer is not None:  # SAC and TQC clamp like this

@@ -42,6 +42,10 @@ class Archive:
     data: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
+    def has(self, network: str) -> bool:
+        """True if a parameter's name begins so."""
+        return any(name.startswith(network) for name in self.tensors)
+
 
 def read_archive(path: Path) -> Archive:
     """Read an SB3 `.zip` of any version. Raises InputError if it is not one, damaged, or too large."""
@@ -131,7 +135,8 @@ def make_spec(
     exploration_rate: float = 0.0,
     columns: tuple[int, ...] | None = None,
 ) -> PolicySpec:
-    """A PolicySpec from a policy's keyword arguments: plain values, classes as `Global` or as themselves."""
+    """A PolicySpec from a policy's keyword arguments: plain values, and classes either as `Global` or as the classes
+    themselves."""
     default = "Tanh" if algorithm in ("PPO", "A2C", "TRPO") else "ReLU"
     activation = _name(kwargs.get("activation_fn", default))
     if activation not in ACTIVATIONS:
@@ -176,14 +181,16 @@ def _policy_class(archive: Archive) -> str:
 def _policy_kwargs(archive: Archive) -> dict[str, Any]:
     kwargs = _unpickled(archive.data.get("policy_kwargs", {}))
     if not isinstance(kwargs, dict):
-        raise InputError("the policy_kwargs of the archive are no dictionary: they are not run to find out")
+        raise InputError(
+            "the policy_kwargs of the archive are not a dictionary, and they are not run to build one"
+        )
     return kwargs
 
 
 def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -> str:
     """The algorithm, which SB3 doesn't store; attributes distinguish algorithms that share a policy class."""
-    data, names = archive.data, archive.tensors
-    if any("lstm" in name for name in names):
+    data = archive.data
+    if any("lstm" in name for name in archive.tensors):
         raise InputError(
             "a recurrent agent (RecurrentPPO) is not supported: it acts on more than one observation"
         )
@@ -193,17 +200,17 @@ def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -
         )
     if policy_class == "TQCPolicy" or "top_quantiles_to_drop_per_net" in data:
         return "TQC"
-    if any(name.startswith("quantile_net.") for name in names):
+    if archive.has("quantile_net."):
         return "QRDQN"
-    if any(name.startswith("q_net.") for name in names):
+    if archive.has("q_net."):
         return "DQN"
-    if any(name.startswith("critic.qf0.") for name in names):
-        if any(name.startswith("actor.latent_pi.") for name in names) or "target_entropy" in data:
+    if archive.has("critic.qf0."):
+        if archive.has("actor.latent_pi.") or "target_entropy" in data:
             return "SAC"
         return "DDPG" if data.get("policy_delay") == 1 and kwargs.get("n_critics") == 1 else "TD3"
     if policy_class.startswith("ARS"):
         return "ARS"
-    if any(name.startswith("value_net.") for name in names):
+    if archive.has("value_net."):
         return "TRPO" if "cg_max_steps" in data else "PPO" if "clip_range" in data else "A2C"
     raise InputError(f"policy class {policy_class!r} is of none of {', '.join(SB3_ALGORITHMS)}")
 

@@ -12,7 +12,7 @@ _SEEN = ("observation", "desired_goal")  # in one array, in this order
 
 
 def seen_of_goals(trained: spaces.Space[Any], env: spaces.Space[Any]) -> spaces.Dict | None:
-    """The parts of a goal environment's observations that a policy of one array saw; None for any other policy or
+    """The parts of a goal environment's observations that the policy saw as one array; None for any other policy or
     environment."""
     if not isinstance(trained, spaces.Box) or not isinstance(env, spaces.Dict) or not set(_SEEN) <= set(env):
         return None

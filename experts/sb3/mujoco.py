@@ -1,4 +1,4 @@
-"""Runs agents of MuJoCo's tasks v2 to v4 on v5: says where each number that they observed is found today.
+"""Runs agents of MuJoCo's tasks v2 to v4 on v5, by mapping each number that they observed to its place today.
 
 HalfCheetah, Hopper, Walker2d, Swimmer, Pusher and InvertedPendulum give the same observations in every version. In the
 other tasks, v5 dropped the numbers that were always 0. Ant and Humanoid also observe contact forces. mujoco-py did not
@@ -22,7 +22,7 @@ _NO_CONTACT_FORCES = {"include_cfrc_ext_in_observation": False}
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where a policy's inputs come from.
+    """The sources of a policy's inputs.
 
     columns     for each input of the policy, a column of the environment's observation, or ZERO
     of          sizes of the observations that have these columns

@@ -33,13 +33,13 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What can't be seen from the tensors.
+    """The options that can't be seen from the tensors.
 
     squash_output     actions go through tanh and are scaled to the bounds; otherwise they are clipped
     clip_mean         bound of the mean before tanh, for SAC and TQC with gSDE
     use_expln         gSDE's standard deviation grows linearly above 1 (arXiv:2005.05719)
     exploration_rate  epsilon of DQN and QR-DQN when not deterministic
-    columns           where the inputs come from, by `layers.Columns`, if not from the observation as it is
+    columns           sources of the inputs, for `layers.Columns`; None: the observation as it is
     """
 
     algorithm: str

@@ -38,7 +38,7 @@ def to_array(value: Any) -> Array:
             if name == "_frombuffer" and len(value.args) == 4:  # pickle protocol 5
                 return _decode(*value.args)
     raise InputError(
-        "the pickle holds an object where an array of numbers was expected; it is not run to find out"
+        "the pickle holds an object where an array of numbers was expected, and objects are never built"
     )
 
 
@@ -51,28 +51,36 @@ def to_float(value: Any) -> float:
 
 
 def _decode(raw: Any, dtype: Any, shape: Any, order: Any) -> Array:
-    if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
-        text = raw.args[0] if raw.args else None
-        raw = text.encode("latin1", "replace") if isinstance(text, str) else None
-    kind = dtype.args[0] if isinstance(dtype, Record) and dtype.class_name == "dtype" and dtype.args else None
-    state = dtype.state if isinstance(dtype, Record) and isinstance(dtype.state, tuple) else ()
-    byte_order = state[1] if len(state) > 1 else "|"
-    number = (
-        isinstance(kind, str)
-        and re.fullmatch(r"b1|[iu][1248]|f[248]", kind)
-        and byte_order in ("<", ">", "|", "=")
-    )
+    raw, number = _bytes_of(raw), _dtype_of(dtype)
     sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
-    if not (number and sizes and isinstance(raw, bytes | bytearray)):
+    if raw is None or number is None or not sizes:
         raise InputError("the pickle holds an array that is not of plain numbers")
-    if len(raw) > _LARGEST_ARRAY or len(raw) % np.dtype(kind).itemsize:
+    if len(raw) > _LARGEST_ARRAY or len(raw) % number.itemsize:
         raise InputError(f"the pickle holds an array of {len(raw)} bytes: too many, or no whole numbers")
-    array = np.frombuffer(bytes(raw), np.dtype(f"{byte_order}{kind}"))
+    array = np.frombuffer(bytes(raw), number)
     if array.size != math.prod(shape):
         raise InputError(
             f"the pickle holds {array.size} numbers for an array of shape {shape}: the file is damaged"
         )
     return array.reshape(shape, order="F" if order == "F" else "C").astype(array.dtype.newbyteorder("="))
+
+
+def _bytes_of(raw: Any) -> bytes | bytearray | None:
+    """The bytes of an array; None if they are something else."""
+    if isinstance(raw, Record) and raw.function == Global("_codecs", "encode"):  # bytes in protocols 0 to 2
+        text = raw.args[0] if raw.args else None
+        return text.encode("latin1", "replace") if isinstance(text, str) else None
+    return raw if isinstance(raw, bytes | bytearray) else None
+
+
+def _dtype_of(record: Any) -> np.dtype[Any] | None:
+    """The type of plain numbers that a record describes; None if it is something else."""
+    if not (isinstance(record, Record) and record.class_name == "dtype" and record.args):
+        return None
+    kind, state = record.args[0], record.state if isinstance(record.state, tuple) else ()
+    byte_order = state[1] if len(state) > 1 else "|"
+    plain = isinstance(kind, str) and re.fullmatch(r"b1|[iu][1248]|f[248]", kind)
+    return np.dtype(f"{byte_order}{kind}") if plain and byte_order in ("<", ">", "|", "=") else None
 
 
 def to_space(record: Any) -> spaces.Space[Any]:

@@ -26,7 +26,7 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class Global:
-    """A name that the pickle would have imported."""
+    """A name that an unpickler would have imported."""
 
     module: str
     name: str

@@ -28,8 +28,8 @@ def wrappers_of(config: Mapping[str, Any]) -> list[str]:
 
 
 def time_feature_of(config: Mapping[str, Any]) -> bool | None:
-    """Whether the remaining time, as observed in training, counted down or was constant (`test_mode`); None if it
-    was not observed."""
+    """True if the remaining time that the agent observed in training counted down, False if it was constant
+    (`test_mode`), None if it was not observed."""
     named = config.get("env_wrapper")
     for entry in named if isinstance(named, list) else [named]:
         name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
@@ -39,7 +39,7 @@ def time_feature_of(config: Mapping[str, Any]) -> bool | None:
 
 
 def is_normalised(config: Mapping[str, Any]) -> bool:
-    """Whether observations were normalised in training."""
+    """True if observations were normalised in training."""
     normalize = config.get("normalize")
     return normalize is True or bool(normalize and as_dict(normalize).get("norm_obs", True))
 

@@ -1,4 +1,4 @@
-"""What happens while Stable-Baselines3 trains: validation, the best parameters, and a checkpoint to resume from.
+"""Callbacks while Stable-Baselines3 trains: validation, the best parameters, and a checkpoint to resume from.
 
 The state of a run is kept as data: `weights_only` tensors and NumPy arrays, never SB3's own pickled archives.
 """
@@ -43,7 +43,7 @@ class KeepBest(BaseCallback):
         total_steps: int,
         grades: Mapping[int, Callable[[], None]],
     ) -> None:
-        """`grades`: what to do once so many steps were taken."""
+        """`grades` maps numbers of steps to functions that are called once so many steps were taken."""
         super().__init__()
         self._grades = dict(sorted(grades.items()))
         self._folder, self._venv, self._every, self._episodes = folder, venv, every, episodes
@@ -62,7 +62,7 @@ class KeepBest(BaseCallback):
         return True
 
     def normalized(self, venv: VecEnv, model: BaseAlgorithm) -> VecEnv:
-        """`venv` seen through the statistics that `model` was trained with, rewards raw."""
+        """`venv` normalised by the statistics that `model` was trained with; rewards stay raw."""
         trained_with = model.get_vec_normalize_env()
         if trained_with is None:
             return venv
@@ -81,9 +81,9 @@ class KeepBest(BaseCallback):
         self.logger.dump(self.model.num_timesteps)
         with (self._folder.parent / "log.jsonl").open("a") as log:
             log.write(json.dumps({"step": self.model.num_timesteps, "mean_return": mean, "std": std}) + "\n")
-        # A policy that sometimes falls is no expert: among equal means the steadier one is kept.
+        # A policy that sometimes falls is a poor expert, so among equal means the steadier one is kept.
         score = mean - 0.1 * std
-        # Of equal ones the later: its critic has seen more.
+        # Among equal ones the later is kept, since its critic has seen more.
         if score >= self._best:
             self._best = score
             self._write("best", self.model, with_buffer=False)
@@ -93,7 +93,7 @@ class KeepBest(BaseCallback):
         self._write("checkpoint", self.model, with_buffer=True)
 
     def load(self, model: BaseAlgorithm) -> None:
-        """Go on from the checkpoint. Raises InputError where it is damaged, or of other settings than the model's."""
+        """Load the checkpoint. Raises InputError if it is damaged, or if its settings are not the model's."""
         try:
             self._load(model)
         except (

@@ -17,8 +17,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
+from imitate.envs.answers import Checked
 from imitate.envs.atari import game_ids, is_atari
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, resolve_env_id
 from imitate.errors import InputError, did_you_mean
 
 __all__ = ["RUN_SETTINGS", "SB3_CLASSES", "make_model", "make_venv", "sb3_class", "zoo_settings"]
@@ -36,7 +37,7 @@ SB3_CLASSES = {
     "ars": "sb3_contrib.ARS",
 }
 RUN_SETTINGS = ("n_timesteps", "n_envs", "normalize")
-"""Settings that say how the model is trained, and are not the model's own."""
+"""Settings of the training that are not arguments of the model."""
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
 
 
@@ -52,8 +53,8 @@ def sb3_class(algorithm: str) -> type[BaseAlgorithm]:
 
 
 def zoo_settings(algorithm: str, env_id: str) -> dict[str, Any]:
-    """The tuned settings of `algorithm` on `env_id`: the environment's, else Atari's if it is a game, over the
-    algorithm's own."""
+    """The tuned settings of `algorithm` on `env_id`: the environment's, or Atari's if it is a game, override the
+    algorithm's defaults."""
     text = (resources.files("imitate.experts.training") / "presets" / f"{algorithm}.toml").read_text("utf-8")
     table = tomllib.loads(text)
     known = env_id in gym.registry
@@ -70,11 +71,11 @@ def make_venv(
     *,
     training: bool = False,
 ) -> VecEnv:
-    """Environments as SB3 takes them, with a Monitor each. In training a game of Atari ends with every life and its
-    rewards are clipped to their sign, as SB3 does by default; scores are measured without either."""
-    learned_from = training and is_atari(env_id)
+    """Environments for SB3, each with a Monitor. In training, Atari games end with every life and their rewards are
+    clipped to their sign, as SB3 does by default. Scores are measured without either."""
+    learned_from = training and is_atari(resolve_env_id(env_id))
     return make_vec_env(
-        lambda: make_env(env_id, env_kwargs),
+        lambda: Checked(make_env(env_id, env_kwargs)),
         n_envs=num_envs,
         seed=seed,
         wrapper_class=_one_life if learned_from else None,
@@ -95,9 +96,9 @@ def make_model(
     env_kwargs: Mapping[str, Any] | None = None,
     device: str = "auto",
 ) -> BaseAlgorithm:
-    """A new model with its training environments, normalised by VecNormalize where `settings` say so.
+    """A new model with its training environments, normalised by VecNormalize if `settings` say so.
 
-    A replay buffer has no more room than `steps` can fill. Raises InputError for an unknown algorithm, and where
+    A replay buffer is no larger than `steps` can fill. Raises InputError for an unknown algorithm, or if
     Stable-Baselines3 does not take these settings in this environment.
     """
     made_by = sb3_class(algorithm)

@@ -1,7 +1,7 @@
 """Train an expert with Stable-Baselines3 (or sb3-contrib) and tuned hyperparameters.
 
-A checkpoint holds parameters, optimisers and the replay buffer; environments start new episodes on resume, so a
-resumed run continues the training but does not repeat it byte for byte.
+A checkpoint holds parameters, optimisers and the replay buffer. Environments start new episodes on resume, so a resumed
+run is not byte for byte the same as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def train_expert(
     `out/log.jsonl` has a row per validation; `out/training/` holds TensorBoard events and, until the run is
     finished, the checkpoint. `overrides` replace entries of the preset. Ctrl-C saves, and `resume` goes on.
 
-    `keep` names shares of the steps, in (0, 1): the policy of that time becomes an expert of lower grade, in
-    `out/0.25` for 0.25, measured as the best one is.
+    `keep` holds shares of the steps, in (0, 1). The policy at each of them becomes an expert of lower grade, measured
+    like the best one: `out/0.25` for 0.25.
 
-    Raises InputError for an unknown algorithm or environment, and where `out` holds an expert already.
+    Raises InputError for an unknown algorithm or environment, or if `out` holds an expert already.
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
@@ -86,14 +86,14 @@ def train_expert(
     keeper = KeepBest(
         training,
         make_venv(env_id, env_kwargs, min(eval_episodes, 10), 0),
-        seed=draw_seed(Stream.VALIDATION, seed) % 2**31,  # SB3 adds the number of the environment to it
+        seed=draw_seed(Stream.VALIDATION, seed) % 2**31,  # SB3 adds the environment's number to it
         every=eval_every or max(total_steps // 50, 1),
         episodes=eval_episodes,
         total_steps=total_steps,
         grades={
             int(share * total_steps): partial(write, out / f"{share:g}")
             for share in keep
-            if not (out / f"{share:g}" / "expert.json").exists()  # by what is resumed
+            if not (out / f"{share:g}" / "expert.json").exists()  # written before the run was resumed
         },
     )
     if resume and (training / "checkpoint" / "checkpoint.pt").exists():
@@ -135,7 +135,7 @@ def _learn(model: BaseAlgorithm, keeper: KeepBest, total_steps: int) -> None:
 def _write_expert(
     folder: Path, model: BaseAlgorithm, keeper: KeepBest, facts: Mapping[str, Any], episodes: int
 ) -> None:
-    """The model as it is now as an expert, with what it gets in the test episodes."""
+    """Write the current model as an expert, with its return in the test episodes."""
     venv = make_venv(facts["env_id"], facts["env_kwargs"], min(episodes, 10), TEST_SEED)
     returns, _ = evaluate_policy(
         model, keeper.normalized(venv, model), n_eval_episodes=episodes, return_episode_rewards=True

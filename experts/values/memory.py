@@ -16,7 +16,7 @@ class Memory:
     """Steps of trajectories on a device, in order.
 
     gamma   discount
-    n_step  most rewards that a sample sums up before it bootstraps
+    n_step  maximum number of rewards that a sample sums before it bootstraps
 
     Each piece stores its observations (T + 1, ...) once, each with the expert's action there, so that a step's label
     also serves as the label of the previous step's successor.
@@ -41,7 +41,7 @@ class Memory:
         arrays = {
             "obs": piece.obs,
             "row": self._rows
-            + np.arange(len(piece)),  # index of a step's observation; its successor's is the next one
+            + np.arange(len(piece)),  # index of a step's observation; the next one is its successor's
             "actions": piece.actions,
             "rewards": piece.rewards,
             "terminated": terminated,
@@ -59,12 +59,12 @@ class Memory:
     def batch(self, steps: Tensor) -> dict[str, Tensor]:
         """The batch of these steps (B,), for `FittedQ.update`.
 
-        A sample goes on from its own action for as long as the expert acts, at most `n_step` in all: `rewards` are the
-        discounted sum of what it meets, and `next_obs` is where it stops.
+        A sample begins with its own action and continues while the expert acts, for at most `n_step` steps: `rewards`
+        is the discounted sum of the rewards on the way, and `next_obs` the state at its end.
         """
         self._merge()
         columns, steps = self._columns, steps.to(self._device)
-        count = (1 + columns["experts"][steps]).clamp(max=len(self._ahead))  # (B,) steps that it takes
+        count = (1 + columns["experts"][steps]).clamp(max=len(self._ahead))  # (B,) steps that a sample takes
         last, row = steps + count - 1, columns["row"][steps]
         ahead = torch.minimum(steps[:, None] + self._ahead, last[:, None])  # (B, n)
         taken = self._ahead < count[:, None]
@@ -103,7 +103,8 @@ class Memory:
 
 
 def experts_steps(piece: Trajectory) -> Array:
-    """(T,) how many steps in a row the expert acts after each step, until another policy acts or the piece ends."""
+    """The number of steps (T,) in a row that the expert acts after each step, until another policy acts or the piece
+    ends."""
     own = (piece.actions == piece.labels).reshape(len(piece), -1).all(1)
     others = np.append(np.flatnonzero(~own), len(piece))  # steps of others, and the end
     after = np.arange(1, len(piece) + 1)

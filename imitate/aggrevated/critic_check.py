@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 from imitate.aggrevated.gate import GATE, measure_gate
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.configs.aggrevated import AggreVaTeDConfig
-from imitate.datasets.play import episodes as play
+from imitate.datasets import play
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OracleReport:
-    """How an oracle did on unseen steps of the expert. Values are in units of the environment's rewards.
+    """An oracle's predictions and the returns on unseen steps of the expert. Values are in the environment's rewards.
 
     mean_return        mean discounted return from a step on; `mean_q` is the oracle's prediction of it
     rank_correlation   Spearman's, between returns and predictions; NaN if either is constant. It is low where returns
@@ -159,7 +159,7 @@ def check_oracle(
     make = partial(make_env, env_id, env_kwargs)
     with closing(SyncVecEnv([make] * min(episodes, 8))) as envs:
         played = list(
-            play(expert, envs, islice(episode_seeds(draw_seed(Stream.CRITIC_CHECK, seed)), episodes))
+            play.episodes(expert, envs, islice(episode_seeds(draw_seed(Stream.CRITIC_CHECK, seed)), episodes))
         )
         action_space = envs.single_action_space
     probing = partial(SyncVecEnv, [make] * min(probes, 8))

@@ -1,4 +1,4 @@
-"""Whether to trust a critic: one that can't tell the expert's actions from random ones knows nothing."""
+"""Judges a critic: one that can't tell the expert's actions from random ones knows nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.aggrevated import GATE
+from imitate.envs.spaces import uniform_actions
 from imitate.experts.values.critics import QOracle
 from imitate.nn.policy import ActorPolicy
 
@@ -46,30 +47,30 @@ CLOSED = Gate(torch.ones(1), math.nan, False)
 def judge_critic(
     critic: QOracle,
     obs: Tensor,
-    expert: Tensor,
+    labels: Tensor,
     learner: ActorPolicy,
     space: spaces.Space[Any],
     rng: np.random.Generator,
     threshold: float = GATE,
 ) -> tuple[Gate, dict[str, float]]:
-    """Judge the critic on raw observations (B, ...) and the expert's actions there, and the learner by the critic."""
-    gate = measure_gate(critic, obs, expert, space, rng, threshold)
+    """Judge the critic on raw observations (B, ...) and their labels, and the learner by the critic."""
+    gate = measure_gate(critic, obs, labels, space, rng, threshold)
     own = learner.to_env(learner(learner.encoder.prepare(obs)).mode())
-    return gate, compared(critic, gate, obs, expert, own)
+    return gate, compared(critic, gate, obs, labels, own)
 
 
 @torch.no_grad()
 def measure_gate(
     oracle: QOracle,
     obs: Tensor,
-    expert: Tensor,
+    labels: Tensor,
     space: spaces.Space[Any],
     rng: np.random.Generator,
     threshold: float = GATE,
 ) -> Gate:
-    """Measure the gate on raw observations (B, ...) and the expert's actions; it is open from `threshold` on."""
-    values = oracle.heads(obs, expert)  # (H, B)
-    drawn = [_random_actions(space, len(obs), rng).to(obs.device) for _ in range(_RANDOM)]
+    """Measure the gate on raw observations (B, ...) and their labels; it is open from `threshold` on."""
+    values = oracle.heads(obs, labels)  # (H, B)
+    drawn = [torch.from_numpy(uniform_actions(space, len(obs), rng)).to(obs.device) for _ in range(_RANDOM)]
     random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
     gap = (values - random).abs().mean((0, 2)).clamp(min=1e-8)
     if oracle.greedy:
@@ -79,22 +80,15 @@ def measure_gate(
 
 
 @torch.no_grad()
-def compared(oracle: QOracle, gate: Gate, obs: Tensor, expert: Tensor, learner: Tensor) -> dict[str, float]:
-    """Metrics: values of the expert's and the learner's actions, their difference in units of the gap, and openness.
+def compared(oracle: QOracle, gate: Gate, obs: Tensor, labels: Tensor, own: Tensor) -> dict[str, float]:
+    """Metrics: values of the labels and of the learner's own actions, their difference in gaps, and the openness.
 
     The openness is left out if it is NaN.
     """
-    of_expert, of_learner = oracle.heads(obs, expert), oracle.heads(obs, learner)  # (H, B)
+    of_expert, of_learner = oracle.heads(obs, labels), oracle.heads(obs, own)  # (H, B)
     metrics = {
         "q_expert": float(of_expert.mean()),
         "q_learner": float(of_learner.mean()),
         "advantage": float(((of_learner - of_expert).mean(1) / gate.gap).mean()),
     }
     return metrics if math.isnan(gate.openness) else metrics | {"gate": gate.openness}
-
-
-def _random_actions(space: spaces.Space[Any], count: int, rng: np.random.Generator) -> Tensor:
-    if isinstance(space, spaces.Discrete):
-        return torch.from_numpy(rng.integers(space.start, space.start + space.n, count))
-    assert isinstance(space, spaces.Box)
-    return torch.from_numpy(rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype))

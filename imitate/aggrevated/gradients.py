@@ -41,20 +41,20 @@ def target(
     actor: ActorPolicy,
     distribution: Gaussian,
     obs: Tensor,
-    expert: Tensor,
+    labels: Tensor,
     *,
     beta: float,
     delta: float,
     search: bool,
     generator: torch.Generator,
 ) -> Tensor:
-    """Actions (B, D) to imitate: the expert's (B, D), moved by one clipped step up the critic's gradient.
+    """Actions (B, D) to imitate: the labels (B, D), moved by one clipped step up the critic's gradient.
 
     Actions are in the actor's units, [-1, 1]. The gradient is taken at an action that the learner samples, and holds
     only near it. So with `search` the critic says in each state how much of the step to take.
     """
     if not delta:
-        return expert
+        return labels
     with torch.no_grad():
         actions = distribution.sample(generator).tanh().repeat(len(gate.gap), 1, 1)  # (H, B, D)
     center, scale = cast(Tensor, actor.center), cast(Tensor, actor.scale)
@@ -65,22 +65,22 @@ def target(
 
     actions.requires_grad_()
     (gradients,) = torch.autograd.grad(advantages(obs, actions).sum(), actions)
-    targets = target_actions(expert, gradients, beta=beta, delta=delta)
-    return line_search(lambda *x: advantages(*x).mean(0), obs, expert, targets) if search else targets
+    targets = target_actions(labels, gradients, beta=beta, delta=delta)
+    return line_search(lambda *x: advantages(*x).mean(0), obs, labels, targets) if search else targets
 
 
-def target_actions(expert: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
-    """Actions (B, D) in [-1, 1] that the critic rates above the expert's (B, D).
+def target_actions(labels: Tensor, gradients: Tensor, *, beta: float, delta: float) -> Tensor:
+    """Actions (B, D) in [-1, 1] that the critic rates above the labels (B, D).
 
     gradients  (H, B, D) of each critic's advantage, in units of its gap between the expert's actions and random ones
 
-    Without bounds it is the action a that minimises -A(a) + beta * mean (a - expert)^2 for a linear A. Dimensions on
-    which the critics disagree in sign keep the expert's value; no step has a root mean square above delta.
+    Without bounds it is the action a that minimises -A(a) + beta * mean (a - label)^2 for a linear A. Dimensions on
+    which the critics disagree in sign keep the label's value; no step has a root mean square above delta.
     """
     agreed = (gradients.sign().sum(0).abs() == len(gradients)).float()
-    step = gradients.mean(0) * agreed * (expert.shape[-1] / (2 * max(beta, 1e-6)))
+    step = gradients.mean(0) * agreed * (labels.shape[-1] / (2 * max(beta, 1e-6)))
     length = step.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-8)
-    return (expert + step * (delta / length).clamp(max=1.0)).clamp(-1.0, 1.0)
+    return (labels + step * (delta / length).clamp(max=1.0)).clamp(-1.0, 1.0)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ which leaves DAgger; `imitate train aggrevated` also tries the policy against DA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -25,8 +25,8 @@ from imitate.aggrevated.gate import CLOSED, PROBED, Gate, judge_critic
 from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.configs.aggrevated import AggreVaTeDConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
@@ -58,7 +58,7 @@ class AggreVaTeD:
         config: AggreVaTeDConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy] | Teacher | Teachers,
+        expert: Askable | Sequence[Askable] | Teacher | Teachers,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
@@ -131,14 +131,14 @@ class AggreVaTeD:
         return gate, metrics | verdict
 
     def loss(
-        self, gate: Gate, distribution: Any, obs: Tensor, expert: Tensor
+        self, gate: Gate, distribution: Any, obs: Tensor, labels: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The critic's loss (B,) plus DAgger's; a closed gate leaves DAgger's.
 
-        distribution  the actor's in raw observations (B, ...), where the expert takes actions (B, ...)
+        distribution  the actor's in raw observations (B, ...), whose labels are the expert's actions (B, ...)
         """
         actor, beta = self.student.actor, self.config.beta or 0.0
-        wanted, policy_loss = actor.to_unit(expert), torch.zeros(len(obs), device=obs.device)
+        wanted, policy_loss = actor.to_unit(labels), torch.zeros(len(obs), device=obs.device)
         if gate.open and self.critic is not None:
             if self.discrete:
                 policy_loss = exact(self.critic, gate, distribution, obs)

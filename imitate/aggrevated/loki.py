@@ -15,7 +15,7 @@ policy of its own instead, a Gaussian that is clipped to the bounds and first fi
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +26,8 @@ from torch import Tensor
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
 from imitate.aggrevated.trial import Trial
 from imitate.configs.loki import LOKIConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.fqe import discounted_sums
 from imitate.nn.adam import Adam
@@ -57,7 +56,7 @@ class LOKI:
         config: LOKIConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",

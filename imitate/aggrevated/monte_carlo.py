@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.datasets.asking import asking
-from imitate.datasets.play import RandomPolicy
-from imitate.datasets.trajectory import Policy, Transitions
-from imitate.envs.spaces import Array, Space
+from imitate.datasets.asking import Askable, asking
+from imitate.datasets.trajectory import Transitions
+from imitate.envs.spaces import Array, Space, uniform_actions
+from imitate.envs.stepping import Chooser, stepping
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.rl.rollout import Chooser, whole_episodes
+from imitate.rl.rollout import whole_episodes
 
 __all__ = ["MonteCarlo"]
 
@@ -41,7 +41,7 @@ class MonteCarlo:
 
     def __init__(
         self,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         make_envs: Callable[[], VecEnv],
         action_space: Space,
         *,
@@ -54,7 +54,7 @@ class MonteCarlo:
 
     def collect(
         self,
-        roll_in: Chooser,
+        roll_in: Chooser[Array],
         seeds: Sequence[int],
         rng: np.random.Generator,
         *,
@@ -93,7 +93,7 @@ class MonteCarlo:
         return (pairs - pairs[:, 1:]).flatten()
 
     def _visits(
-        self, roll_in: Chooser, seeds: Sequence[int], rng: np.random.Generator
+        self, roll_in: Chooser[Array], seeds: Sequence[int], rng: np.random.Generator
     ) -> list[tuple[Array, Array, Array, Array]]:
         with closing(self._make_envs()) as envs:
             seeds = seeds[: envs.num_envs]
@@ -107,7 +107,7 @@ class MonteCarlo:
         lengths = rollout.steps.sum(0)[episodes]
         times = np.array([rng.integers(length) for length in lengths.tolist()])
         obs = rollout.obs[times, episodes]
-        drawn = RandomPolicy(action_space, int(rng.integers(2**31))).act(obs)
+        drawn = uniform_actions(action_space, len(obs), np.random.default_rng(rng.integers(2**31)))
         experts = self.ask(obs).astype(drawn.dtype)
         pairs = [
             (action, self._play_on(seeds, rollout.actions, times, action, obs)) for action in (drawn, experts)
@@ -122,30 +122,30 @@ class MonteCarlo:
         Replays the actions `prefix` (T, N, ...) up to `times`, takes `first` (N, ...) in the state `expected`, then
         follows the expert.
         """
+        returns, discounts, clock = np.zeros(len(seeds)), np.ones(len(seeds)), itertools.count()
         with closing(self._make_envs()) as envs:
-            obs, count = envs.reset(seeds)[: len(seeds)], len(seeds)
-            returns, discounts = np.zeros(count), np.ones(count)
-            for t in itertools.count():
-                running = envs.running[:count].copy()
-                if not running.any():
-                    break
-                here, later = times == t, (times < t) & running
+
+            def choose(obs: Array, _begun: Array) -> tuple[Array, Array]:
+                """Actions, and the environments (K,) int whose rewards count."""
+                t = next(clock)
+                here = np.flatnonzero(times == t)
+                later = np.flatnonzero((times < t) & envs.running[: len(seeds)])
                 if not np.array_equal(obs[here], expected[here]):
                     raise InputError(
                         "Monte-Carlo returns need an environment that does the same again for the same seed and "
                         "actions, and this one does not: take another oracle"
                     )
-                actions = np.array(prefix[min(t, len(prefix) - 1), :count])
+                actions = prefix[min(t, len(prefix) - 1)].copy()
                 actions[here] = first[here]
-                if later.any():
+                if len(later):
                     actions[later] = self.ask(obs[later])
-                idle = envs.num_envs - count
                 self._spend(envs)
-                step = envs.step(np.concatenate([actions, np.repeat(actions[:1], idle, 0)]))
-                counted = here | later
-                returns[counted] += discounts[counted] * step.rewards[:count][counted]
-                discounts[counted] *= self.gamma
-                obs = step.obs[:count]
+                return actions, np.concatenate([here, later])
+
+            for taken in stepping(envs, choose, envs.reset(seeds)):
+                valued = taken.recorded
+                returns[valued] += discounts[valued] * taken.step.rewards[valued]
+                discounts[valued] *= self.gamma
         return returns
 
     def ask(self, obs: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Where an expert's Q* comes from: its own critic, or fitted Q evaluation."""
+"""The source of an expert's Q*: its own critic, or fitted Q evaluation."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ import torch
 
 from imitate.aggrevated.learner import AggreVaTeD
 from imitate.configs.aggrevated import TrialConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
@@ -56,7 +56,7 @@ class Trial:
         config: TrialConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        expert: Askable | Sequence[Askable],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
@@ -206,7 +206,7 @@ def lead(returns: Array, others: Array) -> float:
 
 
 def wins(returns: Array, others: Array) -> bool:
-    """Whether the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
+    """True if the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
 
     So one fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
     error is nearly 0.

@@ -216,7 +216,8 @@ def convert(
         obs_keys: the observations to take where there are several, in one array; by default all as Dict
             observations, from formats that have them, else all flat ones
         columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
-            also expert_action, terminated, truncated, seed, and episode (CSV) or next_obs, length, start (.npz)
+            also expert_action, terminated, truncated, done (an episode ends, whatever the cause), seed, and episode
+            (CSV) or next_obs, length, start (.npz)
         mask: take only the part that the source names so, such as robomimic's train
         clip: move actions that leave the action space to its bounds
         dry_run: read everything and say what would be lost; write nothing

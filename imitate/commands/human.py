@@ -18,6 +18,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
+from imitate.envs.answers import Checked
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import check_seed, episode_seeds
@@ -72,7 +73,7 @@ def command(
     for name, value in (("episodes", episodes), ("fps", fps)):
         if value is not None and value <= 0:
             raise InputError(f"--{name} must be above 0, got {value}")
-    with closing(make_env(env, env_kwargs, render_mode="rgb_array")) as made:
+    with closing(Checked(make_env(env, env_kwargs, render_mode="rgb_array"))) as made:
         SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded
         info = DemoInfo(
             env,

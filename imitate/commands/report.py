@@ -18,6 +18,7 @@ def report(argv: list[str]) -> int:
         folders: Annotated[tuple[Path, ...], tyro.conf.Positional],
         out: Path | None = None,
         format: Literal["html", "md", "latex", "csv"] = "html",
+        env: tyro.conf.UseAppendAction[tuple[str, ...]] = (),  # noqa: ARG001
     ) -> int:
         """Write the report of a comparison or a suite anew, or one of several folders of the same.
 
@@ -25,6 +26,7 @@ def report(argv: list[str]) -> int:
             folders: of `imitate compare`; comparisons must be of the same environment, expert and budget
             out: where the report goes; by default to the first folder
             format: html writes the page and all that belongs to it; the others print the table of results
+            env: module:Env-v0 of the comparison, to allow the import of its module
         """
         if not folders:
             raise InputError("no folder to report: name one or more that `imitate compare` filled")

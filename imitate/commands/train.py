@@ -233,9 +233,10 @@ def _execute(
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.nn.stored_policy import load_policy
-    from imitate.training.execute import execute
+    from imitate.training.execute import check_folder, execute
     from imitate.training.looks import Looks, look
 
+    check_folder(out, resume=resume)  # measuring an expert can take minutes
     for spec in experiment.experts:
         if is_person(spec):
             continue

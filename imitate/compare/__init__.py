@@ -1,4 +1,4 @@
-"""Compare learners with each other, their expert and random actions, on one budget of environment steps."""
+"""Compares learners with each other, their expert and random actions, on one budget of environment steps."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ def compare(
     workers: int | None = None,
     backend: Backend | None = None,
 ) -> Path:
-    """Carry out a comparison or a suite in the folder `out`, or what is missing in it, and report it.
+    """Carry out or complete a comparison or a suite in the folder `out`, and write its report.
 
-    Returns the path of report.html. `workers` processes run at a time, as many as there are processors by
-    default, or `backend` carries out the runs, such as `imitate.compare.backends.ray.Ray()`; neither changes the
-    results. Call it under `if __name__ == "__main__":`, since
-    worker processes import the calling script.
+    Returns the path of report.html. By default `workers` processes run at a time, one for each processor. `backend` may
+    be another way to carry out the runs, such as `imitate.compare.backends.ray.Ray()`. Neither changes the results.
+    Call this function under `if __name__ == "__main__":`, since worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `carry_out` do, and where no learner came to an end.
+    Raises InputError as `Comparison` and `carry_out` do, or if no learner finished.
     """
     from imitate.compare.execute.carry_out import carry_out
     from imitate.compare.plan.comparison import Comparison

@@ -1,20 +1,25 @@
-"""Numbers and lists as people write them."""
+"""Formats numbers and lists for people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-__all__ = ["duration", "interval_words", "listed", "number", "p_words", "percent"]
+__all__ = ["counted", "duration", "interval_words", "listed", "number", "p_words", "percent"]
 
 
 def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
+    """The words as `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def counted(count: int, thing: str) -> str:
+    """A count with its noun: `1 seed`, `2 seeds`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def number(value: float) -> str:
-    """About four digits, thousands apart, a real minus sign; never an exponent."""
+    """A number with about four digits, thousands separated, and a real minus sign; never an exponent."""
     value += 0.0  # no negative zero
     size = abs(value)
     digits = 0 if size >= 1_000 or value == int(value) else 1 if size >= 10 else 2
@@ -26,17 +31,17 @@ def percent(share: float) -> str:
 
 
 def interval_words(low: float, high: float, written: Callable[[float], str] = number) -> str:
-    """`95 % interval 1.20 to 3`."""
+    """An interval as `95 % interval 1.20 to 3`."""
     return f"95 % interval {written(low)} to {written(high)}"
 
 
 def p_words(p: float) -> str:
-    """`p = 0.03`; empty where one seed allows no test."""
+    """A p-value as `p = 0.03`; empty if it is NaN, since one seed allows no test."""
     return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def duration(seconds: float) -> str:
-    """In the unit that a person would use."""
+    """Seconds in a suitable unit, such as minutes."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

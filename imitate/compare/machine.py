@@ -1,4 +1,4 @@
-"""Where a run took place: part of its result, since processor seconds mean nothing without it."""
+"""Describes the machine of a run; part of its result, since processor seconds mean nothing without it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["processors", "provenance"]
 
 @cache
 def provenance() -> dict[str, str]:
-    """The processor, how many of it this process may use, the operating system, and the commit of the code where it
-    runs from a checkout."""
+    """The processor, the number that this process may use, the operating system, and the commit of the code if it runs
+    from a checkout."""
     facts = {"cpu": machine()["cpu"] or platform.machine(), "processors": str(processors()), "os": _os()}
     if commit := _commit():
         facts["commit"] = commit
@@ -24,12 +24,13 @@ def provenance() -> dict[str, str]:
 
 
 def processors() -> int:
-    """How many processors this process may use: fewer than the machine has in a container or a cluster's job."""
+    """The number of processors that this process may use; in a container or a cluster's job the machine may have
+    more."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _os() -> str:
-    """`Linux 6.1, x86_64`: the kernel's own name for its build says more of a place than of results."""
+    """The system as `Linux 6.1, x86_64`, without the kernel's build, which does not affect results."""
     release = ".".join(platform.release().split(".")[:2])
     return f"{platform.system()} {release}, {platform.machine()}"
 

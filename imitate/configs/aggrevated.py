@@ -15,7 +15,8 @@ from imitate.errors import InputError, check_range
 __all__ = ["GATE", "AggreVaTeDConfig", "TrialConfig"]
 
 GATE = 2 / 3
-"""In our measurements useful critics had an openness of 0.71 to 0.98, misleading ones 0.35 to 0.61."""
+"""Threshold between useful critics, which had an openness of 0.71 to 0.98 in our measurements, and misleading ones
+(0.35 to 0.61)."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class AggreVaTeDConfig(DAggerConfig):
     """Weight of the imitation term (DAgger's loss); by default 1 for continuous and 0.1 for discrete actions."""
     delta: float = 0.5
     """Largest root-mean-square step from the expert's action along the critic's gradient, in units of half the action
-    range; for continuous actions."""
+    range; only for continuous actions."""
     line_search: bool | None = None
     """Let the critic choose in each state how much of that step to take: all, 1/2, 1/4 or none. By default only a
-    fitted critic does: an expert's own often rates the expert's action highest, and Hopper lost returns."""
+    fitted critic does so; an expert's own critic often rates the expert's action highest, which lowered returns on
+    Hopper."""
     gate: float = GATE
     """Use the critic only if it rates the expert's action above random ones in this share of the states; otherwise
     train as DAgger does. 0: always use it."""
@@ -85,9 +87,9 @@ class TrialConfig(AggreVaTeDConfig):
     MAIN: ClassVar = (*AggreVaTeDConfig.MAIN, "trial")
 
     trial: float = 0.2
-    """Share of the steps in which the policy and DAgger's, trained on the same states, play the same episodes. If
-    DAgger's mean return is higher by 1.645 standard errors of the difference and by 3 %, it is kept; if the steps are
-    not enough for half of the episodes, it is not. Until then two policies are trained. 0: no trial."""
+    """Share of the steps in which the policy and DAgger's, trained on the same states, play the same episodes. DAgger's
+    policy is kept if its mean return is higher by 1.645 standard errors of the difference and by 3 %, and if at least
+    half of the episodes could be played to their end. Both policies are trained until then. 0: no trial."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

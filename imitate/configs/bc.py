@@ -28,7 +28,8 @@ class BCConfig:
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
     holdout: float = 0.05
-    """Share of the episodes held out to report the loss on them; of fewer than 1 / holdout episodes, none."""
+    """Share of the episodes held out to report the loss on them; none are held out if there are fewer than 1 /
+    holdout."""
     batch_size: int = 256
     """Samples in a minibatch."""
     learning_rate: float = 1e-3
@@ -36,11 +37,11 @@ class BCConfig:
     ema: float = 0.995
     """Decay of the moving average of weights that is the policy; 0: no averaging."""
     weight_decay: float = 0.1
-    """Decoupled weight decay (arXiv:1711.05101), which makes falls rarer where few states were seen."""
+    """Decoupled weight decay (arXiv:1711.05101); with few demonstrated states it makes failures rarer."""
     normalize_obs: bool = True
     """Standardise observations by the statistics of the demonstrations."""
     whiten: bool | None = None
-    """Decorrelate the standardised observations while training; by default where all fit in one minibatch."""
+    """Decorrelate the standardised observations while training; by default only if all fit in one minibatch."""
     hidden: tuple[int, ...] | None = None
     """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
     activation: Literal["tanh", "relu"] | None = None

@@ -40,10 +40,10 @@ class DAggerConfig:
     alpha_floor: float | None = None
     """Smallest share of the expert; by default 0.3 for continuous and 0 for discrete actions."""
     alpha_per: Per = "segment"
-    """When to draw whether expert or learner acts: at every `step`, with `switch_probability` at a step (`segment`), or
-    once per `episode`."""
+    """Times at which it is drawn whether expert or learner acts: at every `step`, at a step with `switch_probability`
+    (`segment`), or once per `episode`."""
     switch_probability: float = 0.05
-    """Probability of drawing again at a step; for `segment`."""
+    """Probability of drawing again at a step; only for `segment`."""
     ema: float = 0.995
     """Decay of the moving average of weights that is the policy; 0: no averaging."""
     batch_size: int = 256

@@ -31,7 +31,7 @@ class DQNConfig:
     batch_size: int = 64
     """Samples in a gradient step."""
     replay_size: int = 100_000
-    """Steps that the replay remembers, over all environments. A replay of pixels is not saved in checkpoints."""
+    """Capacity of the replay in steps, over all environments. A replay of pixels is not saved in checkpoints."""
     learning_starts: int = 1_000
     """Steps in the replay before the first gradient step."""
     learning_rate: float = 5e-4

@@ -24,12 +24,14 @@ class FQEConfig:
     gamma: float = 0.99
     """Discount."""
     n_step: int = 1
-    """Most rewards that a target sums up before it bootstraps. It goes on only while the expert acts, so no action of
-    another policy biases it. More brings values near the truth sooner, but did not raise returns."""
+    """Maximum number of rewards that a target sums before it bootstraps. It stops early when another policy acts, so
+    that no other policy's action biases it. Larger values approach the true values sooner, but did not raise
+    returns."""
     batch_size: int = 256
     """Steps in a minibatch."""
     target: Literal["mean", "min"] = "mean"
-    """How the two target critics are combined; `min` helps little here, as evaluation takes no maximum over actions."""
+    """Combination of the two target critics; `min` helps little here, since evaluation takes no maximum over
+    actions."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "n_step", "batch_size")

@@ -28,10 +28,10 @@ def _small_steps() -> PPOConfig:
 class GAILConfig:
     """Hyperparameters of GAIL.
 
-    The defaults were chosen on HalfCheetah and Walker2d, seed 10. A clone comes close, and small steps of PPO with
-    little noise keep it: at 1e-4 and 3e-4 it is forgotten within 100,000 steps. The discriminator meets pairs that
-    differ little. A spectral norm with noise of 0.3 hides the difference on Walker2d, and a gradient penalty invents
-    one: its loss is above log 2.
+    The defaults were chosen on HalfCheetah and Walker2d, seed 10. A clone comes close to the expert, and PPO's small
+    step size and little noise preserve it; at 1e-4 and 3e-4 it is forgotten within 100,000 steps. The discriminator
+    then sees pairs that differ little. A spectral norm with noise of 0.3 hides the difference on Walker2d. A gradient
+    penalty invents a difference: its loss is above log 2.
     """
 
     MAIN: ClassVar[tuple[str, ...]] = (
@@ -44,8 +44,8 @@ class GAILConfig:
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
     bc_updates: int = 20_000
-    """Begin with a clone of the demonstrations, trained for this many updates, with BC's network; PPO only. 0 begins
-    from nothing, and so do the controls `plus_one` and `minus_one`, which are to know nothing of the expert."""
+    """Begin with a clone of the demonstrations, trained for this many updates with BC's network; PPO only. 0 begins
+    from scratch, and so do the controls `plus_one` and `minus_one`, which must know nothing about the expert."""
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
     """Learner that gets the reward; its settings are under its name. For RPO take ppo and set --ppo.rpo-alpha."""
     ppo: PPOConfig = field(default_factory=_small_steps)

@@ -32,8 +32,8 @@ class LOKIConfig:
     aggrevated: TrialConfig = field(default_factory=TrialConfig)
     """Settings of AggreVaTeD; its total_steps are imitation_steps."""
     ppo: PPOConfig = field(default_factory=_fine_tuning)
-    """Settings of PPO; its policy has the hidden layers and input statistics of AggreVaTeD's. With head `squashed`, or
-    with discrete actions, it is AggreVaTeD's."""
+    """Settings of PPO; its policy takes over AggreVaTeD's hidden layers and input statistics. With head `squashed`, or
+    with discrete actions, it is AggreVaTeD's policy itself."""
     guidance: float = 0.0
     """Weight of the expert's value in the advantages when reinforcement begins, 1 - lambda; 0 is plain PPO."""
     guidance_fraction: float = 0.5

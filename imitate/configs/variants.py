@@ -1,4 +1,4 @@
-"""Hyperparameters of AggreVaTeD's variants; each of them is a choice of these."""
+"""Hyperparameters of AggreVaTeD's variants; each variant is a choice of values for these."""
 
 from __future__ import annotations
 

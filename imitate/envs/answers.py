@@ -1,16 +1,18 @@
-"""Checks the answers of environments, which may be anybody's code."""
+"""Checks the answers of environments, whose code may come from anybody."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Answering"]
+__all__ = ["Answering", "Checked"]
 
 _STEP = "(observation, reward, terminated, truncated, info)"
 
@@ -18,15 +20,18 @@ _STEP = "(observation, reward, terminated, truncated, info)"
 class Answering:
     """An environment whose answers have the right form.
 
-    Each call raises a `Fault`, with the episode's seed, if the environment raises, or if it returns another tuple, a
-    reward that is no number, or an observation of another shape than its space. Values are not checked here.
+    Each call raises a `Fault` with the episode's seed if the environment raises, or if it returns a tuple of another
+    form, a reward that is not a number, or an observation whose shape is not its space's. Only the values of Discrete
+    observations are checked here.
 
-    env   the environment itself, for those who call its `step` and then `check` or `blame`
+    env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
 
     def __init__(self, env: Env) -> None:
         self.env = env
-        self._shape = env.observation_space.shape or ()
+        space = env.observation_space
+        self._shape = space.shape or ()
+        self._discrete = space if isinstance(space, spaces.Discrete) else None
         self._seed: int | None = None
 
     def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
@@ -40,30 +45,43 @@ class Answering:
         self.check(answer[0])
         return answer
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         answer: Any = None
         try:
             answer = self.env.step(action)
-            obs, reward, terminated, truncated, _ = answer
+            obs, reward, terminated, truncated, info = answer
             reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
         except Exception as error:
             self.blame(error, answer)
         self.check(obs)
-        return obs, reward, terminated, truncated
+        return obs, reward, terminated, truncated, info
+
+    def picture(self) -> Array:
+        """The rendered frame (H, W, 3)."""
+        try:
+            frame: Any = self.env.render()
+        except Exception as error:
+            self._raised(error, "render must return a picture")
+        if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
+            got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
+            self._fail(f"has a render() that gave {got}, wanted one picture of shape (height, width, 3)")
+        return frame
 
     def close(self) -> None:
         self.env.close()
 
     def check(self, obs: Any) -> None:
-        """Raise a `Fault` unless the observation has the shape of its space."""
-        if self._shape == () and isinstance(obs, int | np.integer):
-            return
-        try:
-            array: Array | None = np.asarray(obs)
-        except (TypeError, ValueError):  # rows of different lengths
-            array = None
-        if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
-            self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
+        """Raise a `Fault` unless the observation has its space's shape and, for Discrete, is one of its numbers."""
+        discrete = self._discrete
+        if discrete is None or not isinstance(obs, int | float | np.number):  # those have the shape ()
+            try:
+                array: Array | None = np.asarray(obs)
+            except (TypeError, ValueError):  # rows of different lengths
+                array = None
+            if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
+                self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
+        if discrete is not None and (obs % 1 or not 0 <= obs - discrete.start < discrete.n):
+            self._fail(f"returned {obs} as observation, its space is {discrete}")
 
     def blame(self, error: Exception, answer: Any) -> NoReturn:
         """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""
@@ -75,7 +93,8 @@ class Answering:
         self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
 
     def _raised(self, error: Exception, wanted: str) -> NoReturn:
-        """`wanted` is said if a wrapper could not unpack what the environment had returned."""
+        """Raise a `Fault` for an error of the environment; the message has `wanted` if a wrapper could not unpack its
+        answer."""
         if isinstance(error, InputError):
             raise error
         fault = raised(f"the environment {self._name}", error)
@@ -86,7 +105,8 @@ class Answering:
         self._fault(f"the environment {self._name} {what}", None)
 
     def _fault(self, message: str, cause: Exception | None) -> NoReturn:
-        fault = Fault(f"{message}, in the episode with seed {self._seed}")
+        episode = "" if self._seed is None else f", in the episode with seed {self._seed}"
+        fault = Fault(message + episode)
         fault.seed = self._seed
         raise fault from cause
 
@@ -95,8 +115,31 @@ class Answering:
         return self.env.spec.id if self.env.spec is not None else type(self.env.unwrapped).__name__
 
 
+class Checked(gym.Wrapper[Any, Any, Any, Any]):
+    """A Gymnasium environment with the checks of `Answering`, for code that steps it without a `VecEnv`. `render` must
+    return one picture."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self._answering = Answering(env)
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002
+    ) -> tuple[Any, dict[str, Any]]:
+        return self._answering.reset(seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._answering.step(action)
+
+    def render(self) -> Any:
+        return self._answering.picture()
+
+
 def _form(answer: Any) -> str:
-    """The types in an answer, without the values."""
+    """The types in an answer, without its values."""
     if isinstance(answer, tuple):
         return f"({', '.join(map(_form, answer))})"
     if isinstance(answer, np.ndarray):

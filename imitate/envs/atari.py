@@ -1,4 +1,4 @@
-"""Atari games: their ids, their preprocessing, and the protocol by which scores are measured."""
+"""Atari games: their ids, their preprocessing, and the protocol of their scores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STACK = 4
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether a registered id belongs to the Arcade Learning Environment."""
+    """True if a registered id belongs to the Arcade Learning Environment."""
     entry_point = gym.spec(bare_id(env_id)).entry_point
     return isinstance(entry_point, str) and entry_point.startswith("ale_py")
 
@@ -78,7 +78,7 @@ def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
 
 
 def game_ids(env_id: str) -> tuple[str, ...]:
-    """Names under which to look for this environment's settings, the closest first.
+    """Names under which to look up this environment's settings, the closest first.
 
     They are `Env-v0` for `module:Env-v0`, and also `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same game.
     """
@@ -111,6 +111,6 @@ class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def fires(env: gym.Env[Any, Any]) -> bool:
-    """Whether an Atari game has the action FIRE, in addition to NOOP and at least one other."""
+    """True if an Atari game has the action FIRE, in addition to NOOP and at least one other."""
     meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
     return len(meanings) >= 3 and meanings[FIRE] == "FIRE"

@@ -1,4 +1,4 @@
-"""Dict observations as rows of structured arrays, so that everything else can treat them as it treats arrays."""
+"""Dict observations as rows of structured arrays, so that all other code can treat them as arrays."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ LEAVES = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinar
 
 
 class Fields(spaces.Dict):
-    """A Dict whose observations are rows of a structured array, so that they are indexed, stacked and stored like any.
+    """A Dict space whose observations are rows of a structured array, which can be indexed, stacked and stored like any
+    array.
 
-    N of them have the shape (N,), and `obs["goal"]` has (N, *goal_shape), as in a dict of batches. Fields are sorted by
-    name; parts are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.
+    N observations have the shape (N,), and their field `obs["goal"]` has (N, *goal_shape), as in a dict of batches.
+    Fields are sorted by name; parts are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.
 
-    Raises InputError for other parts, and for names that are no text.
+    Raises InputError for other parts, and for names that are not text.
     """
 
     dtype: np.dtype[Any]
@@ -66,7 +67,8 @@ class Fields(spaces.Dict):
 
 
 def as_fields(space: Space) -> Space:
-    """A Dict, or a Tuple with its places "0", "1" ... as names, as Fields; any other space itself."""
+    """Turn a Dict, or a Tuple with its places "0", "1" ... as names, into Fields; any other space is returned as it
+    is."""
     if isinstance(space, Fields):
         return space
     if isinstance(space, spaces.Tuple):
@@ -75,7 +77,7 @@ def as_fields(space: Space) -> Space:
 
 
 def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
-    """Name ("camera/left" in a Dict of a Dict), space and offset in the bytes of a row, of every part."""
+    """The name of every part ("camera/left" in a nested Dict), its space, and its offset in the bytes of a row."""
     for name, part in space.items():
         offset = at + space.dtype.fields[name][1]  # type: ignore[index]  # it is structured
         if isinstance(part, Fields):
@@ -85,7 +87,7 @@ def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
 
 
 def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
-    """Observations (*lead, ...) as Gymnasium has them: dicts and tuples as rows (*lead,), others as they are."""
+    """Convert Gymnasium's observations (*lead, ...): dicts and tuples to rows (*lead,), others stay as they are."""
     if not isinstance(space, Fields) or isinstance(obs, np.ndarray | np.void):
         return obs
     rows = np.empty(lead, space.dtype)
@@ -105,7 +107,7 @@ def _fill(rows: Array, space: Fields, obs: Any) -> None:
 def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     """Observations as a batch (N, *obs_shape), and whether `obs` was a single one (*obs_shape); then N is 1.
 
-    Of Dict spaces, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array.
+    For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array.
 
     Raises InputError for a missing key, another shape or type, and numbers that are NaN or infinite.
     """
@@ -122,7 +124,7 @@ def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
 
 
 def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
-    """() of one observation, (N,) of a batch."""
+    """The leading shape: () for one observation, (N,) for a batch."""
     shape = space.shape or ()
     lead = array.shape[: array.ndim - len(shape)] if array.ndim >= len(shape) else ()
     number = array.dtype == space.dtype if isinstance(space, Fields) else array.dtype.kind in "biuf"
@@ -131,6 +133,10 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
         raise InputError(
             f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
         )
+    counts = isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+    if counts and array.dtype.kind == "f" and (array % 1 != 0).any():
+        fraction = array[array % 1 != 0][0]  # NaN too
+        raise InputError(f"{what} holds {fraction:g}: wanted whole numbers of {space}")
     return lead
 
 
@@ -158,7 +164,7 @@ def as_dict(rows: Array) -> Any:
 
 
 def all_finite(array: Array) -> bool:
-    """Whether none of its numbers, or of its fields', is NaN or infinite."""
+    """True if no number in the array, or in its fields, is NaN or infinite."""
     if array.dtype.names is not None:
         return all(all_finite(array[name]) for name in array.dtype.names)
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())

@@ -33,8 +33,8 @@ def make_env(
 ) -> Env:
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
-    Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); sticky
-    actions are as the id says. For other environments the keyword `time_feature=True` appends the remaining time to
+    Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the id
+    decides about sticky actions. For other environments the keyword `time_feature=True` appends the remaining time to
     observations (`imitate.envs.time_feature`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
@@ -70,7 +70,7 @@ def make_env(
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
     except (gym.error.Error, ImportError) as error:
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
-    except MemoryError:  # the limit under which a file's keywords are tried
+    except MemoryError:  # raised by the limit under which a file's keywords are tried
         raise
     except Exception as error:
         if isinstance(error, AssertionError) and is_robotics(env_id):
@@ -80,7 +80,7 @@ def make_env(
 
 
 class Cut(gym.wrappers.TimeLimit):
-    """A time limit for environments that have none, in which a good policy might never be done."""
+    """A time limit for environments that have none, in which a good policy might never end."""
 
     _said: ClassVar[set[str]] = set()  # environments that were announced; once is enough
 
@@ -111,7 +111,7 @@ class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def stacked_frames(env: Env) -> int:
-    """How many frames an observation of the environment stacks; 1 if it is not a stack."""
+    """The number of frames stacked in an observation; 1 if it is not a stack."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.FrameStackObservation):
             return int(env.stack_size)
@@ -151,7 +151,7 @@ def resolve_env_id(env_id: str) -> str:
 
 
 def is_mujoco(env_id: str) -> bool:
-    """Whether the id is one of gymnasium's tasks in MuJoCo."""
+    """True if the id is one of gymnasium's MuJoCo tasks."""
     spec = gym.registry.get(env_id)
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.mujoco")
 
@@ -172,15 +172,15 @@ def _log_once(warning: str) -> None:
 
 
 def _only_raises(env_id: str) -> bool:
-    """Whether the id is registered only to report its removal, as MuJoCo's v2 and v3 are, or needs mujoco-py."""
+    """True if the id is registered only to report its removal, as MuJoCo's v2 and v3 are, or if it needs mujoco-py."""
     removed = getattr(gym.spec(env_id).entry_point, "__name__", "") == "_raise_mujoco_py_error"
     return removed or needs_mujoco_py(env_id)
 
 
 @cache
 def _load_plugins() -> None:
-    """Import the entry points `gymnasium.envs` of installed packages, ours included, to register their environments;
-    Gymnasium did this itself until 1.0. And those of gymnasium-robotics."""
+    """Register the environments of installed packages, including ours, by importing their entry points
+    `gymnasium.envs`; Gymnasium did this itself until 1.0. Those of gymnasium-robotics are registered too."""
     loads = {each.value: each.load for each in metadata.entry_points(group="gymnasium.envs")}
     for name, load in {**loads, "gymnasium_robotics": register_robotics}.items():
         try:

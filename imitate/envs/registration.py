@@ -29,7 +29,7 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
 
 
 def register() -> None:
-    """Register what isn't registered yet."""
+    """Register those of our environments that aren't registered yet."""
     for env_id, spec in _ENVIRONMENTS.items():
         if env_id not in registration.registry:
             registration.register(env_id, **spec)

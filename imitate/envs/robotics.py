@@ -1,4 +1,4 @@
-"""The environments of gymnasium-robotics, where it is installed."""
+"""The environments of gymnasium-robotics, if it is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDS = (
 
 
 def register_robotics() -> None:
-    """Register them by importing the package, which has no entry point for that."""
+    """Register the environments by importing the package, which has no entry point."""
     if find_spec("gymnasium_robotics") is not None:
         import_module("gymnasium_robotics")
 
@@ -26,7 +26,7 @@ def is_robotics(env_id: str) -> bool:
 
 
 def needs_mujoco_py(env_id: str) -> bool:
-    """Whether the package registers the id for mujoco-py, which newer versions of the id do without."""
+    """True if the package registers the id for mujoco-py, which newer versions of the id don't need."""
     entry_point = _entry_point(env_id)
     return is_robotics(env_id) and (":MujocoPy" in entry_point or ".envs.mujoco." in entry_point)
 

@@ -1,4 +1,4 @@
-"""Derives from one seed named streams that never share an episode."""
+"""Derives named streams of seeds from one seed; the streams never share an episode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def draw_seed(*entropy: int) -> int:
 
 
 def check_seed(seed: int) -> None:
-    """Raise InputError for a negative seed, which NumPy has no generators for."""
+    """Raise InputError for a negative seed, which NumPy's generators don't accept."""
     if seed < 0:
         raise InputError(f"a seed must be at least 0, got {seed}")
 

@@ -1,4 +1,4 @@
-"""Spaces: which are supported, and how they are stored."""
+"""Spaces: checks which are supported, and stores them as plain data."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "multi_discrete",
     "space_from_json",
     "space_to_json",
+    "uniform_actions",
     "values_of",
 ]
 
@@ -29,8 +30,8 @@ _ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
 
 
 def values_of(space: Space) -> tuple[Any, Any] | None:
-    """The first value and the number of values: ints of Discrete; arrays of MultiDiscrete and MultiBinary, one for each
-    part; None of a Box."""
+    """The first value and the number of values: ints for Discrete; arrays with one entry per part for MultiDiscrete and
+    MultiBinary; None for a Box."""
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.n)
     if isinstance(space, spaces.MultiDiscrete):
@@ -40,8 +41,18 @@ def values_of(space: Space) -> tuple[Any, Any] | None:
     return None
 
 
+def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array:
+    """`count` random actions (count, *action_shape), uniform over the space."""
+    shape = (count, *(space.shape or ()))
+    if (discrete := values_of(space)) is not None:
+        first, values = discrete
+        return np.asarray(rng.integers(values, size=shape) + first)
+    assert isinstance(space, spaces.Box)
+    return rng.uniform(space.low, space.high, shape).astype(space.dtype)
+
+
 def multi_discrete(parts: Sequence[Space]) -> spaces.MultiDiscrete:
-    """The actions of a Tuple of these parts, side by side. Raises InputError for others than discrete ones."""
+    """The actions of a Tuple of these parts, side by side. Raises InputError if a part is not discrete."""
     values = [one for part in parts if (one := values_of(part)) is not None]
     if not values or len(values) < len(parts):
         raise InputError(
@@ -83,7 +94,7 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
 
 
 def check_plain(learner: str, observation_space: Space, action_space: Space) -> None:
-    """Raise InputError, in the name of a learner, unless both spaces are Box or Discrete."""
+    """Raise InputError, naming the learner, unless both spaces are Box or Discrete."""
     for what, space in (("observations", as_fields(observation_space)), ("actions", action_space)):
         if not isinstance(space, spaces.Box | spaces.Discrete):
             name = "Dict or Tuple" if isinstance(space, Fields) else _name(space)

@@ -1,4 +1,4 @@
-"""Which code `module:name` may run: what the user typed, but nothing that a file names."""
+"""Decides whether `module:name` may run code: only if the user typed the name, never because a file contains it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _trusted: set[str] = set()
 def trust(*names: str) -> None:
     """Allow `module:name` in this process: the module may be imported, and its expert or learner of that name called.
 
-    The command line calls it with the names that the user typed. In Python call it yourself. Worker processes get what
-    the process that started them trusts. Names without a module are ignored.
+    The command line calls it with the names that the user typed. In Python call it yourself. Worker processes trust the
+    same names as the process that started them. Names without a module are ignored.
     """
     _trusted.update(name for name in names if ":" in name)
 
 
 def trusted() -> frozenset[str]:
-    """All names that this process trusts, for a process that it starts."""
+    """All names that this process trusts, to be passed to the processes that it starts."""
     return frozenset(_trusted)
 
 
 def import_typed(name: str, option: str = "--expert") -> ModuleType:
-    """Import the module of an expert or a learner, `module:name`, to call it. `option` is the one that names it.
+    """Import the module of an expert or a learner, `module:name`. `option` is the command line's option for such a
+    name.
 
-    Raises InputError if the import fails, and if the name isn't trusted. That its module is imported already doesn't
-    help: a file could otherwise have any function called, such as `os:abort`.
+    Raises InputError if the import fails, or if the name isn't trusted, even if its module is imported already.
+    Otherwise a file could have any function called, such as `os:abort`.
     """
     if name not in _trusted:
         raise _refusal(name, option)
@@ -44,8 +45,8 @@ def import_typed(name: str, option: str = "--expert") -> ModuleType:
 def import_env(env_id: str) -> None:
     """Import the module of `module:Env-v0`, so that it registers the environment.
 
-    Raises InputError if the import fails, and if no name of this module is trusted, unless the module is imported and
-    the environment registered already: then there is nothing to run.
+    Raises InputError if the import fails, or if no name of this module is trusted. If the module is imported and the
+    environment is registered already, trust is not needed, since no code is run.
     """
     if _trusts_module(env_id):
         _imported(env_id)

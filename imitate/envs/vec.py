@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
 from imitate.envs.answers import Answering
 from imitate.envs.make import Env
@@ -14,7 +15,8 @@ from imitate.envs.structured import structured
 from imitate.errors import InputError
 
 MOST_ENVS = 10_000
-"""Environments side by side; more would take minutes to make, and a settings file may ask for any number."""
+"""Maximum number of environments side by side. More would take minutes to make, and a settings file may ask for any
+number."""
 
 __all__ = [
     "MOST_ENVS",
@@ -86,13 +88,14 @@ class SyncVecEnv:
         shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
         axes = len(shape or ())
-        self._length, self._is_grid = shape[0] if shape and axes == 1 else None, axes > 1
+        self._length = shape[0] if shape and axes == 1 else None
+        self._is_checked = axes > 1 or isinstance(self.single_observation_space, spaces.Discrete)
 
     def reset(self, seeds: Iterable[int]) -> Array:
         self._seeds = iter(seeds)
         for index in range(self.num_envs):
             self._begin_episode(index, self._obs)
-        # A policy sees idle environments too, and zeros need not be in the space: Discrete(5, start=1).
+        # Policies also see idle environments, and zeros may be outside the space, as in Discrete(5, start=1).
         self._obs[~self.running] = self._obs[0]
         return self._obs.copy()
 
@@ -101,9 +104,9 @@ class SyncVecEnv:
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
-        # An assignment would broadcast a number, or an array with fewer axes. In this loop every check counts: where
-        # there is one axis, its length says enough, and where there is none, nothing can be broadcast.
-        length, is_grid, answer = self._length, self._is_grid, None
+        # An assignment would broadcast a number or an array with fewer axes, and cut a fraction to a whole number. This
+        # loop must be fast, so with one axis only the length is checked.
+        length, is_checked, answer = self._length, self._is_checked, None
         for index, running in enumerate(self.running.tolist()):
             if not running:
                 continue
@@ -111,7 +114,7 @@ class SyncVecEnv:
                 answer = self._steps[index](actions[index])
                 obs, reward, terminated[index], truncated[index], _ = answer
                 rewards[index] = float(reward)  # NumPy would take None for NaN
-                if is_grid or (length is not None and len(obs) != length):
+                if is_checked or (length is not None and len(obs) != length):
                     self._envs[index].check(obs)
                 final_obs[index] = obs
             except Exception as error:

@@ -41,7 +41,7 @@ def make_vec(
     episodic_life  Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
     clip_rewards   Atari on ale, for training: rewards are replaced by their sign
 
-    Raises InputError for an unknown environment or backend, and if these do not go together.
+    Raises InputError for an unknown environment or backend, or if the two do not go together.
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
@@ -64,7 +64,7 @@ def make_vec(
 
 
 def _make_elsewhere(names: Iterable[str], env_id: str, env_kwargs: Mapping[str, Any] | None) -> Env:
-    """`make_env` in another process, which trusts the names that this one trusts."""
+    """`make_env` in another process, which trusts the same names as this one."""
     trust(*names)
     return make_env(env_id, env_kwargs)
 

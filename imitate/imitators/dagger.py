@@ -13,17 +13,17 @@ weights that no roll-in was made with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from imitate.configs.dagger import DAggerConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array, values_of
+from imitate.envs.spaces import values_of
 from imitate.envs.vec import VecEnv
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
@@ -50,7 +50,7 @@ class DAgger:
         config: DAggerConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy] | Teacher | Teachers,
+        expert: Askable | Sequence[Askable] | Teacher | Teachers,
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",

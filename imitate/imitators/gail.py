@@ -102,16 +102,19 @@ def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
 
 
 def gradient_penalty(
-    discriminator: nn.Module, expert: tuple[Tensor, Tensor], learner: tuple[Tensor, Tensor], mix: Tensor
+    discriminator: nn.Module,
+    expert_pairs: tuple[Tensor, Tensor],
+    learner_pairs: tuple[Tensor, Tensor],
+    mix: Tensor,
 ) -> Tensor:
     """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
 
     Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them.
     """
     points = []
-    for ours, theirs in zip(expert, learner, strict=True):
-        share = mix.view(-1, *[1] * (ours.dim() - 1))
-        points.append((share * ours + (1 - share) * theirs).requires_grad_())
+    for one, other in zip(expert_pairs, learner_pairs, strict=True):
+        share = mix.view(-1, *[1] * (one.dim() - 1))
+        points.append((share * one + (1 - share) * other).requires_grad_())
     gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
     norm = torch.cat([gradient.flatten(1) for gradient in gradients], 1).norm(dim=1)  # (B,)
     penalty: Tensor = ((norm - 1) ** 2).mean()
@@ -256,9 +259,9 @@ class GAIL:
             logits = self.discriminator(*pairs)
             loss = bce(logits, is_expert)
             if self.config.gradient_penalty:
-                expert, learner = zip(*(half.float().chunk(2) for half in pairs), strict=True)
+                experts, learners = zip(*(half.float().chunk(2) for half in pairs), strict=True)
                 mix = torch.rand(len(expert_obs), generator=self.generator, device=self.device)
-                penalty = gradient_penalty(self.discriminator, expert, learner, mix)
+                penalty = gradient_penalty(self.discriminator, experts, learners, mix)
                 loss = loss + self.config.gradient_penalty * penalty
             self.optimizer.step(loss)
             right = (logits.detach() > 0) == (is_expert > 0)

@@ -14,7 +14,6 @@ its deterministic action, and the spread is that of the student's values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.configs.qdagger import QDaggerConfig
-from imitate.datasets.asking import asking
-from imitate.datasets.trajectory import Policy
+from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.nn.q_net import QNet
@@ -50,7 +48,7 @@ class Teacher:
 
     def __init__(
         self,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         action_space: Space,
         temperature: float,
         first_action: int,
@@ -108,7 +106,7 @@ class QDagger:
         config: QDaggerConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:

@@ -49,7 +49,7 @@ class SQIL:
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         rewarded = [self._rewarded(demos[index]) for index in chosen]
         spaces = envs.single_observation_space, envs.single_action_space
-        self.expert = Replay.of_episodes(rewarded, *spaces, gamma=settings.gamma, n_step=settings.n_step)
+        self.demo_replay = Replay.of_episodes(rewarded, *spaces, gamma=settings.gamma, n_step=settings.n_step)
 
     @property
     def env_steps(self) -> int:
@@ -76,7 +76,7 @@ class SQIL:
 
     def _batches(self) -> list[Batch]:
         """The minibatches of one round: the expert's half first."""
-        return self.dqn.batches(self.dqn.config.num_updates, self.expert, self.dqn.replay)
+        return self.dqn.batches(self.dqn.config.num_updates, self.demo_replay, self.dqn.replay)
 
     def _rewarded(self, trajectory: Trajectory) -> Rollout:
         rewards = np.ones(len(trajectory), np.float32)

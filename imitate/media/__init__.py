@@ -1,1 +1,1 @@
-"""Pictures of episodes: videos, and a window for a person who plays."""
+"""Videos of episodes, and a window for a person who plays."""

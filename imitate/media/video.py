@@ -18,7 +18,8 @@ import numpy as np
 
 from imitate.datasets.evaluation import play
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
+from imitate.envs.answers import Checked
+from imitate.envs.make import is_mujoco, make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -26,7 +27,7 @@ from imitate.files import atomic
 
 __all__ = ["filming", "record_video", "renderable_env"]
 
-DEFAULT_FPS = 30  # for environments whose metadata give none
+DEFAULT_FPS = 30  # for environments whose metadata has none
 
 
 def record_video(
@@ -72,7 +73,8 @@ def filming(
     width: int | None = None,
     crf: int = 23,
 ) -> Iterator[tuple[_Filmed, int | None]]:
-    """An environment whose every reset and step is a picture of the video `out`, and the most steps to take in it.
+    """Yield an environment that adds a picture to the video `out` at every reset and step, and the maximum number of
+    steps to take in it.
 
     Settings and errors are those of `record_video`.
     """
@@ -96,8 +98,8 @@ def filming(
 def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env[Any, Any]:
     """Make an environment whose render() returns pictures. Raises InputError if it can't.
 
-    Without a display, SDL and MuJoCo are told so by environment variables. This is in time, because environments set
-    them up when they render for the first time.
+    Without a display, environment variables tell SDL and MuJoCo so. They are set in time, since environments start
+    these libraries when they first render.
     """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -107,7 +109,8 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # gymnasium warns of a render mode that we refuse below
-            env: gym.Env[Any, Any] = make_env(env_id, env_kwargs, render_mode="rgb_array")
+            filmed = _view(env_id, env_kwargs) | dict(env_kwargs or {})
+            env: gym.Env[Any, Any] = make_env(env_id, filmed, render_mode="rgb_array")
     except InputError:
         make_env(env_id, env_kwargs).close()  # raises if something other than the render mode is wrong
         raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
@@ -115,7 +118,13 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
     if "rgb_array" not in modes:
         env.close()
         raise InputError(f"{env_id} can't be filmed: its render modes are {list(modes)}, wanted 'rgb_array'")
-    return env
+    return Checked(env)
+
+
+def _view(env_id: str, env_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keywords for a camera that follows a MuJoCo robot; since Gymnasium 1.4 the default one stands still."""
+    chosen = {"camera_id", "camera_name"} & set(env_kwargs or {})
+    return {"camera_name": "track"} if is_mujoco(resolve_env_id(env_id)) and not chosen else {}
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
@@ -145,9 +154,6 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
             "ignore"
         )  # pygame warns at import about setuptools, CPU features, missing fonts
         frame = env.render()
-    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
-        got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
-        raise InputError(f"render() of {env} gave {got}, wanted one picture of shape (height, width, 3)")
     return np.ascontiguousarray(frame, np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""A window of pygame's: what a person sees of an environment, the keys that are down, and the mouse."""
+"""A pygame window that shows an environment to a person and reads keys and mouse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEIGHT = 480
 
 
 class Window:
-    """`Controls` of `imitate.datasets.human.playing`. Raises InputError where there is no display."""
+    """`Controls` of `imitate.datasets.human.playing`. Raises InputError if there is no display."""
 
     def __init__(self, fps: float) -> None:
         shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ
@@ -54,19 +54,19 @@ class Window:
                 tapped.add("escape")
             elif event.type == pygame.KEYDOWN:
                 self._down.add(pygame.key.name(event.key))
-                tapped.add(pygame.key.name(event.key))  # also where it is up again within the frame
+                tapped.add(pygame.key.name(event.key))  # even if it is released within the frame
             elif event.type == pygame.KEYUP:
                 self._down.discard(pygame.key.name(event.key))
             elif event.type in (pygame.MOUSEBUTTONDOWN, pygame.MOUSEBUTTONUP) and event.button == 1:
                 self._held = event.type == pygame.MOUSEBUTTONDOWN
-                mouse = self._place_of(event.pos)  # also where the button is up again within the frame
+                mouse = self._place_of(event.pos)  # even if it is released within the frame
             elif event.type == pygame.MOUSEMOTION and self._held:
                 mouse = self._place_of(event.pos)
         self.mouse = mouse
         return self._down | tapped
 
     def _place_of(self, at: tuple[int, int]) -> tuple[float, float]:
-        """Where pixel `at` is in the window; the mouse may be dragged out of it."""
+        """The position of pixel `at` in the window, from -1 to 1; the mouse may be dragged outside."""
         width, height = self._pygame.display.get_window_size()
         x, y = 2 * at[0] / (width - 1) - 1, 1 - 2 * at[1] / (height - 1)
         return min(max(x, -1.0), 1.0), min(max(y, -1.0), 1.0)

@@ -1,15 +1,35 @@
-"""Distributions of actions."""
+"""Distributions of actions, and how they are sampled."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["Categorical", "Choices", "Distribution", "Gaussian"]
+from imitate.envs.spaces import Array
+
+__all__ = ["Categorical", "Choices", "Distribution", "Gaussian", "sample_gaussian", "sample_softmax"]
+
+A = TypeVar("A", Tensor, Array)
+
+
+def sample_softmax(logits: A, log_exponential: A) -> A:
+    """Indices (B,) sampled from the softmax of logits (B, A), given the logarithm of exponential noise (B, A).
+
+    Its negative is Gumbel noise, and the argmax of logits plus Gumbel noise is a sample from the softmax.
+    """
+    indices: A = (logits - log_exponential).argmax(-1)
+    return indices
+
+
+def sample_gaussian(mean: A, std: A, normal: A) -> A:
+    """Samples (B, D), given standard normal noise (B, D)."""
+    raw: A = mean + std * normal
+    return raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +42,8 @@ class Categorical:
         return self.logits.argmax(-1)
 
     def sample(self, generator: torch.Generator) -> Tensor:
-        # Gumbel-max trick: the argmax of logits plus Gumbel noise is a sample from the softmax.
         noise = torch.empty_like(self.logits).exponential_(generator=generator)
-        return (self.logits - noise.log()).argmax(-1)
+        return sample_softmax(self.logits, noise.log())
 
     def log_prob(self, actions: Tensor) -> Tensor:
         return -F.cross_entropy(self.logits, actions, reduction="none")  # (B,)
@@ -77,7 +96,7 @@ class Gaussian:
     def sample(self, generator: torch.Generator) -> Tensor:
         """Reparameterised: gradients reach mean and log_std."""
         noise = torch.randn(self.mean.shape, generator=generator, device=self.mean.device)
-        return self.mean + self.log_std.exp() * noise
+        return sample_gaussian(self.mean, self.log_std.exp(), noise)
 
     def log_prob(self, raw: Tensor) -> Tensor:
         z = (raw - self.mean) * torch.exp(-self.log_std)

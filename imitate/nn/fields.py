@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.fields import Fields, Space, leaves
 from imitate.envs.spaces import values_of
 from imitate.errors import InputError
-from imitate.nn.networks import MLP, Activation, channels_last, nature_cnn
+from imitate.nn.networks import MLP, Activation, channels_last, nature_cnn, one_hot
 from imitate.nn.normalize import RunningMoments
 
 __all__ = ["FieldEncoder", "fields_of"]
@@ -120,6 +119,5 @@ def _flat(space: Space, part: Tensor) -> Tensor:
         numbers = part.reshape(len(part), spaces.flatdim(space)).float()
         return numbers / 255.0 if space.dtype == np.uint8 else numbers
     first, count = (np.ravel(one).tolist() for one in discrete)
-    columns = part.reshape(len(part), len(count)).long().unbind(1)
-    one_hot = [F.one_hot(column - a, n) for column, a, n in zip(columns, first, count, strict=True)]
-    return torch.cat(one_hot, 1).float()
+    columns = part.reshape(len(part), len(count)).unbind(1)
+    return torch.cat([one_hot(column, a, n) for column, a, n in zip(columns, first, count, strict=True)], 1)

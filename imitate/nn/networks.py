@@ -26,6 +26,7 @@ __all__ = [
     "channels_last",
     "nature_cnn",
     "numpy_forward",
+    "one_hot",
     "orthogonal_",
     "seeded",
 ]
@@ -72,7 +73,7 @@ class Encoder(nn.Module):
         if self.is_image:
             return obs.movedim(-1, -3) if self.channels_last else obs
         if self.one_hot:
-            return F.one_hot(obs.long() - self.start, self.one_hot).float()
+            return one_hot(obs, self.start, self.one_hot)
         x = obs.flatten(1)
         if self.moments is not None:
             return self.moments(x)  # type: ignore[no-any-return]  # bytes are standardised too
@@ -113,8 +114,22 @@ class Encoder(nn.Module):
             return self.net(prepared).float()  # type: ignore[no-any-return]
 
 
+def one_hot(values: Tensor, first: int, count: int) -> Tensor:
+    """Numbers (B,) from `first` on to floats (B, count). Raises InputError for a number that is not one of `count`."""
+    try:
+        return F.one_hot(values.long() - first, count).float()
+    except RuntimeError as error:
+        beyond = values[(values < first) | (values >= first + count)]
+        if not len(beyond):
+            raise
+        raise InputError(
+            f"an observation holds {beyond[0].item():g}, wanted {first} to {first + count - 1}: correct the "
+            "environment that gave it"
+        ) from error
+
+
 def channels_last(space: spaces.Space[Any]) -> bool:
-    """Whether observations are images (H, W, C) rather than (C, H, W) or stacks of grey frames."""
+    """True if observations are images (H, W, C), False if (C, H, W) or stacks of grey frames."""
     shape = space.shape or ()
     return len(shape) == 3 and space.dtype == np.uint8 and shape[2] in (1, 3, 4) and shape[2] < shape[0]
 

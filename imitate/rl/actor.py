@@ -8,6 +8,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
+from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.nn.networks import numpy_forward
 from imitate.nn.policy import ActorPolicy
 
@@ -27,7 +28,8 @@ class Actor:
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
-        self.policy = policy
+        # A module looks its parts up slowly.
+        self.policy, self._encoder = policy, policy.encoder
         layers = nn.Sequential(*policy.encoder.net, policy.output)
         self._forward = None if policy.encoder.is_image else numpy_forward(layers)
         space = policy.action_space
@@ -37,7 +39,7 @@ class Actor:
     def outputs(self, obs: Array) -> Array:
         """Logits, or means of raw actions (N, A), for raw observations (N, *obs_shape)."""
         if self._forward is not None:
-            return self._forward(self.policy.encoder.prepare_numpy(obs))
+            return self._forward(self._encoder.prepare_numpy(obs))
         with torch.inference_mode():
             features = self.policy.encoder(encode(self.policy, obs))
             outputs: Array = self.policy.output(features).cpu().numpy()
@@ -47,10 +49,9 @@ class Actor:
         """Actions for the environment, and the raw actions, on which log-probabilities are defined."""
         outputs = self.outputs(obs)
         if isinstance(self.policy.action_space, spaces.Discrete):
-            # Gumbel-max trick: the argmax of logits plus Gumbel noise is a sample from the softmax.
-            raw: Array = (outputs - np.log(rng.standard_exponential(outputs.shape))).argmax(-1)
+            raw = sample_softmax(outputs, np.log(rng.standard_exponential(outputs.shape)))
             return raw + int(self.policy.action_space.start), raw
         std = np.exp(self.policy.log_std.detach().cpu().numpy())
-        raw = outputs + std * rng.standard_normal(outputs.shape, np.float32)
+        raw = sample_gaussian(outputs, std, rng.standard_normal(outputs.shape, np.float32))
         unit = np.tanh(raw) if self.policy.head == "squashed" else raw.clip(-1.0, 1.0)
         return self._center + self._scale * unit, raw

@@ -106,7 +106,7 @@ class OffPolicy(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether the replay holds enough to learn from."""
+        """True if the replay holds enough to learn from."""
         return len(self.replay) >= self.config.learning_starts
 
     @abstractmethod

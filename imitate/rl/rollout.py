@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -12,13 +13,11 @@ import numpy as np
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array, all_finite
 from imitate.envs.seeds import episode_seeds
+from imitate.envs.stepping import Chooser, Score, Scores, stepping
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 
-__all__ = ["Chooser", "CountsGames", "Rollout", "Sampler", "whole_episodes"]
-
-Chooser = Callable[[Array, Array], tuple[Array, Array]]
-"""(obs (N, ...), begun (N,) bool: an episode starts here) -> (actions for the environment, actions to record)."""
+__all__ = ["CountsGames", "Rollout", "Sampler", "whole_episodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +148,10 @@ class Sampler:
         """Drop unfinished episodes and begin new ones from this seed."""
         self._obs = self.envs.reset(episode_seeds(seed))
         self._begun = np.ones(self.envs.num_envs, bool)
-        self._return = np.zeros(self.envs.num_envs)
-        self._length = np.zeros(self.envs.num_envs, np.int64)
-        self._ended: list[tuple[float, int]] = []
+        self._scores = Scores(self.envs)
+        self._ended: list[Score] = []
 
-    def collect(self, choose: Chooser, num_steps: int, limit: int | None = None) -> Rollout:
+    def collect(self, choose: Chooser[Array], num_steps: int, limit: int | None = None) -> Rollout:
         """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
         Raises InputError if the limit is less than one step of each.
@@ -164,15 +162,14 @@ class Sampler:
             raise InputError(
                 f"a limit of {limit} steps is less than one step of each of {self.envs.num_envs} environments"
             )
-        obs, begun = self._obs, self._begun
         shape = (num_steps, self.envs.num_envs)
-        all_obs = np.empty((*shape, *obs.shape[1:]), obs.dtype)
+        all_obs = np.empty((*shape, *self._obs.shape[1:]), self._obs.dtype)
         rewards = np.empty(shape, np.float32)
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
         actions: list[Array] = []
         end_obs: list[Array] = []
 
-        def taken(steps: int) -> Rollout:
+        def rollout(steps: int) -> Rollout:
             self.env_steps += steps * self.envs.num_envs
             return Rollout(
                 all_obs[:steps],
@@ -181,37 +178,33 @@ class Sampler:
                 terminated[:steps],
                 truncated[:steps],
                 ends=np.argwhere(terminated[:steps] | truncated[:steps]),
-                end_obs=np.concatenate(end_obs) if end_obs else obs[:0],
-                last_obs=last_obs,
+                end_obs=np.concatenate(end_obs) if end_obs else all_obs[0, :0],
+                last_obs=step.final_obs,
             )
 
-        self.broken_off, t = None, 0
+        self.broken_off = None
         try:
-            for t in range(num_steps):
-                all_obs[t] = obs
-                executed, recorded = choose(obs, begun)
-                step = self.envs.step(executed)
-                begun = step.terminated | step.truncated
-                actions.append(recorded)
-                rewards[t], terminated[t], truncated[t] = step.rewards, step.terminated, step.truncated
-                self._return += step.rewards
-                self._length += 1
-                if np.count_nonzero(begun):
-                    end_obs.append(step.final_obs[begun])
-                    self._count(begun)
-                obs, last_obs = step.obs, step.final_obs
+            steps = stepping(self.envs, choose, self._obs, begun=self._begun)
+            for t, taken in enumerate(islice(steps, num_steps)):
+                step = taken.step
+                all_obs[t], rewards[t] = taken.obs, step.rewards
+                terminated[t], truncated[t] = step.terminated, step.truncated
+                actions.append(taken.recorded)
+                self._ended += self._scores.add(taken)
+                if taken.ends:
+                    end_obs.append(step.final_obs[taken.ended])
         except Exception:
-            self.broken_off = taken(t) if t else None
+            self.broken_off = rollout(len(actions)) if actions else None
             raise
-        self._obs, self._begun = obs, begun
-        return taken(num_steps)
+        self._obs, self._begun = step.obs, taken.ended
+        return rollout(num_steps)
 
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the training episodes that ended since the last call; empty if none did.
 
         If `envs` counts games (`CountsGames`), these are raw scores of full games, not what the learner sees.
         """
-        ended, self._ended = self._ended, []
+        ended, self._ended = [(score.episode_return, score.length) for score in self._ended], []
         if isinstance(self.envs, CountsGames):
             ended = self.envs.pop_games()
         if not ended:
@@ -219,41 +212,32 @@ class Sampler:
         returns, lengths = zip(*ended, strict=True)
         return {"train_return": float(np.mean(returns)), "train_length": float(np.mean(lengths))}
 
-    def _count(self, ended: Array) -> None:
-        self._ended += zip(self._return[ended].tolist(), self._length[ended].tolist(), strict=True)
-        self._return[ended] = 0.0
-        self._length[ended] = 0
 
-
-def whole_episodes(envs: VecEnv, choose: Chooser, seeds: Iterable[int], limit: int | None = None) -> Rollout:
+def whole_episodes(
+    envs: VecEnv, choose: Chooser[Array], seeds: Iterable[int], limit: int | None = None
+) -> Rollout:
     """One whole episode per seed; `running` is False where an environment idles because no seed is left.
 
     The seeds fix which episodes are played, so short episodes are not over-represented. After `limit` steps in total,
     unfinished episodes are cut (`truncated`) and no others begin.
     """
-    obs = envs.reset(seeds)
-    begun = np.ones(envs.num_envs, bool)
-    running: list[Array] = []
-    rows, end_obs = [], []
-    left: float = math.inf if limit is None else limit
-    while 0 < np.count_nonzero(envs.running) <= left:
-        running.append(envs.running.copy())
-        executed, recorded = choose(obs, begun)
-        step = envs.step(executed)
-        left -= int(np.count_nonzero(running[-1]))
-        cut = np.count_nonzero(envs.running) > left
-        truncations = step.truncated | (running[-1] & ~step.terminated & cut)
-        begun = step.terminated | truncations
-        rows.append((obs, recorded, step.rewards, step.terminated, truncations))
-        end_obs.append(step.final_obs[begun])
-        obs = step.obs
+    rows, running, end_obs = [], [], []
+    most: float = math.inf if limit is None else limit
+    for taken in stepping(envs, choose, envs.reset(seeds), limit=most):
+        step = taken.step
+        rows.append((taken.obs, taken.recorded, step.rewards, step.terminated, step.truncated))
+        running.append(envs.running | taken.ended)
+        end_obs.append(step.final_obs[taken.ended])
     if not rows:
         raise InputError(
-            f"a limit of {limit} steps is less than one step of each of {begun.size} environments"
+            f"a limit of {limit} steps is less than one step of each of {envs.num_envs} environments"
         )
     all_obs, actions, rewards, terminated, truncated = (
         np.stack(column) for column in zip(*rows, strict=True)
     )
+    if envs.running.any():  # the limit cuts the episodes in flight
+        truncated[-1] |= running[-1] & ~terminated[-1]
+        end_obs[-1] = step.final_obs[terminated[-1] | truncated[-1]]
     return Rollout(
         all_obs,
         actions,

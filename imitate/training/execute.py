@@ -21,7 +21,7 @@ from imitate.training.inputs import handed_to, held, opened_store
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
 
-__all__ = ["execute", "make_learner"]
+__all__ = ["check_folder", "execute", "make_learner"]
 
 
 def execute(
@@ -44,10 +44,7 @@ def execute(
     together, if the budget is too small for one update, and if learning diverges.
     """
     out = Path(out)
-    if (out / "finished.json").exists():
-        raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
-    if out.exists() and not resume:
-        raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
+    check_folder(out, resume=resume)
     experiment.check_inputs()
     with held(out):
         with ExitStack() as stack:
@@ -55,6 +52,14 @@ def execute(
             finished = run.finish()
         run.write_timing()  # again, as the environments' processes have ended by now and their time is known
     return finished
+
+
+def check_folder(out: Path, *, resume: bool) -> None:
+    """Raise InputError if a run in `out` is finished, or `out` exists and nothing is resumed."""
+    if (out / "finished.json").exists():
+        raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
+    if out.exists() and not resume:
+        raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
 
 
 def make_learner(

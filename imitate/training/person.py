@@ -42,12 +42,13 @@ def seated(experiment: Experiment, stack: ExitStack) -> tuple[SyncVecEnv, Person
     from imitate.datasets.human.playing import (
         Person,  # takes half a second: a command line is checked without it
     )
+    from imitate.envs.answers import Checked
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
     from imitate.media.video import DEFAULT_FPS
     from imitate.media.window import Window
 
-    env = make_env(experiment.env_id, experiment.env_kwargs, render_mode="rgb_array")
+    env = Checked(make_env(experiment.env_id, experiment.env_kwargs, render_mode="rgb_array"))
     _, _, file = (experiment.expert or "").partition(":")
     keys = key_map(env, experiment.env_id, Path(file) if file else None)
     window = stack.enter_context(Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)))

@@ -1,4 +1,4 @@
-"""Tuned settings, from the files in `presets/`: [default], a table per environment, and [variants]."""
+"""Tuned settings, from the files in `presets/`: [default], a table per environment, [variants] and [chosen_on]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from imitate.algorithms import find, is_own
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
-__all__ = ["RUN_FIELDS", "has_preset", "make_config", "over", "tuned", "variant_settings"]
+__all__ = ["RUN_FIELDS", "chosen_on", "has_preset", "make_config", "over", "tuned", "variant_settings"]
 
 # Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
@@ -37,6 +37,13 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 def has_preset(algorithm: str, env_id: str) -> bool:
     """Whether there are settings for this environment, and not only for all."""
     return bool(_for_environment(algorithm, env_id))
+
+
+def chosen_on(algorithm: str, env_id: str) -> list[int]:
+    """Seeds of this environment on which the algorithm's settings for it, or its defaults, were chosen, as far as its
+    presets record them."""
+    seeds = _presets(algorithm).get("chosen_on", {})
+    return next((seeds[name] for name in game_ids(env_id) if name in seeds), [])
 
 
 def _for_environment(algorithm: str, env_id: str) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from dataclasses import replace
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 from reported import BUDGET, fill, five, outcome, result
 
@@ -192,3 +195,28 @@ def test_provenance_names_the_commit_the_seeds_and_the_source_of_the_settings(tm
         "learner": "BC", "commit": "0123456789ab", "seeds": "0 to 4", "settings": "preset of this environment"
     }  # fmt: skip
     assert (second["learner"], second["commit"], second["settings"]) == ("PPO", "unknown", "unknown")
+
+
+def test_a_cell_says_whether_its_settings_were_chosen_on_its_seeds(tmp_path: Path) -> None:
+    """BC's presets record no seeds; DAgger's of CartPole were chosen on seeds 0 to 2, SQIL's on seeds 10 and 11."""
+    runs = {name: five(390, 410) for name in ("bc", "dagger", "sqil", "ppo")}
+    out = fill(tmp_path / "out", runs, hyperparameters={"ppo": {"gamma": 0.9}})
+    said = {row["name"]: row["chosen_on"] for row in provenance({"": read_outcome(out)})}
+    assert said == {
+        "bc": "no record",
+        "dagger": "these seeds: 0 to 2",
+        "sqil": "other seeds: 10 and 11",
+        "ppo": "not known",
+    }
+
+
+def test_seeds_that_chose_settings_are_seeds_of_environments() -> None:
+    files = resources.files("imitate.training") / "presets"
+    recorded = {
+        file.name: tomllib.loads(file.read_text("utf-8")).get("chosen_on", {}) for file in files.iterdir()
+    }
+    assert sum(map(bool, recorded.values())) > 5
+    for table in recorded.values():
+        for env_id, seeds in table.items():
+            assert env_id in gym.registry
+            assert seeds == sorted({*seeds})

@@ -165,7 +165,7 @@ def test_a_comparison_survives_json() -> None:
     [
         (
             {"budget": 400},
-            "budget of 400 steps is too small, where an episode takes 500 steps; give at least 501",
+            "budget of 400 steps is too small: an episode takes 500 steps; give at least 501",
         ),
         ({"expert": "CartPole-v1:pop"}, "no expert 'CartPole-v1:pop'"),
         ({"expert": "Pendulum-v1"}, "Pendulum-v1"),
@@ -199,9 +199,7 @@ def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
     wanted = Comparison(
         "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=2, curve_episodes=2
     )
-    with pytest.raises(
-        InputError, match="a budget of 100 steps is too small, where an episode takes 200 steps"
-    ):
+    with pytest.raises(InputError, match="a budget of 100 steps is too small: an episode takes 200 steps"):
         carry_out(wanted, tmp_path / "out")
 
 

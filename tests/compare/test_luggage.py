@@ -12,7 +12,6 @@ import pytest
 
 from imitate.cli import main
 from imitate.compare.backends.luggage import Luggage
-from imitate.experts import load as loading
 from imitate.experts import load_expert
 
 WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
@@ -20,7 +19,7 @@ WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "carried", {})
+    monkeypatch.setattr("imitate.experts.load.carried", {})
 
 
 def travel(luggage: Luggage, to: Path) -> None:
@@ -45,7 +44,7 @@ def test_an_expert_of_the_zoo(zoo: Path, tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(here.act(obs), there.act(obs))
 
 
-def test_a_zip_travels_with_the_statistics_given_by_vecnormalize(zoo: Path, tmp_path: Path) -> None:
+def test_an_own_zip_with_statistics_that_were_asked_for(zoo: Path, tmp_path: Path) -> None:
     folder = next(zoo.glob("ppo/BipedalWalker-v3_*"))
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -128,6 +128,6 @@ def test_nothing_to_report_is_an_input_error(tmp_path: Path) -> None:
         write_report(tmp_path)
     out = fill(tmp_path / "out", {"ppo": []})
     write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: boom", "traceback": ""})
-    with pytest.raises(InputError, match=r"no learner .* came to an end, .*: ppo-seed0: boom"):
+    with pytest.raises(InputError, match=r"no learner .* finished, .*: ppo-seed0: boom"):
         write_report(out)
     assert not (out / "report.html").exists()

@@ -65,6 +65,9 @@ def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
     )
     assert main(["compare", "--out", str(out), "--add", "dqn"]) == 2
     assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    assert main(["report", str(out), "--format", "md"]) == 2
+    assert "if you trust it, say --env my_balls:Balls-v0" in capsys.readouterr().err
+    assert main(["report", str(out), "--format", "md", "--env", "my_balls:Balls-v0"]) == 0
     seen: list[Comparison] = []
 
     def run(comparison: Comparison, folder: Path, **_: Any) -> Path:
@@ -88,6 +91,10 @@ def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ("seeds = 3", "names no environment: add a line such as env_id"),
         ("env_id = ", "is no TOML"),
+        (
+            'env_id = "CartPole-v1"\n[env_kwargs]\nday = 2020-01-01',
+            "holds a date or a time: write it as text",
+        ),
         ('env_id = "CartPole-v1"\nbudget = "much"', "Expected `int`, got `str` - at `$.budget`"),
         (
             'env_id = "CartPole-v1"\nbudgets = 3\nalgorithms = ["ppo"]',

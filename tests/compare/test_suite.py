@@ -226,7 +226,7 @@ def test_learners_missing_in_an_environment_are_left_out_of_the_aggregate(tmp_pa
     said = suite_warnings(found)
     assert said[0] == "1 seed is too few: run 5 or more (add them with --seeds 5)."
     assert "Acrobot-v1: not run yet: ppo-seed1." in said
-    assert said[-1] == "Not in every environment, so left out of what is over all: SB3 PPO."
+    assert said[-1] == "Left out of the overall scores, without results in every environment: SB3 PPO."
     assert suite_answer(found).verdict == "unclear"  # one seed allows no test
 
 
@@ -244,6 +244,13 @@ def test_suites_in_several_folders_are_one(tmp_path: Path, capsys: pytest.Captur
     assert "| BC | 0.75 | 0.75 to 0.75 | 0.25 | 500 | 260 |" in table
     with pytest.raises(InputError, match="holds no suite to report"):
         read_suite(a, a / "CartPole-v1")
+
+
+def test_one_environment_is_no_plural(tmp_path: Path) -> None:
+    page = write_suite_report(fill(tmp_path, {"CartPole-v1": RETURNS["CartPole-v1"]}))
+    text = page.read_text("utf-8")
+    assert "<h1>BC, PPO and SB3 PPO in 1 environment</h1>" in text
+    assert "1 environments" not in text + (tmp_path / "table.tex").read_text("utf-8")
 
 
 def test_everything_of_a_suite_is_written(page: Path) -> None:

@@ -121,7 +121,7 @@ def test_warnings_name_what_is_missing(tmp_path: Path) -> None:
     said = warnings(
         outcome(tmp_path, returns, changes={"notes": ["preset made for another budget: 9 steps"]})
     )
-    assert said[0] == "One seed says little of another: run 5 or more (add them with --seeds 5)."
+    assert said[0] == "One seed says little about others: run 5 or more (add them with --seeds 5)."
     assert "PPO: preset made for another budget: 9 steps." in said
     assert said[-1] == "Not run yet: ppo-seed1."
 

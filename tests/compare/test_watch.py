@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
+import test_suite
 from reported import BUDGET, fill, five
-from test_suite import fill as fill_suite
 
 from imitate.cli import main
 from imitate.compare.execute.watch import State, states, summary, table, watch
@@ -71,7 +71,7 @@ def test_a_small_terminal_shows_what_runs(tmp_path: Path) -> None:
 
 
 def test_a_suite_is_watched_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = fill_suite(tmp_path / "suite")
+    out = test_suite.fill(tmp_path / "suite")
     assert main(["compare", "--watch", str(out)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[1].split()[0] == "CartPole-v1/bc-seed0"

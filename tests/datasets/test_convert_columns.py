@@ -104,6 +104,47 @@ def test_dones_do_not_tell_time_limits_from_ends(name: str, tmp_path: Path) -> N
     assert [sum(note.startswith(said) for note in each) for each in notes] == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("flags", "columns", "wanted"),
+    [
+        ({"dones": 1}, [], (True, False)),
+        ({"dones": 1, "truncated": 1}, [], (False, True)),
+        ({"dones": 1, "truncated": 0}, [], (True, False)),
+        ({"dones": 1, "terminated": 0}, [], (False, True)),
+        ({"dones": 1}, ["truncated=dones"], (False, True)),
+        ({"dones": 1, "limit": 1}, ["truncated=limit"], (False, True)),
+        ({"dones": 1, "limit": 1}, ["terminated=dones", "truncated=limit"], (True, True)),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.npz", "a.csv"])
+def test_a_time_limit_is_no_end_of_the_task(
+    name: str, flags: dict[str, int], columns: list[str], wanted: tuple[bool, bool], tmp_path: Path
+) -> None:
+    source = tmp_path / name
+    if name == "a.npz":
+        ends = {flag: np.array([0, value]) for flag, value in flags.items()}
+        np.savez(source, obs=np.ones((3, 1)), actions=np.zeros(2, int), lengths=np.array([2]), **ends)
+    else:
+        rows = [["0.5", "1", *("0" for _ in flags)], ["0.5", "1", *map(str, flags.values())]]
+        last = ["0.5", "", *("" for _ in flags)]
+        lines = [["obs_0", "action", *flags], *rows, last]
+        source.write_text("".join(f"{','.join(line)}\n" for line in lines))
+    convert(source, tmp_path / "b.h5", env_id="X-v0", columns=columns)
+    with DemoReader(tmp_path / "b.h5") as demos:
+        assert len(demos[0]) == 2
+        assert (demos[0].terminated, demos[0].truncated) == wanted
+
+
+def test_flags_end_the_episodes_of_a_csv_without_numbers(tmp_path: Path) -> None:
+    """The line without an action is the final observation of the first episode."""
+    lines = ["obs_0,action,done", "0.5,1,0", "1.5,0,1", "2.5,,", "3.5,1,0", "4.5,1,1", "5.5,0,0", "6.5,1,0"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    convert(tmp_path / "a.csv", tmp_path / "b.h5", env_id="X-v0")
+    with DemoReader(tmp_path / "b.h5") as demos:
+        assert [demo.obs.ravel().tolist() for demo in demos] == [[0.5, 1.5, 2.5], [3.5, 4.5, 4.5], [5.5, 6.5]]
+        assert [demo.terminated for demo in demos] == [True, True, False]
+
+
 def test_lerobot_says_what_it_lacks_and_does_not_ask_the_environment(tmp_path: Path) -> None:
     source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
     wrote = convert(source, tmp_path / "b", format="lerobot").notes

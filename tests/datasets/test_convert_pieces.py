@@ -15,8 +15,7 @@ import pytest
 from converting import DISCRETE, PICTURES, STACKS, UNIT, minari, recording, same, write
 
 from imitate.datasets import DemoReader, DemoWriter, edit, validate
-from imitate.datasets.convert import FORMATS, convert, pieces
-from imitate.datasets.storage import reader as reading
+from imitate.datasets.convert import FORMATS, convert
 from imitate.errors import InputError
 
 LONG = (37, 1, 64)
@@ -25,8 +24,8 @@ LONG = (37, 1, 64)
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two steps of pictures, some ten of numbers."""
-    for module in (pieces, reading):
-        monkeypatch.setattr(module, "PIECE_BYTES", 7000)
+    for module in ("convert.pieces", "storage.reader"):
+        monkeypatch.setattr(f"imitate.datasets.{module}.PIECE_BYTES", 7000)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "imitate"])

@@ -11,6 +11,7 @@ import numpy as np
 import pygame
 import pytest
 from counting import CountingEnv
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, episode_seeds, make_env
@@ -98,10 +99,14 @@ def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
         ("[keys]\np = [1.0]\n", "choose others"),
         ("keys = 3\n", r"wanted a table \[keys\]"),
         ("=", "no TOML"),
+        (f"x = {'[' * 20_000}{']' * 20_000}", "no TOML"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             key_map(env, "Pendulum-v1", path)
+    path.write_text(f"[keys]\nleft = {10**30}\n")
+    with pytest.raises(InputError, match="not in Discrete"):
+        key_map(make_env("CartPole-v1"), "CartPole-v1", path)
     with pytest.raises(InputError, match="--keys"):
         key_map(CountingEnv(), "Counting-v0")
 
@@ -181,6 +186,30 @@ def test_a_person_goes_on_with_the_same_settings(
     assert main([*command, "--resume", *other]) == 2
     assert said in capsys.readouterr().err
     assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("step", (np.zeros(4, np.float32), 1.0, False, {}), "step must return (observation, reward,"),
+        ("render", None, "has a render() that gave NoneType, wanted one picture"),
+    ],
+)
+def test_an_environment_that_answers_wrongly_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    answer: Any,
+    said: str,
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(Window, "down", lambda _: {"right"})
+    monkeypatch.setattr(CartPoleEnv, name, lambda *_: answer)
+    assert main(["collect", "human", "--env", "CartPole-v1", "--out", str(tmp_path / "a.h5")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("imitate: the environment CartPole-v1")
+    assert said in line
 
 
 class Four:

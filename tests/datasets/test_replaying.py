@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.cli import main
 from imitate.datasets import DemoReader
@@ -74,6 +75,18 @@ def test_the_first_step_that_differs_is_named(
     assert json.loads(capsys.readouterr().out)["differ"][0]["step"] == (
         row if column == "rewards" else row - 1
     )
+
+
+def test_an_environment_that_answers_otherwise_today_is_named(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(CartPoleEnv, "step", lambda *_: (np.zeros(4, np.float32), 1.0, False, {}))
+    assert main(["data", "replay", str(recorded)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(
+        "imitate: the environment CartPole-v1 raised ValueError: not enough values to unpack"
+    )
+    assert "step must return (observation, reward, terminated, truncated, info)" in said
 
 
 def test_an_episode_without_a_seed_is_refused(

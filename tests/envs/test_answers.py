@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from imitate.envs.answers import Checked
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.vec import SyncVecEnv, VecEnv
@@ -87,6 +88,45 @@ def test_the_environment_is_named(
         play()
     assert fault.value.seed == 7
     assert not recwarn
+
+
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize("odd", [0, 4, 2.5, np.array(4), np.float32(1.5)])
+def test_a_discrete_observation_is_one_of_its_space(vector: Callable[..., VecEnv], odd: Any) -> None:
+    def make() -> gym.Env[Any, Any]:
+        env = Odd((3, {}), (odd, 1.0, False, False, {}))
+        env.observation_space = spaces.Discrete(3, start=1)  # type: ignore[assignment]
+        return env
+
+    with closing(vector([make])) as envs:
+        assert envs.reset([7]).tolist() == [3]
+        with pytest.raises(
+            Fault, match=rf"Odd returned {odd} as observation, its space is Discrete\(3, start=1\)"
+        ):
+            envs.step(np.zeros(1, int))
+
+
+@pytest.mark.parametrize(
+    ("begin", "then", "message"),
+    [
+        (OBS, None, RESET),
+        ((OBS, {}), (OBS, 1.0, False, {}), STEP),
+        ((OBS, {}), (0.5, 1.0, False, False, {}), f"returned float {SPACE}"),
+    ],
+)
+def test_an_environment_in_other_loops_is_named_too(begin: Any, then: Any, message: str) -> None:
+    """In Stable-Baselines3's loops, which reset without a seed, no episode can be named."""
+    env = Checked(Odd(begin, then))
+
+    def play(seed: int | None) -> None:
+        env.reset(seed=seed)
+        env.step(0)
+
+    with pytest.raises(Fault, match=rf"^the environment Odd .*{message}.*, in the episode with seed 7$"):
+        play(7)
+    with pytest.raises(Fault, match=rf"^the environment Odd .*{message}") as fault:
+        play(None)
+    assert "seed" not in str(fault.value)
 
 
 def test_what_numpy_makes_an_observation_of_is_one() -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import PendulumEnv
 
 from imitate.envs.make import resolve_env_id
-from imitate.errors import InputError
+from imitate.envs.trust import trust
+from imitate.errors import Fault, InputError
 from imitate.experts import load_expert
 from imitate.experts.training.models import SB3_CLASSES, make_model, zoo_settings
 from imitate.experts.training.train import train_expert
@@ -37,6 +39,26 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
     assert not (tmp_path / "sac" / "training" / "checkpoint").exists()
     with pytest.raises(InputError, match="exists"):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SELDOM)
+
+
+def test_an_environment_that_returns_four_values_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PendulumEnv, "step", lambda *_: (np.zeros(3, np.float32), 1.0, False, {}))
+    with pytest.raises(Fault, match=r"the environment Pendulum-v1 raised ValueError: .*: step must return"):
+        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SMALL)
+
+
+def test_an_environment_of_a_users_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else has imported it where a worker trains a baseline."""
+    monkeypatch.chdir(tmp_path)
+    register = "gymnasium.register('OwnPoles-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    (tmp_path / "own_poles.py").write_text(f"import gymnasium\n{register}")
+    trust("own_poles:OwnPoles-v0")
+    model = make_model("ppo", "own_poles:OwnPoles-v0", {"n_steps": 8, "batch_size": 8}, steps=8, seed=0)
+    assert model.learn(8).num_timesteps == 8
 
 
 def test_an_interrupted_training_goes_on_with_its_replay_buffer(

@@ -55,12 +55,12 @@ def learner(demos: DemoReader, *, absorbing: bool = True, episodes: list[int] | 
 def test_rewards_by_hand(demos: DemoReader, absorbing: bool, last: float) -> None:
     """1 a step; at discount 0.5 an absorbing state adds 0.5 + 0.25 ... = 1 to the last one."""
     sqil = learner(demos, absorbing=absorbing, episodes=[0])
-    assert len(sqil.expert) == 10
-    samples = sqil.expert.sample(500, np.random.default_rng(0))
+    assert len(sqil.demo_replay) == 10
+    samples = sqil.demo_replay.sample(500, np.random.default_rng(0))
     ended = samples.discounts == 0
     assert set(samples.returns[ended]) == {last}
     assert set(samples.returns[~ended]) == {1}
-    assert len(learner(demos).expert) == 50
+    assert len(learner(demos).demo_replay) == 50
 
 
 def test_the_learners_own_steps_are_worth_nothing(demos: DemoReader) -> None:

@@ -174,8 +174,19 @@ def test_a_failing_encoder_is_an_error_in_one_line(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == ["ffmpeg"]
 
 
-def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
+def headless(script: str, *arguments: str) -> None:
+    """Run Python without a display; skips if there is no EGL to draw with."""
     pytest.importorskip("mujoco")
+    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
+    egl = ["-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
+    if subprocess.run([sys.executable, *egl], env=env | {"MUJOCO_GL": "egl"}, capture_output=True).returncode:
+        pytest.skip("no EGL here to draw with")
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
     film = """
 import sys
 from pathlib import Path
@@ -186,15 +197,21 @@ env = make_env("Hopper-v5")
 env.reset(seed=0)
 record_video(RandomPolicy(env.action_space), "Hopper-v5", Path(sys.argv[1]), seed=0, max_steps=3)
 """
-    headless = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
-    egl = ["-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
-    if subprocess.run(
-        [sys.executable, *egl], env=headless | {"MUJOCO_GL": "egl"}, capture_output=True
-    ).returncode:
-        pytest.skip("no EGL here to draw with")
     out = tmp_path / "hopper.mp4"
-    done = subprocess.run(
-        [sys.executable, "-c", film, str(out)], env=headless, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    headless(film, str(out))
     assert out.stat().st_size > 0
+
+
+def test_the_camera_follows_a_runner() -> None:
+    """The hopper is reddish; 50 m further on it must still be in the picture."""
+    headless("""
+import numpy as np
+from imitate.media.video import renderable_env
+env = renderable_env("Hopper-v5", None)
+env.reset(seed=0)
+positions, velocities = env.unwrapped.data.qpos.copy(), env.unwrapped.data.qvel.copy()
+positions[0] += 50
+env.unwrapped.set_state(positions, velocities)
+red, _, blue = np.moveaxis(env.render().astype(int), -1, 0)
+assert (red > blue + 40).sum() > 100, "the hopper is out of sight"
+""")

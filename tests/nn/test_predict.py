@@ -84,3 +84,13 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
     ):
         with pytest.raises(InputError, match=said):
             plain.predict(wrong)
+    numbered = ActorPolicy(spaces.Discrete(5, start=1), spaces.Discrete(2))
+    for number in (0, 6, -3):
+        with pytest.raises(InputError, match=f"an observation holds {number}, wanted 1 to 5"):
+            numbered.predict(np.array([1, number]))
+    with pytest.raises(InputError, match="an observation holds 9, wanted 1 to 3"):
+        policy.predict(obs | {"hand": obs["hand"] | {"digit": 9}})
+    with pytest.raises(InputError, match=r"holds 1\.5: wanted whole numbers of Discrete"):
+        numbered.predict(np.array([1.0, 1.5]))
+    with pytest.raises(InputError, match=r"'digit' of an observation holds 1\.5"):
+        policy.predict(obs | {"hand": obs["hand"] | {"digit": 1.5}})

@@ -11,6 +11,7 @@ from torch import nn
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.nn.adam import Adam
+from imitate.nn.distributions import sample_softmax
 from imitate.nn.networks import ValueNet, numpy_forward
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.a2c import A2C, A2CConfig
@@ -52,6 +53,14 @@ def test_discrete_actions_have_the_softmax_frequencies() -> None:
     actions, raw = Actor(policy).sample(np.zeros((20_000, 3), np.float32), np.random.default_rng(0))
     np.testing.assert_array_equal(actions, raw - 1)
     np.testing.assert_allclose(np.bincount(raw) / 20_000, [0.5, 0.25, 0.25], atol=0.015)
+
+
+def test_arrays_and_tensors_are_sampled_alike() -> None:
+    """The noise decides: the third action's is the largest, -log(0.1) + log(0.25) > -log(1) + log(0.5)."""
+    logits, noise = LOGITS[None], torch.tensor([[1.0, 1.0, 0.1]]).log()
+    assert sample_softmax(logits, noise).tolist() == [2]
+    assert sample_softmax(logits.numpy(), noise.numpy()).tolist() == [2]
+    assert sample_softmax(logits, torch.zeros(1, 3)).tolist() == [0]
 
 
 @pytest.mark.parametrize("head", ["clipped", "squashed"])

@@ -73,7 +73,7 @@ def outcome_of(command: list[str]) -> str:
         return f"escape sequences: {lines!r}"
     if status == 2:
         said = lines[-1] if lines else "nothing"
-        if "came to an end" in said and "not run" in said:
+        if "nothing to report" in said and "not run" in said:
             return "opened"
         return f"refused: {said}" if len(said) < 2_000 else f"refused in {len(said)} characters: {said[:200]}"
     if status == 130 and not any("interrupted and saved" in line for line in lines):

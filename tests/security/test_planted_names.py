@@ -147,20 +147,22 @@ def test_settings_are_values(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Traceback" not in capsys.readouterr().err
 
 
-def test_trust_is_in_the_whole_name() -> None:
-    """The user typed one name of a module; a file may not choose another."""
-    imitate.trust("planted:another")
-    with pytest.raises(imitate.InputError, match="--expert planted:make_expert"):
-        load_expert("planted:make_expert", env_id="CartPole-v1")
-    imitate.trust("planted:make_expert")
-    try:
-        load_expert("planted:make_expert", env_id="CartPole-v1")
-        assert CALLED == ["make_expert"]
-    finally:
-        CALLED.clear()
-        from imitate.envs.trust import _trusted
-
-        _trusted.clear()
+def test_trust_is_in_the_whole_name(tmp_path: Path) -> None:
+    """The user typed one name of a module; a file may not choose another. The module is of this test alone, since what
+    a process trusts it trusts to its end."""
+    (tmp_path / "typed_here.py").write_text(
+        "from planted import CALLED\n"
+        "def make_expert():\n"
+        "    CALLED.append('typed_here')\n"
+        "    return lambda obs: (obs[:, 2] > 0).astype(int)\n"
+    )
+    imitate.trust("typed_here:another")
+    with pytest.raises(imitate.InputError, match="--expert typed_here:make_expert"):
+        load_expert("typed_here:make_expert", env_id="CartPole-v1")
+    imitate.trust("typed_here:make_expert")
+    load_expert("typed_here:make_expert", env_id="CartPole-v1")
+    assert CALLED == ["typed_here"]
+    CALLED.clear()
 
 
 def test_an_environment_that_is_registered_needs_no_import() -> None:

@@ -262,3 +262,18 @@ def test_the_line_says_how_to_go_on(
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"imitate: the expert {NAMES} raised ConnectionError: the oracle does not answer")
     assert said.endswith(f"are kept: go on with `imitate train --resume {out} --expert {NAMES}`")
+
+
+def test_a_finished_run_is_said_before_its_expert_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert execute(experiment(), out)
+    asked = len(Oracle.asked)
+    for command in (
+        ["--resume", str(out), "--expert", NAMES],
+        ["--config", str(out / "config.json"), "--out", str(out)],
+    ):
+        assert main(["train", *command]) == 2
+        assert "is a finished run" in capsys.readouterr().err
+    assert len(Oracle.asked) == asked

@@ -19,8 +19,9 @@ import numpy as np
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.variants.learner import Variant
 from imitate.configs.variants import VariantConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy, Trajectory, Transitions
+from imitate.datasets.trajectory import Trajectory, Transitions
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
@@ -45,7 +46,7 @@ class AggreVaTe:
         config: VariantConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array],
+        expert: Askable,
         store: DemoWriter,
         seed: int,
         device: str = "cpu",

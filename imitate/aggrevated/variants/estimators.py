@@ -38,49 +38,49 @@ def find_estimator(scene: Scene, expert: Any, space: spaces.Space[Any], seed: in
 
 
 def _exact(
-    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, expert: Tensor
+    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         q = scene.oracle.q_all(obs)  # (B, A)
     baseline = (distribution.logits.softmax(-1) * q).sum(-1, keepdim=True)
-    return gradients.exact_loss(distribution.logits, scene.normalised(gate, q, baseline)), expert
+    return gradients.exact_loss(distribution.logits, scene.normalised(gate, q, baseline)), labels
 
 
 def _target(
-    scene: Scene, gate: Gate, distribution: Gaussian, obs: Tensor, expert: Tensor
+    scene: Scene, gate: Gate, distribution: Gaussian, obs: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     config = scene.config
     targets = gradients.target(
-        scene.oracle, gate, scene.actor, distribution, obs, expert,
+        scene.oracle, gate, scene.actor, distribution, obs, labels,
         beta=config.beta or 0.0, delta=config.delta, search=scene.line_search, generator=scene.generator,
     )  # fmt: skip
     return torch.zeros(len(obs), device=obs.device), targets
 
 
 def _reparameterised(
-    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
+    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    return -scene.normalised(gate, scene.q(obs, distribution.sample(scene.generator)), 0.0), expert
+    return -scene.normalised(gate, scene.q(obs, distribution.sample(scene.generator)), 0.0), labels
 
 
 def _score(
-    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor
+    scene: Scene, gate: Gate, distribution: Distribution, obs: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         raws = [distribution.sample(scene.generator) for _ in range(scene.config.samples)]
         q = torch.stack([scene.q(obs, raw) for raw in raws])  # (k, B)
     log_probs = torch.stack([distribution.log_prob(raw) for raw in raws])
     others = (q.sum(0) - q) / max(len(q) - 1, 1)  # a baseline that is independent of the action
-    return score_loss(log_probs, scene.normalised(gate, q, others)), expert
+    return score_loss(log_probs, scene.normalised(gate, q, others)), labels
 
 
 def _regression(
-    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, expert: Tensor
+    scene: Scene, gate: Gate, distribution: Categorical, obs: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         q = scene.oracle.q_all(obs)  # (B, A)
     fitted = scene.normalised(gate, q, q.mean(-1, keepdim=True))
-    return (distribution.logits - fitted).square().mean(-1), expert
+    return (distribution.logits - fitted).square().mean(-1), labels
 
 
 def score_loss(log_probs: Tensor, advantages: Tensor) -> Tensor:

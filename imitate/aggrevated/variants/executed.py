@@ -50,15 +50,15 @@ class Executed:
         gate: Gate,  # noqa: ARG002
         distribution: Distribution,
         obs: Tensor,  # noqa: ARG002
-        expert: Tensor,
+        labels: Tensor,
         raw: Tensor,
         old_log_probs: Tensor,
         advantages: Tensor,
     ) -> tuple[Tensor, Tensor]:
         log_probs = distribution.log_prob(raw)
         if self._scene.config.importance == "none":
-            return -log_probs * advantages, expert
-        return clipped_ratio_loss(log_probs, old_log_probs, advantages), expert
+            return -log_probs * advantages, labels
+        return clipped_ratio_loss(log_probs, old_log_probs, advantages), labels
 
     @torch.no_grad()
     def minibatches(

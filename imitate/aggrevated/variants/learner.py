@@ -6,7 +6,7 @@ the same roll-ins, critic and gate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,8 @@ from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.natural_gradient import NaturalGradient, kl_divergence
 from imitate.aggrevated.variants.scene import Distribution, Scene
 from imitate.configs.variants import VariantConfig
+from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
@@ -61,7 +61,7 @@ class Variant:
         config: VariantConfig,
         *,
         envs: VecEnv,
-        expert: Policy | Callable[[Array], Array] | Sequence[Policy],
+        expert: Askable | Sequence[Askable],
         store: DemoWriter,
         seed: int,
         device: torch.device | str = "cpu",
@@ -127,11 +127,11 @@ class Variant:
         return metrics
 
     def loss(
-        self, gate: Gate, distribution: Distribution, obs: Tensor, expert: Tensor, *columns: Tensor
+        self, gate: Gate, distribution: Distribution, obs: Tensor, labels: Tensor, *columns: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The estimator's loss plus DAgger's; a closed gate leaves DAgger's."""
         actor = self.core.student.actor
-        wanted, policy_loss = actor.to_unit(expert), torch.zeros(len(obs), device=obs.device)
+        wanted, policy_loss = actor.to_unit(labels), torch.zeros(len(obs), device=obs.device)
         if gate.open:
             policy_loss, wanted = self.estimator.loss(gate, distribution, obs, wanted, *columns)
         cloning = bc_loss(actor, distribution, wanted)

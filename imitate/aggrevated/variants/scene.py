@@ -1,4 +1,4 @@
-"""What the estimators of AggreVaTeD's gradient share: the critic, the policy, and how values are normalised."""
+"""The common part of the estimators of AggreVaTeD's gradient: critic, policy, and normalisation of values."""
 
 from __future__ import annotations
 

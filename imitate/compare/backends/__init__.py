@@ -1,5 +1,7 @@
-"""Who carries out tasks: processes of this machine, or a Ray cluster. A task is a function of plain data that reads and
-writes files below one folder, so that it can be done on another machine and its files brought back.
+"""Backends carry out tasks: processes of this machine, or a Ray cluster.
+
+A task is a function of plain data that reads and writes files below one folder. So it can run on another machine, and
+its files can be brought back.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ class Task:
     """The call `function(root, *args, progress=report)`. Paths are relative to `root`; on another machine the function
     gets another folder in its place.
 
-    name        unlike those of other tasks under way
+    name        unique among the tasks under way
     reads       files that it needs, made by earlier tasks
-    writes      files, and folders with all that is in them, that it makes; after an interruption it goes on from them
-    luggage     what else it needs on another machine
+    writes      files and whole folders that it makes; after an interruption it continues from them
+    luggage     extra files that it needs on another machine
     trusted     names whose code the worker may run: those that this process trusts
-    checkpoint  one of the written files: when it changes, what has been written by then is worth bringing back
-    learns      gets the share of a GPU that a run has been given
+    checkpoint  one of the written files; when it changes, all files written so far are brought back
+    learns      whether the task trains a learner, and so gets a run's share of a GPU
     """
 
     name: str
@@ -50,26 +52,25 @@ class Task:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a task failed, in one line; its traceback where it raised something other than InputError."""
+    """The reason why a task failed, in one line; with a traceback unless it raised InputError."""
 
     error: str
     traceback: str = ""
 
 
 class Backend(Protocol):
-    """Carries out tasks, several at a time, inside a `with` block, which can be entered again after it ended.
+    """Carries out several tasks at a time inside a `with` block; the block can be entered again after it has ended.
 
-    Leaving the block by Ctrl-C interrupts the tasks under way once, so that they save what they have, waits for them,
-    and brings their files back; a second Ctrl-C kills them.
+    Ctrl-C inside the block interrupts the running tasks, so that they save their state, waits for them, and brings
+    their files back. A second Ctrl-C kills them.
     """
 
     def submit(self, task: Task) -> None:
-        """Do this as soon as there is room."""
+        """Queue a task; it starts as soon as there is room."""
         ...
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
-        """Wait a moment; the names of tasks that have ended, their files in place, with what went wrong if they
-        failed."""
+        """Wait a moment, then yield the tasks that have ended, with their failure if any; their files are in place."""
         ...
 
     def news(self) -> Iterator[tuple[str, int]]:
@@ -83,7 +84,7 @@ class Backend(Protocol):
 
 
 def perform(task: Task, root: Path, progress: Report) -> Failure | None:
-    """In a worker's main thread: one task, which SIGINT interrupts. To be interrupted is no failure."""
+    """Run one task in a worker's main thread. SIGINT interrupts it, which does not count as a failure."""
     trust(*task.trusted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -100,7 +101,7 @@ def perform(task: Task, root: Path, progress: Report) -> Failure | None:
 
 
 def now_and_then(report: Report, seconds: float) -> Report:
-    """`report`, called at most every so many seconds."""
+    """`report`, called at most once every `seconds`."""
     due = 0.0
 
     def limited(position: int) -> None:

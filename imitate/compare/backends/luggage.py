@@ -1,4 +1,4 @@
-"""What is not among a task's files but has to travel with it: an expert's weights, and modules of the user's."""
+"""Extra files a task needs on another machine: expert weights and user modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Luggage"]
 
 @dataclass(frozen=True)
 class Luggage:
-    """Names, whose files are looked up only where they travel.
+    """Names of an expert and of the user's modules; their files are looked up only if the task travels.
 
     expert      a spec for `load_expert`
     own         names of environments and learners, which may be `module:name`
@@ -25,7 +25,7 @@ class Luggage:
     statistics: str | None = None
 
     def pack(self) -> dict[str, Path]:
-        """The files on this machine, by the names that `unpack` expects below a folder."""
+        """The files on this machine, keyed by the names under which `unpack` expects them."""
         files = {} if self.expert is None else expert_files(self.expert)
         packed = {f"expert/{name}": path for name, path in files.items()}
         if self.statistics is not None and Path(self.statistics).is_file():  # else it is "none"
@@ -35,7 +35,7 @@ class Luggage:
         return packed
 
     def unpack(self, folder: Path) -> None:
-        """Let this process find what `pack` named and somebody has written to `folder`."""
+        """Make the packed files, now in `folder`, available to this process."""
         if (folder / "modules").is_dir():
             sys.path.append(str(folder / "modules"))
         if self.expert is not None and (folder / "expert").is_dir():
@@ -45,8 +45,8 @@ class Luggage:
 
 
 def _sources(name: str) -> dict[str, Path]:
-    """The module of `module:name`, or the package that it is in, unless it has been installed: then it should be on the
-    other machine too."""
+    """The source files of the module in `module:name`, or of its package. None if it is installed, since it should then
+    be on the other machine too."""
     top = name.rpartition(":")[0].partition(".")[0]
     file = getattr(sys.modules.get(top), "__file__", None)
     if file is None or top == "imitate" or "site-packages" in Path(file).parts:

@@ -1,4 +1,4 @@
-"""The tasks of one command on a backend: which are under way, and what failed."""
+"""The tasks of one command on a backend: it tracks which are running and which have failed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Pool"]
 
 
 class Pool:
-    """Tasks by name; what went wrong with `part/job` is left in `out`/part/errors, with `job` in `out`/errors.
+    """Tasks by name. The error of `part/job` is written to `out`/part/errors, that of `job` to `out`/errors.
 
     running   submitted, not ended
-    alive     of these, those that have begun, in that order
+    alive     those of `running` that have begun, in that order
     """
 
     def __init__(self, backend: Backend, out: Path) -> None:
@@ -32,7 +32,7 @@ class Pool:
         self.running.add(task.name)
 
     def ended(self) -> Iterator[str]:
-        """Wait a moment; the names of tasks that have ended, well or not (`failed`)."""
+        """Wait a moment, then yield the names of tasks that have ended; `failed` says whether they failed."""
         for name, failure in self._backend.ended():
             self.running.discard(name)
             self.alive.pop(name, None)
@@ -48,7 +48,7 @@ class Pool:
             yield name, position
 
     def failed(self, name: str) -> str | None:
-        """What went wrong with a task, in one line."""
+        """The error of a task in one line; None if it has not failed."""
         path = self._file(name)
         return read_json(path, Problem).error if path.is_file() else None
 

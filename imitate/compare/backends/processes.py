@@ -27,7 +27,7 @@ POLL_SECONDS = 0.2
 
 
 class Processes:
-    """A `Backend` of `workers` processes. They end with this one, however that ends."""
+    """A `Backend` of `workers` processes. They end when this process ends, however that happens."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -41,7 +41,7 @@ class Processes:
         done, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
         for future in done:
             name = self._running.pop(future)
-            if error := future.exception():  # of the process; a task's own come as a Failure
+            if error := future.exception():  # the process failed; a task's own errors come as a Failure
                 died = f"its process died ({error}); was it killed, or the memory full? Run it again"
                 yield name, Failure(died)
             else:
@@ -83,7 +83,7 @@ _stop: Any
 
 
 def _begin(messages: mp.Queue[tuple[str, int]], stop: Any) -> None:
-    """In a worker, first. Its own process group: the terminal's Ctrl-C reaches only the main process, which
+    """Prepare a worker. It gets its own process group, so the terminal's Ctrl-C reaches only the main process, which
     tells the workers through `stop`."""
     global _messages, _stop
     _messages, _stop = messages, stop
@@ -92,16 +92,16 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    logging.getLogger("imitate").setLevel(logging.ERROR)  # notices are the main process's: said once
+    logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
     threading.Thread(target=_watch, args=(stop,), daemon=True).start()
 
 
 def _watch(stop: Any) -> None:
-    """Interrupt this worker's task when all are to stop; leave when the main process is gone."""
+    """Interrupt this worker's task when `stop` is set; exit when the main process is gone."""
     parent = mp.parent_process()
     while parent is not None and parent.is_alive():
         if stop.wait(POLL_SECONDS):
-            if os.name == "nt":  # where os.kill would end the process at once
+            if os.name == "nt":  # os.kill would end the process at once here
                 _thread.interrupt_main()
             else:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -110,10 +110,10 @@ def _watch(stop: Any) -> None:
 
 
 def _perform(task: Task) -> Failure | None:
-    """In a worker: one task."""
+    """Run one task in a worker."""
     if _stop.is_set():
         return None
-    # Not at every iteration: the bar is for people.
+    # Not at every iteration, since only people read the bar.
     report = now_and_then(lambda position: _messages.put((task.name, position)), POLL_SECONDS)
     report(0)
     return perform(task, task.root, report)

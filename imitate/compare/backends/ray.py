@@ -1,5 +1,5 @@
-"""Tasks on a Ray cluster. No storage is shared: what a task reads travels to its worker, and what it has written comes
-back with its progress and at its end, so a task whose worker or node is lost goes on elsewhere.
+"""Tasks on a Ray cluster, without shared storage. A task's input files travel to its worker; its output files come back
+along with its progress and when it ends. So a task that loses its worker or node continues elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 MOST_LOSSES = 5
-"""A task that loses its worker so often, without a new checkpoint in between, has failed."""
+"""A task fails after it has lost its worker this often without a new checkpoint in between."""
 
 _HOW = "start one with `ray start --head` and give --address HOST:PORT"
 _LOST = (
@@ -45,7 +45,7 @@ _LOST = (
     exceptions.NodeDiedError,
     exceptions.LocalRayletDiedError,
     exceptions.OutOfMemoryError,
-    exceptions.ObjectLostError,  # with its subclasses: the node died after the task had ended
+    exceptions.ObjectLostError,  # and its subclasses: the node died after the task had ended
 )
 
 
@@ -66,13 +66,14 @@ class _Attempt:
 class Ray:
     """A `Backend` on a Ray cluster.
 
-    address   of an existing cluster, as `ray.init` takes it; None: what RAY_ADDRESS names or runs on this machine, else
-              a cluster of this machine alone, which ends with the block
+    address   of an existing cluster, as `ray.init` takes it. None: the cluster that RAY_ADDRESS names or that runs
+              on this machine; otherwise a new one on this machine alone, which ends with the block
     cpus      processors that each task reserves
-    gpus      GPUs that each run reserves, such as 0.25; recordings and videos take none
-    most      tasks at a time; None: as many as fit the cluster
+    gpus      GPUs that each run reserves, such as 0.25; recordings and videos reserve none
+    most      maximum number of tasks at a time; None: as many as fit the cluster
 
-    Entering raises InputError where the cluster can't be reached, or is of this machine alone and has too little.
+    Entering the block raises InputError if the cluster can't be reached, or if it is this machine alone and has too few
+    resources.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class Ray:
             self._disconnect()
 
     def _connect(self) -> None:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a later default
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray warns
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         logging.getLogger("ray").setLevel(logging.ERROR)
         address = self._address or os.environ.get("RAY_ADDRESS")
@@ -173,7 +174,7 @@ class Ray:
             self._alone = True
         finally:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, before)  # Ray sets one of its own
+                signal.signal(signal.SIGTERM, before)  # Ray has installed its own handler
 
     def _check_resources(self) -> None:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -189,18 +190,18 @@ class Ray:
             logger.warning("no node has %s yet: runs wait until one joins", wanted)
 
     def _fill(self) -> None:
-        """Hand waiting tasks to Ray, which keeps those that don't fit the cluster in a queue."""
+        """Submit waiting tasks to Ray, which queues those that don't fit the cluster yet."""
         while self._waiting and (self._most is None or len(self._running) < self._most):
             attempt = self._waiting.popleft()
             task = attempt.task
             luggage = {} if task.luggage is None else task.luggage.pack()
-            # Files that a task itself has written change between attempts, others never.
+            # Only files that the task itself has written change between attempts.
             files = {name: self._store(path) for name, path in files_at(task.root, task.reads)}
             files |= {name: ray.put(read(path)) for name, path in files_at(task.root, task.writes)}
             packed = {name: self._store(path) for name, path in luggage.items()}
             parcel = Parcel(attempt.key, self._session, task, files, packed, self._versions)
             gpus = self._gpus if task.learns else 0
-            # A process that has imported from a task's folder, or holds memory of a GPU, does no other task.
+            # A process that has imported from a task's folder, or holds GPU memory, is not used for another task.
             once = gpus > 0 or any(name.startswith("modules/") for name in packed)
             function = (self._once if once else self._often).options(
                 num_cpus=self._cpus, num_gpus=gpus, max_retries=0
@@ -208,19 +209,19 @@ class Ray:
             self._running[function.remote(parcel)] = attempt
 
     def _store(self, path: Path) -> Any:
-        """A file in the object store, once for all tasks."""
+        """Put a file in the object store, once for all tasks."""
         key = path, path.stat().st_mtime_ns
         if key not in self._stored:
             self._stored[key] = ray.put(read(path))
         return self._stored[key]
 
     def _collect(self) -> None:
-        """Fetch what workers have sent."""
+        """Fetch the news that workers have sent."""
         try:
             positions, sent = ray.get(self.mailbox.take.remote())
         except exceptions.RayActorError as error:
             logger.warning("the mailbox of the workers was lost (%s): another one is made", _said(error))
-            self._open_mailbox()  # workers look for it by its name, and send again what was in the old one
+            self._open_mailbox()  # workers find it by its name and resend the contents of the old one
             return
         except exceptions.RayError as error:
             raise InputError(
@@ -228,7 +229,7 @@ class Ray:
             ) from error
         attempts = {attempt.key: attempt for attempt in self._running.values()}
         for key, files in sent.items():
-            if key in attempts:  # else of a worker that was given up
+            if key in attempts:  # otherwise it is from a worker that was given up
                 task = attempts[key].task
                 receive(task, files, whole=False)
                 if task.checkpoint and task.checkpoint.as_posix() in files:
@@ -239,7 +240,7 @@ class Ray:
                 self._news.append((attempts[key].task.name, position))
 
     def _again(self, attempt: _Attempt, error: Exception) -> bool:
-        """Submit a task again that lost its worker, unless that happened too often."""
+        """Resubmit a task that lost its worker; returns False if that has happened too often."""
         if self._stopping or attempt.losses + 1 >= MOST_LOSSES:
             return self._stopping
         logger.warning("%s lost its worker (%s): it goes on elsewhere", attempt.task.name, _how_lost(error))
@@ -249,7 +250,7 @@ class Ray:
         return True
 
     def _stop(self) -> None:
-        """Tasks that have begun save what they have, and their files come back."""
+        """Let the running tasks save their state, and bring their files back."""
         logger.info("stopping: tasks under way save what they have")
         self._stopping = True
         self._waiting.clear()
@@ -264,7 +265,7 @@ class Ray:
     def _disconnect(self) -> None:
         if self._connected:
             ray.shutdown()
-        else:  # somebody else's connection
+        else:  # the connection was not opened here
             for reference in self._running:
                 ray.cancel(reference, force=True)
             if self.mailbox is not None:
@@ -274,7 +275,7 @@ class Ray:
 
 
 def _check_address(address: str) -> None:
-    """Raise InputError unless somebody listens at HOST:PORT: Ray itself would try for five minutes."""
+    """Raise InputError unless a server listens at HOST:PORT. Ray itself would try for five minutes."""
     host, _, port = address.rpartition(":")
     try:
         if not host or "/" in host:
@@ -285,7 +286,7 @@ def _check_address(address: str) -> None:
 
 
 def _amounts(**numbers: float) -> str:
-    """`1 CPU and 0.5 GPUs`; what there is none of is left out."""
+    """`1 CPU and 0.5 GPUs`; resources of zero are omitted."""
     return (
         " and ".join(f"{n:g} {what}" + ("" if n == 1 else "s") for what, n in numbers.items() if n)
         or "no CPU"
@@ -293,11 +294,11 @@ def _amounts(**numbers: float) -> str:
 
 
 def _how_lost(error: Exception) -> str:
-    """The first sentence of what Ray says, which goes on about its logs for half a page."""
+    """The first sentence of Ray's message; the rest is half a page about its logs."""
     return f"{type(error).__name__}: {one_line(error).partition('. ')[0]}"
 
 
 def _said(error: Exception) -> str:
-    """The last line of what Ray says, which for an error in a worker is that error."""
+    """The last line of Ray's message; if a worker raised an error, this line is the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1] if lines else ''}"

@@ -28,19 +28,19 @@ from imitate.files import versions
 __all__ = ["Parcel", "carry_out", "mailbox", "mailbox_name"]
 
 REPORT_SECONDS = 0.5
-FILES_SECONDS = 10  # for those who watch; a new checkpoint is sent at once
-FILES_BYTES_PER_SECOND = 1 << 20  # of a task on the way, on average: many send to one machine
-LISTEN_SECONDS = 60  # without a mailbox, before the block counts as ended
+FILES_SECONDS = 10  # between two sendings of files; a new checkpoint is sent at once
+FILES_BYTES_PER_SECOND = 1 << 20  # average rate of a running task, since many tasks send to one machine
+LISTEN_SECONDS = 60  # without a mailbox before the block counts as ended
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """What a worker gets.
+    """The input of a worker.
 
-    key             of this attempt at the task
-    session         the same for all parcels of a main process's block
-    files, luggage  references to contents in Ray's object store, by name
-    versions        of the main process's packages
+    key             identifies this attempt at the task
+    session         the same for all parcels of one `with` block of the main process
+    files, luggage  references to file contents in Ray's object store, by name
+    versions        package versions of the main process
     """
 
     key: str
@@ -52,15 +52,15 @@ class Parcel:
 
 
 def mailbox_name(session: str) -> str:
-    """The name of a block's mailbox. If one is lost, the main process makes another of the same name."""
+    """The name of a block's mailbox. If the mailbox is lost, the main process makes a new one with this name."""
     return f"imitate mailbox {session}"
 
 
 def mailbox() -> type[Any]:
-    """The class of an actor on the main process's node: workers leave news here, and wait until they are to stop.
+    """The class of an actor on the main process's node. Workers leave their news there, and learn from it when to stop.
 
-    Ray sends a class that is made in a function by value. So the actor's process imports none of ours, and starts
-    seconds earlier.
+    Ray sends a class that is defined in a function by value. So the actor's process imports none of our modules and
+    starts seconds earlier.
     """
 
     class Mailbox:
@@ -90,7 +90,8 @@ def mailbox() -> type[Any]:
 
 
 def carry_out(parcel: Parcel) -> tuple[Failure | None, Files | None]:
-    """One task, in a folder of its own: what went wrong, and the files that it leaves (None: it has not begun)."""
+    """Carry out one task in its own folder. Returns its failure, if any, and the files that it wrote (None: it has not
+    begun)."""
     if parcel.versions != (here := versions()):
         differ = sorted(name for name, version in parcel.versions.items() if here.get(name) != version)
         there = ", ".join(f"{name} {here.get(name, 'missing')}" for name in differ) or "more packages"
@@ -117,17 +118,17 @@ def carry_out(parcel: Parcel) -> tuple[Failure | None, Files | None]:
 
 
 class _Reporter:
-    """Sends the position, and now and then the files that are new; all files again if the mailbox was lost."""
+    """Sends the position, and new files from time to time; if the mailbox was lost, it sends all files again."""
 
     def __init__(self, parcel: Parcel, root: Path) -> None:
         self._parcel, self._task, self._root = parcel, parcel.task, root
         self._known: dict[str, int] = {}
-        written(self._task, root, self._known)  # the main process has these
+        written(self._task, root, self._known)  # the main process has these files already
         self._checkpoint = self._age()
         self._sent = time.monotonic()
         self._due = 0.0
         self._box = _found(parcel.session)
-        self._answer: Any = None  # to what was sent last
+        self._answer: Any = None  # to the last message
 
     def __call__(self, position: int) -> None:
         if self._box is None or self._is_lost():
@@ -153,7 +154,7 @@ class _Reporter:
         return False
 
     def _age(self) -> int:
-        """When the checkpoint was written; 0 while there is none."""
+        """The time when the checkpoint was written; 0 if there is none yet."""
         path = self._task.checkpoint and self._root / self._task.checkpoint
         return path.stat().st_mtime_ns if path and path.exists() else 0
 
@@ -163,20 +164,20 @@ _stopped: set[str] = set()
 
 
 def _settle(session: str) -> None:
-    """Once in a worker process: one thread, no notices, and an ear for the end."""
+    """Set up a worker process once: one thread, no notices, and a thread that waits for the end."""
     if session in _sessions:
         return
     _sessions.add(session)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # but while a task is performed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # except while a task is performed
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    logging.getLogger("imitate").setLevel(logging.ERROR)  # notices are the main process's: said once
+    logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
     threading.Thread(target=_listen, args=(session,), daemon=True).start()
 
 
 def _listen(session: str) -> None:
     heard = time.monotonic()
-    while time.monotonic() < heard + LISTEN_SECONDS:  # else the block has ended by itself
+    while time.monotonic() < heard + LISTEN_SECONDS:  # otherwise the block has ended
         if (box := _found(session)) is None:
             time.sleep(1)
             continue
@@ -187,13 +188,13 @@ def _listen(session: str) -> None:
             time.sleep(0.1)
             continue
         _stopped.add(session)
-        # Ray blocks SIGINT in its workers. This calls its handler all the same.
+        # Ray blocks SIGINT in its workers; this calls the handler all the same.
         _thread.interrupt_main()
         return
 
 
 def _found(session: str) -> Any:
-    """The mailbox of a block, or None while there is none."""
+    """The mailbox of a block; None if there is none yet."""
     with contextlib.suppress(RayError, ValueError):
         return ray.get_actor(mailbox_name(session))
     return None

@@ -1,4 +1,4 @@
-"""A task's files on their way between machines: contents by name below the task's root."""
+"""Moves a task's files between machines: contents are keyed by their path below the task's root."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imitate.files import atomic
 __all__ = ["Files", "files_at", "read", "receive", "write", "written"]
 
 Files = Mapping[str, Array]
-"""(bytes,) uint8 by name: arrays go through Ray's object store without being copied."""
+"""Contents (bytes,) uint8 by name, since Ray's object store passes arrays without copying them."""
 
 
 def files_at(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
@@ -31,10 +31,11 @@ def read(path: Path) -> Array:
 
 
 def written(task: Task, root: Path, known: dict[str, int] | None = None) -> Files:
-    """What the task has written below `root` so far; only what is new since `known`, which is brought up to date.
+    """The files that the task has written below `root` so far; with `known`, only those that are new since then.
+    `known` is updated.
 
-    Files come in the order in which they were written, but the checkpoint last: so whoever writes them elsewhere and is
-    killed over it leaves what a killed task would leave.
+    Files come in the order in which they were written, with the checkpoint last. So a process that is killed while it
+    writes them elsewhere leaves the same state as a killed task.
     """
     found = sorted(
         (Path(name) == task.checkpoint, path.stat().st_mtime_ns, name, path)
@@ -47,27 +48,27 @@ def written(task: Task, root: Path, known: dict[str, int] | None = None) -> File
 
 
 def receive(task: Task, files: Files, *, whole: bool) -> None:
-    """Write what came from a task's worker; `whole`: these are all its files, so others of the task are removed, and
-    folders in which nothing is left.
+    """Write the files that came from a task's worker. `whole`: these are all its files, so the task's other files and
+    empty folders are removed.
 
-    Raises InputError, and writes nothing, if a file is none of those that the task writes.
+    Raises InputError, and writes nothing, if the task does not declare one of the files in `writes`.
     """
     for name in files:
         if not any(_place(name).is_relative_to(path.as_posix()) for path in task.writes):
-            raise InputError(f"{task.name} sent a file {name!r}, which is none of those it writes: not kept")
+            raise InputError(f"{task.name} sent a file {name!r}, which it does not declare: not kept")
     for name, content in files.items():
         write(task.root, name, content)
     for name, path in files_at(task.root, task.writes) if whole else ():
         if name not in files:
             path.unlink()
     for path in task.writes if whole else ():
-        for folder in sorted((task.root / path).rglob("*"), reverse=True):  # the inner ones first
+        for folder in sorted((task.root / path).rglob("*"), reverse=True):  # inner folders first
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
 
 
 def write(root: Path, name: str, content: Array) -> None:
-    """Raises InputError if the name leads out of `root`."""
+    """Write a file below `root`. Raises InputError if its name leads out of `root`."""
     path = root / _place(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as temporary:

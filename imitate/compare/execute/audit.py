@@ -1,8 +1,9 @@
-"""Leakage audit of GAIL: what the same learner reaches where it can know nothing of the expert.
+"""Leakage audit of GAIL: it measures how far the same learner gets when it can know nothing about the expert.
 
-A reward that is learned from demonstrations may carry more than they do. With one that is never negative, CartPole is
-"solved" from an expert that always pushes to the left, since a longer episode has more of it
-(github.com/hill-a/stable-baselines/issues/627). What a control reaches is no credit to the demonstrations.
+A reward that is learned from demonstrations may reward something else. If it is never negative, CartPole is "solved"
+from an expert that always pushes to the left, since a longer episode collects more reward
+(github.com/hill-a/stable-baselines/issues/627). A return that a control also reaches is no credit to the
+demonstrations.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from imitate.training.experiment import Experiment, variant_settings
 __all__ = ["CONTROLS", "OneAction", "controls", "demonstrator", "table", "write_audit"]
 
 CONTROLS = ALGORITHMS["gail"].controls
-"""Variants of GAIL, `gail:plus-one` ..., and what is in the place of reward or demonstrations."""
+"""Variants of GAIL, `gail:plus-one` ..., and what each uses in place of the reward or the demonstrations."""
 _EPISODES = 20
 
 
 class OneAction:
-    """Always the first action, or the middle of the range."""
+    """A policy that always takes the first action, or the middle of the range."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         if isinstance(space, spaces.Discrete):
@@ -62,8 +63,8 @@ def demonstrator(control: str, action_space: spaces.Space[Any], seed: int) -> Po
 
 
 def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experiment]]:
-    """Each control and its run: everything as in `experiment` but what the control is about. Their demonstrations,
-    as many steps as the expert's (in whole episodes), are recorded in `folder`."""
+    """Each control and its run, which equals `experiment` except for the reward or the demonstrations. Demonstrations
+    of controls are recorded in `folder`, as many steps as the expert's, in whole episodes."""
     assert experiment.demos is not None
     source = in_our_format(experiment.demos, experiment.env_id, experiment.env_kwargs or None)
     with DemoReader(source) as demos:
@@ -71,7 +72,7 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
         steps, info = int(demos.lengths[chosen].sum()), demos.info
     for name in CONTROLS:
         settings = experiment.hyperparameters | variant_settings(f"gail:{name}")
-        # From scratch: a clone of the expert to start from would tell the control what it must not know.
+        # Controls start from scratch, since a clone of the expert would tell them what they must not know.
         run = replace(experiment, algorithm=f"gail:{name}", hyperparameters=settings, init=None)
         policy = demonstrator(name, info.action_space, experiment.seed)
         if policy is not None:
@@ -79,7 +80,7 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
             if not path.exists():
                 _record(policy, path, name, info, steps, experiment.seed)
             with DemoReader(path) as demos:
-                more = demos.num_steps - steps  # the last episode's: no steps less to learn in
+                more = demos.num_steps - steps  # the last episode's; they don't shorten the training
             run = replace(run, demos=str(path), demo_episodes=None, budget=run.budget + more)
         yield name, run
 
@@ -87,8 +88,8 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
 def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
     """Measure the run, its controls (in `run`/audit) and random actions on the same episodes; write audit.json.
 
-    Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to
-    the run (None where the run is no better than they).
+    Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to the
+    run (None if the run is no better than they).
     """
     env = make_env(experiment.env_id, experiment.env_kwargs)
     policies: dict[str, Policy] = {
@@ -111,7 +112,8 @@ def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
 
 def _record(policy: Policy, path: Path, name: str, expert: DemoInfo, steps: int, seed: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # One environment: of several side by side every episode begun is recorded, which is more than was asked for.
+    # One environment, since with several side by side every episode that has begun is recorded, which is more than
+    # was asked for.
     envs = SyncVecEnv([partial(make_env, expert.env_id, expert.env_kwargs)])
     info = replace(expert, expert=name, expert_sha256="", expert_return=None, noise="", seed=seed)
     with closing(envs), atomic(path) as temporary:
@@ -119,7 +121,7 @@ def _record(policy: Policy, path: Path, name: str, expert: DemoInfo, steps: int,
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text."""
+    """The rows as a table in plain text."""
     width = max(len(row["who"]) for row in rows)
     lines = [f"{'':{width}}  return            length  of the way from random to this run"]
     for row in rows:

@@ -1,6 +1,7 @@
-"""Stable-Baselines3's algorithms as baselines: the settings of its zoo, the budget and the evaluation of everybody.
+"""Stable-Baselines3's algorithms as baselines, with the settings of its zoo, and the budget and evaluation of all
+learners.
 
-A run that was interrupted begins anew, since SB3 can't go on to the byte. Its policy is stored as an expert is.
+An interrupted run begins anew, since SB3 can't resume to the byte. Its policy is stored in an expert's format.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from imitate.training.process import cpu_seconds
 __all__ = ["Baseline"]
 
 NEVER = 10**9
-ROWS = 200  # of metrics.jsonl at most: some algorithms have an iteration of one step
+ROWS = 200  # of metrics.jsonl at most, since some algorithms have iterations of one step
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A run of `sb3:ALGORITHM`. hyperparameters are SB3's, complete, with the zoo's `n_envs` and `normalize`."""
+    """A run of `sb3:ALGORITHM`. `hyperparameters` are SB3's complete ones, with the zoo's `n_envs` and `normalize`."""
 
     algorithm: str
     comparison: Comparison
@@ -51,8 +52,8 @@ class Baseline:
 
     @classmethod
     def create(cls, comparison: Comparison, job: Job) -> Baseline:
-        """The zoo's settings, those given over them, shortened to the budget. Raises InputError for settings that the
-        algorithm does not take."""
+        """The zoo's settings, overridden by those given and shortened to the budget. Raises InputError for settings
+        that the algorithm does not take."""
         name, given = baseline(job.algorithm), overrides(comparison, job.algorithm)
         defaults = {
             key: parameter.default
@@ -84,9 +85,9 @@ class Baseline:
         return {"num_envs": self.settings["n_envs"], "backend": "gymnasium"}
 
     def least_steps(self) -> int:
-        """Raise InputError where it can't act in this environment, or the budget is not enough for one iteration."""
+        """Raise InputError if it can't act in this environment, or the budget is not enough for one iteration."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # SB3 has some to say about the zoo's own settings
+            warnings.simplefilter("ignore")  # SB3 warns about some of the zoo's own settings
             model = self._model()
         self._affordable(model)
         assert model.env is not None
@@ -101,7 +102,8 @@ class Baseline:
     def execute(
         self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
     ) -> bool:
-        """Train from the beginning, and leave what `imitate.training` leaves: policy, metrics, events and totals."""
+        """Train from the beginning, and write the same files as `imitate.training`: policy, metrics, events and
+        totals."""
         if (folder / "finished.json").is_file():
             return True
         shutil.rmtree(folder, ignore_errors=True)
@@ -138,7 +140,7 @@ class Baseline:
         )
 
     def _affordable(self, model: BaseAlgorithm) -> int:
-        """Steps of whole iterations: SB3 ends the one that it has begun, over the budget."""
+        """The largest number of whole iterations' steps within the budget, since SB3 always finishes an iteration."""
         iteration = model.n_envs * (model.n_steps if isinstance(model, OnPolicyAlgorithm) else 1)
         if iteration > self.steps:
             raise InputError(
@@ -149,7 +151,8 @@ class Baseline:
 
 
 class _Watching(BaseCallback):
-    """Reports, keeps policies and rows of metrics before every iteration, and stops short of going over the budget."""
+    """Reports progress, keeps policies and rows of metrics before every iteration, and stops before the budget is
+    exceeded."""
 
     def __init__(
         self, budget: int, metrics: IO[bytes], progress: Callable[[int], None], snapshots: Snapshots | None
@@ -160,14 +163,14 @@ class _Watching(BaseCallback):
 
     def _on_step(self) -> bool:
         if isinstance(self.model, OnPolicyAlgorithm):
-            return True  # whole rollouts were planned, and the last one is to be learned from
+            return True  # whole rollouts were planned, and the last one must be learned from
         return self.num_timesteps + self.training_env.num_envs <= self._budget
 
     def _on_rollout_start(self) -> None:
         self.note()
 
     def note(self, *, force: bool = False) -> None:
-        """After an iteration, before the next."""
+        """Record the state between two iterations."""
         steps = self.model.num_timesteps
         if self._snapshots is not None:
             self._snapshots(steps, self.model)

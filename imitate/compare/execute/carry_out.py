@@ -1,4 +1,4 @@
-"""Carry out a comparison: what is measured first, then jobs in parallel, and on from where it stopped."""
+"""Carry out a comparison: measure the references, then run the jobs in parallel; an interrupted one continues."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Part:
-    """A comparison that has been checked: its folder, what was measured first, and its jobs.
+    """A comparison that has been checked: its folder, the measured references, and its jobs.
 
-    label  the name of its folder where it is one of several, empty where it is the only one
+    label  the name of its folder if it is one of several; empty if it is the only one
     """
 
     label: str
@@ -50,22 +50,22 @@ class _Part:
     jobs: Sequence[Job]
 
     def name(self, job: str) -> str:
-        """The name of a job, unlike those in other parts."""
+        """The name of a job, unique over all parts."""
         return f"{self.label}/{job}" if self.label else job
 
 
 def carry_out(
     wanted: Comparison | Suite, out: Path, *, workers: int | None = None, backend: Backend | None = None
 ) -> None:
-    """Fill the folder `out`, or what is missing in it: runs of another call that are the same are not done again.
+    """Fill the folder `out`, or complete it: runs that an earlier call has finished are not repeated.
 
-    The comparisons of a suite are carried out together, each in a folder of its own in `out`. A job that fails leaves
-    its error in `errors/` and the others go on; calling again tries it again. Ctrl-C lets the runs save their state and
-    then raises KeyboardInterrupt. `backend` carries out the jobs: by default `workers` processes, as many as this
-    process may use processors.
+    The comparisons of a suite are carried out together, each in its own folder in `out`. A job that fails leaves its
+    error in `errors/` and the others go on; another call tries it again. Ctrl-C lets the runs save their state and then
+    raises KeyboardInterrupt. `backend` carries out the jobs: by default `workers` processes, one for each processor
+    that this process may use.
 
-    Raises InputError where `out` holds something else or another process is at work in it, where an expert, an
-    algorithm or a hyperparameter does not suit, or the budget is too small; nothing has been written then.
+    Raises InputError if `out` holds something else or another process is at work in it, if an expert, an algorithm or a
+    hyperparameter does not suit, or if the budget is too small; then nothing has been written.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
@@ -75,7 +75,7 @@ def carry_out(
     comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
         check_folder(comparison, out / label)
-    # GPUs of a cluster need not be here.
+    # A cluster may have GPUs even if this machine has none.
     least = {
         label: least_steps(comparison if backend is None else replace(comparison, device="cpu"), out / label)
         for label, comparison in comparisons.items()
@@ -99,13 +99,13 @@ def _part(label: str, comparison: Comparison, out: Path, least_steps: Mapping[st
 
 
 def _describe(part: _Part) -> None:
-    """Write what the folder is about to hold."""
+    """Write the plan of the comparison into its folder."""
     write_json(part.out / "comparison.json", part.comparison.to_json())
     write_json(part.out / "references.json", asdict(part.references))
     learners = [job for job in part.jobs if not job.records]
     index = {job.name: job.folder.relative_to(part.out).as_posix() for job in learners}
     write_json(part.out / "runs.json", index)
-    shutil.rmtree(part.out / "errors", ignore_errors=True)  # of earlier tries
+    shutil.rmtree(part.out / "errors", ignore_errors=True)  # of earlier attempts
 
 
 def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
@@ -133,7 +133,7 @@ def _film_learners(pool: Pool, part: _Part) -> None:
 
 
 def _in_its_experts_environment(comparison: Comparison) -> Comparison:
-    """With the expert's own keywords of the environment, if the comparison has none, as in `imitate train`."""
+    """The comparison with the expert's own environment keywords, if it has none, as in `imitate train`."""
     if comparison.expert is None or comparison.env_kwargs:
         return comparison
     expert = load_expert(comparison.expert, env_id=comparison.env_id)
@@ -143,7 +143,7 @@ def _in_its_experts_environment(comparison: Comparison) -> Comparison:
 
 
 def _run(pool: Pool, parts: Sequence[_Part], out: Path, screen: Screen) -> None:
-    """All jobs that are not done; a learner begins when its demonstrations are there."""
+    """Run all jobs that are not done; a learner begins when its demonstrations have been recorded."""
     todo = [(part, job) for part in parts for job in part.jobs if not worker.is_done(part.comparison, job)]
     recording = {job.demos: part.name(job.name) for part, job in todo if job.records}
     learners = {part.name(job.name) for part, job in todo if not job.records}
@@ -188,7 +188,7 @@ def _task(part: _Part, job: Job) -> Task:
 
 
 def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
-    """Unless there is a film of this very run."""
+    """Submit a film of the run, unless there is one already."""
     path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
     of = run.name if run else ""
@@ -215,7 +215,8 @@ def _say_failure(pool: Pool, name: str) -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes are what runs in parallel: small networks only lose by threads. Workers inherit this."""
+    """Limit each process to one thread, since runs are parallel and small networks only lose by threads. Workers
+    inherit this."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:

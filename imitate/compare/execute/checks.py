@@ -1,4 +1,5 @@
-"""What is refused before a comparison runs: a folder of something else, learners that can't act here, small budgets."""
+"""Checks before a comparison runs: the folder must suit, every learner must be able to act here, and the budget must
+suffice."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ __all__ = ["check_budget", "check_folder", "is_used", "least_steps"]
 
 
 def is_used(out: Path) -> bool:
-    """Whether there is something at `out`."""
+    """True if there is something at `out`."""
     return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
 
 
 def check_folder(comparison: Comparison, out: Path) -> None:
     """Raise InputError unless `out` is new, empty, or holds a comparison on the same environment, expert and budget:
-    learners, seeds and episodes may be added to that, and settings changed."""
+    then learners, seeds and episodes may be added, and settings changed."""
     if not is_used(out):
         return
     try:
@@ -43,23 +44,23 @@ def check_folder(comparison: Comparison, out: Path) -> None:
 
 
 def least_steps(comparison: Comparison, out: Path) -> dict[str, int]:
-    """The fewest environment steps of its own with which each learner learns anything.
+    """The smallest number of its own environment steps with which each learner learns anything.
 
-    Raises InputError where one can't act here, or does not take its hyperparameters.
+    Raises InputError if one can't act here, or does not take its hyperparameters.
     """
-    # No demonstrations have been recorded yet: any path does here.
+    # No demonstrations have been recorded yet, and any path will do here.
     planned = jobs(replace(comparison, seeds=1), out, episode_steps=1)
     with _quiet():
         return {job.algorithm: training(comparison, job).least_steps() for job in planned if not job.records}
 
 
 def check_budget(comparison: Comparison, references: References, least: Mapping[str, int]) -> None:
-    """Raise InputError where the budget is less than an episode, or less than a learner needs (`least_steps`) beside
-    its demonstrations."""
+    """Raise InputError if the budget is less than an episode, or less than a learner needs (`least_steps`) in addition
+    to its demonstrations."""
     budget, longest = comparison.budget, references.episode_steps
     if budget < longest:
         raise InputError(
-            f"a budget of {budget} steps is too small, where an episode takes {longest:.0f} steps; "
+            f"a budget of {budget} steps is too small: an episode takes {longest:.0f} steps; "
             f"give at least {int(longest) + 1}"
         )
     for name, own in least.items():
@@ -73,7 +74,7 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
 
 
 def _demonstrated(budget: int, references: References) -> int:
-    """About what the demonstrations of a learner with an environment of its own cost."""
+    """The approximate cost of the demonstrations of a learner that also has an environment."""
     assert references.expert is not None
     episode = float(np.mean(references.expert.measured.lengths))
     return int(episode * max(min(DEMO_EPISODES, DEMO_SHARE * budget // episode), 1))
@@ -81,7 +82,7 @@ def _demonstrated(budget: int, references: References) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What every learner has to say of its expert is said once, when that is measured."""
+    """Silence notices about the expert: they are given once, when it is measured, and not for every learner."""
     logger = logging.getLogger("imitate")
     before = logger.level
     logger.setLevel(logging.ERROR)

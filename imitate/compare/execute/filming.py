@@ -29,14 +29,14 @@ def film(
     *,
     progress: Callable[[int], None],  # noqa: ARG001
 ) -> None:
-    """A video of the first test episode, of the run's policy or of the expert; a picture of it, and its return in a
-    .json, beside. Both paths are below `root`.
+    """Film the first test episode of the run's policy, or of the expert. A still picture and a .json with the return
+    are written beside the video. Both paths are below `root`.
 
-    That return may differ from the one in the test: alone an observation can be rounded otherwise than among
-    eight, and in some environments the last bit decides.
+    The return may differ from the test's: an observation alone may be rounded differently than among eight, and in some
+    environments the last bit matters.
     """
     out, run = root / out, run and root / run
-    out.unlink(missing_ok=True)  # of a process that was killed before it wrote the return
+    out.unlink(missing_ok=True)  # left by a process that was killed before it wrote the return
     policy: Policy = (
         load_expert(
             str(comparison.expert), env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
@@ -50,7 +50,7 @@ def film(
         out,
         env_kwargs=comparison.env_kwargs,
         seed=TEST_SEED,
-        max_seconds=40,  # and small: a video takes about 200 KB of the report
+        max_seconds=40,  # a small picture, since a video takes about 200 KB of the report
         width=400,
         crf=30,
     )
@@ -59,7 +59,7 @@ def film(
 
 
 def _poster(video: Path) -> None:
-    """What a page shows before the video plays: its first picture, as a JPEG beside it."""
+    """Write the video's first picture as a JPEG beside it; the page shows it before the video plays."""
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
     command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)

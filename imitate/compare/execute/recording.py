@@ -26,14 +26,14 @@ from imitate.experts import load_expert
 from imitate.files import atomic, read_json, write_json
 from imitate.training.process import cpu_seconds
 
-__all__ = ["Recording", "affordable_episodes", "in_order", "is_recorded", "record", "recorded"]
+__all__ = ["Recorded", "affordable_episodes", "in_order", "is_recorded", "record", "recorded"]
 
-NUM_ENVS = 8  # on which the result does not depend
+NUM_ENVS = 8  # the result does not depend on it
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What is known of a finished recording, beside it."""
+class Recorded:
+    """The facts about a finished recording, stored beside it."""
 
     episodes: int
     steps: int
@@ -41,11 +41,10 @@ class Recording:
 
 
 def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) -> None:
-    """Record the expert: the first episodes, in the order of their seeds, that `job.steps` pay for.
+    """Record the expert's first episodes, in the order of their seeds, as many as fit in `job.steps`.
 
-    Episodes that end while an earlier one is still going wait for it; what is in flight at the end is
-    dropped. So what is recorded does not depend on how long episodes last, nor on the number of
-    environments.
+    An episode that ends while an earlier one is still running waits for it; unfinished episodes are dropped at the end.
+    So the recording depends neither on the lengths of episodes nor on the number of environments.
     """
     assert job.demos is not None
     assert comparison.expert is not None
@@ -80,20 +79,20 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
                 f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
                 "give more"
             )
-    write_json(_note(job), asdict(Recording(count, steps, cpu_seconds() - begin)))
+    write_json(_note(job), asdict(Recorded(count, steps, cpu_seconds() - begin)))
 
 
 def is_recorded(job: Job) -> bool:
     return _note(job).is_file()
 
 
-def recorded(job: Job) -> Recording:
-    """What `record` left beside the demonstrations that a job uses."""
-    return read_json(_note(job), Recording)
+def recorded(job: Job) -> Recorded:
+    """The facts that `record` stored beside the demonstrations of a job."""
+    return read_json(_note(job), Recorded)
 
 
 def affordable_episodes(job: Job) -> int | None:
-    """How many a learner with an environment of its own gets; None: all of them."""
+    """The number of demonstrations for a learner that also has an environment; None: all of them."""
     if job.demo_episodes is None or job.demos is None:
         return None
     with DemoReader(job.demos) as demos:
@@ -102,7 +101,7 @@ def affordable_episodes(job: Job) -> int | None:
 
 
 def in_order(trajectories: Iterator[Trajectory], seed: int) -> Iterator[Trajectory]:
-    """Episodes as `episode_seeds(seed)` numbers them, whichever ends first."""
+    """The episodes in the order of `episode_seeds(seed)`, whichever ends first."""
     waiting: dict[int, Trajectory] = {}
     for wanted in episode_seeds(seed):
         while wanted not in waiting:

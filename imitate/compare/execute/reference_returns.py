@@ -1,4 +1,4 @@
-"""What is measured before anything runs: the expert and random actions."""
+"""Measures the expert and random actions before any run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 def measured_references(comparison: Comparison, out: Path) -> References:
-    """The expert and random actions on the episodes of the test and of the curves; an episode's length. What was
-    measured before in `out` is not measured again.
+    """Measure the expert and random actions on the episodes of the test and of the curves, and the length of an
+    episode. Measurements that are stored in `out` are reused.
 
-    Raises InputError for an expert that can't be loaded, or is not for this environment, and for learners that do not
-    take its spaces.
+    Raises InputError if the expert can't be loaded or is for another environment, or if a learner does not support the
+    environment's spaces.
     """
     with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
         for name in comparison.algorithms:
@@ -60,10 +60,10 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     env.close()
     logger.info("random actions: mean return %.1f", random.mean)
     if expert is None:
-        # Nobody shows how long an episode of a good policy is.
+        # Without an expert, the length of a good policy's episode is unknown.
         longest = gym.spec(bare_id(comparison.env_id)).max_episode_steps or 1_000
         return References(key, min(float(longest), comparison.budget), filmed, random, None)
-    expert.measure()  # says what it is worth, and warns where that is little
+    expert.measure()  # logs its return, and warns if that is poor
     measured = _measured(comparison, expert)
     facts = ExpertFacts(
         spec=str(comparison.expert),
@@ -72,7 +72,8 @@ def measured_references(comparison: Comparison, out: Path) -> References:
         published_return=expert.published_return,
         measured=measured,
     )
-    # Learners are between random and expert, so are their episodes: the longer of both does not underrate them.
+    # Learners are between random and expert, and so are the lengths of their episodes. The longer of the two is a
+    # safe estimate.
     steps = max(sum(each.lengths) / len(each.lengths) for each in (measured, random))
     return References(key, steps, filmed, random, facts)
 

@@ -1,4 +1,4 @@
-"""A learner at the same fractions of its budget as every other: its policies are kept on the way, measured later."""
+"""Keeps a learner's policies at fixed fractions of its budget, the same for all learners; they are measured later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Mark", "Snapshots"]
 
 @dataclass(frozen=True)
 class Mark:
-    """A policy that was kept: in which folder, after how many steps of the budget and seconds of processor time."""
+    """A kept policy: its folder, the steps of the budget spent so far, and the seconds of processor time."""
 
     policy: str
     steps: int
@@ -24,12 +24,11 @@ class Mark:
 
 
 class Snapshots:
-    """Called with (steps spent, policy) before a run's first iteration and after each, it keeps the policy where one
-    of the fractions 0, 1/16, 2/16 ... of `budget` has been passed.
+    """Keeps the policy whenever one of the fractions 0, 1/16, 2/16 ... of `budget` has been passed. It is called with
+    (steps spent, policy) before a run's first iteration and after each.
 
-    A run that was killed and resumed goes through the same policies again: what is kept already stays.
-    `clock` gives processor seconds; those of an earlier part of the run count from the last mark that it left. `save`
-    writes a policy to a folder.
+    A resumed run passes the same policies again, so those already kept stay. `clock` gives processor seconds; those of
+    the earlier part of a resumed run are taken from its last mark. `save` writes a policy to a folder.
     """
 
     def __init__(
@@ -46,12 +45,12 @@ class Snapshots:
         self._began = clock() - max((mark.cpu_seconds for mark in self.marks.values()), default=0.0)
 
     def restart(self) -> None:
-        """The run begins anew: nothing is kept yet."""
+        """Forget everything, since the run begins anew."""
         self.marks.clear()
         self._began = self.clock()
 
     def __call__(self, spent: int, policy: Any) -> None:
-        if 0 not in self.marks:  # nothing was learned yet, whatever demonstrations were paid for
+        if 0 not in self.marks:  # nothing was learned yet, even if demonstrations have been paid for
             self.save(self.folder / "00", policy)
             self._keep(0, Mark("00", 0, 0.0))
         passed = [
@@ -64,7 +63,7 @@ class Snapshots:
                 self._keep(n, Mark(name, spent, self.clock() - self._began))
 
     def complete(self, policy: Path, spent: int, cpu_seconds: float) -> Mapping[int, Mark]:
-        """All marks; those that the run did not pass before it ended are of its last policy."""
+        """All marks; those that the run did not reach get its last policy."""
         last = Mark(str(Path("..") / policy.name), spent, cpu_seconds)
         return {n: self.marks.get(n, last) for n in range(POINTS + 1)} | {POINTS: last}
 

@@ -1,4 +1,4 @@
-"""How a job trains: what runs of our algorithms and of Stable-Baselines3's have in common for a comparison."""
+"""Training in a comparison: the common interface of our algorithms' runs and Stable-Baselines3's."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ from imitate.training.settings import has_preset
 
 __all__ = ["Trained", "Training", "stored_policy", "training"]
 
-CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts episodes in flight
+CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts the episodes in flight
 MADE_UP_STEPS = 16
 
 
 class Training(Protocol):
-    """A run that can be carried out: its complete settings, what its environments are (`stepped`, empty where it steps
-    none), what should be known of its settings (`notes`), and where they come from (`settings_from`)."""
+    """A run that can be carried out.
+
+    hyperparameters  complete settings
+    stepped          num_envs and backend of its environments; empty if it steps none
+    notes            remarks on its settings for the report
+    settings_from    origin of the settings
+    """
 
     @property
     def hyperparameters(self) -> dict[str, Any]: ...
@@ -46,24 +51,24 @@ class Training(Protocol):
     @property
     def settings_from(self) -> str: ...
     def least_steps(self) -> int:
-        """The fewest environment steps of its own with which it learns anything. Raises InputError where the learner
-        can't act in this environment."""
+        """The smallest number of its own environment steps with which it learns anything. Raises InputError if the
+        learner can't act in this environment."""
         ...
 
     def save(self, folder: Path, policy: Any) -> None:
-        """Write the policy that `snapshots` are called with, for `stored_policy`."""
+        """Write a policy of the run to a folder, for `stored_policy` to read."""
         ...
 
     def execute(
         self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
     ) -> bool:
-        """Train in `folder`, or go on; False where Ctrl-C came first. Leaves policy/, metrics.jsonl, timing.json and
-        finished.json with env_steps, demo_steps and expert_queries."""
+        """Train in `folder`, or continue; returns False if Ctrl-C came first. Leaves policy/, metrics.jsonl,
+        timing.json and finished.json with env_steps, demo_steps and expert_queries."""
         ...
 
 
 def training(comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Training:
-    """The run that a job comes to, or a part of it on the first `demo_episodes`.
+    """The run of a job, or a part of it on the first `demo_episodes` demonstrations.
 
     Raises InputError for hyperparameters that the algorithm does not take.
     """
@@ -73,7 +78,7 @@ def training(comparison: Comparison, job: Job, demo_episodes: int | None = None)
 
 
 def stored_policy(comparison: Comparison, folder: Path) -> Policy:
-    """What `Training.save` wrote, or the last policy of a run's folder."""
+    """Load the policy that `Training.save` wrote, or the last policy in a run's folder."""
     folder = folder / "policy" if (folder / "policy").is_dir() else folder
     if (folder / "expert.json").is_file():
         return load_expert(folder, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs)
@@ -82,7 +87,7 @@ def stored_policy(comparison: Comparison, folder: Path) -> Policy:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run of one of our algorithms, or of a user's own."""
+    """A run of one of our algorithms, or of the user's own learner."""
 
     run: Experiment
     algorithm: Algorithm
@@ -91,8 +96,8 @@ class Trained:
 
     @classmethod
     def create(cls, comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Trained:
-        """The preset with the settings given, shortened to the budget. The last policy counts: nothing of the budget
-        goes into validation."""
+        """The preset, overridden by the settings given and shortened to the budget. The last policy counts, so no steps
+        are spent on validation."""
         name, algorithm = base(job.algorithm), find(job.algorithm)
         given = overrides(comparison, job.algorithm)
         run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
@@ -130,7 +135,7 @@ class Trained:
         return {} if self.algorithm.offline else {"num_envs": self.run.num_envs, "backend": self.run.backend}
 
     def least_steps(self) -> int:
-        """A learner is made, from made-up demonstrations, and thrown away."""
+        """The learner's own answer: a learner is made from made-up demonstrations and thrown away."""
         run = self.run
         with TemporaryDirectory() as folder, ExitStack() as stack:
             if "demos" in self.algorithm.needs:
@@ -157,7 +162,7 @@ class Trained:
 
 
 def _made_up(path: Path, run: Experiment) -> Path:
-    """A short episode of random observations and actions, with which every learner can be made."""
+    """A short episode of random observations and actions, enough to construct any learner."""
     with closing(make_env(run.env_id, run.env_kwargs)) as env:
         obs_space, action_space = env.observation_space, env.action_space
     obs = np.stack([obs_space.sample() for _ in range(MADE_UP_STEPS + 1)])

@@ -1,4 +1,4 @@
-"""How far the runs of a comparison or a suite are, a line each, read from the files that they leave."""
+"""The progress of a comparison or a suite, one line for each run, read from the files that the runs write."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is.
+    """The progress of a run.
 
     state    `waiting`, `running`, `done` or `failed`
-    steps    spent of the budget
-    mean     the latest return of training while it runs, the mean return of the test when it is done
-    share    of the way from random actions to the expert
-    seconds  that it has taken so far
+    steps    steps of the budget spent so far
+    mean     the latest training return while it runs; the mean test return when it is done
+    share    share of the way from random actions to the expert
+    seconds  time that it has taken so far
     """
 
     name: str
@@ -48,9 +48,10 @@ class State:
 
 
 def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
-    """The state of every run in the folder, in its order. `position` has steps that are known better than from files.
+    """The state of every run in the folder, in the comparison's order. `position` has steps that are more recent than
+    the files'.
 
-    Raises InputError where the folder holds no comparison.
+    Raises InputError if the folder holds no comparison.
     """
     if is_suite(out):
         return [
@@ -65,7 +66,7 @@ def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
 
 
 def table(found: Sequence[State], height: int = 1_000) -> list[str]:
-    """Lines of text, at most `height`: runs under way come first where there are too many, the rest is counted."""
+    """At most `height` lines of text. If there are more runs, the running ones come first and the rest is counted."""
     order = ("failed", "running", "done", "waiting")
     shown = list(found)
     if len(shown) > height - 3:
@@ -91,12 +92,12 @@ def summary(found: Sequence[State]) -> str:
     seconds = sum(_remaining(each, took) or 0.0 for each in found)
     known = seconds >= 1 and any(
         each.seconds for each in found
-    )  # less is a run that says nothing of its progress
+    )  # 0 for a run that does not report its progress
     return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
 
 
 def watch(out: Path, stream: TextIO | None = None) -> None:
-    """Show the table until every run has ended; Ctrl-C ends it earlier. Where the output is no terminal, once."""
+    """Show the table until every run has ended, or until Ctrl-C. If the output is not a terminal, show it once."""
     screen = Screen(stream or sys.stdout)
     while True:
         found = states(out)
@@ -108,7 +109,7 @@ def watch(out: Path, stream: TextIO | None = None) -> None:
 
 
 class Screen:
-    """The table in a terminal, drawn over itself; on other outputs it is written as it is."""
+    """Shows the table. In a terminal it is redrawn in place; other outputs get it as plain text."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.live = stream, stream.isatty()
@@ -130,12 +131,12 @@ class Screen:
             self._lines = 0
 
     def keep(self) -> None:
-        """Leave what is shown, and write below it from now on."""
+        """Leave the current table in place, and write below it from now on."""
         self._lines = 0
 
     @contextmanager
     def above(self) -> Iterator[None]:
-        """Messages of loggers are written above the table."""
+        """Write the messages of loggers above the table."""
 
         def make_room(_record: logging.LogRecord) -> bool:
             self.clear()
@@ -179,9 +180,9 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
     return "running" if run.is_dir() else "waiting", 0, None
 
 
-@lru_cache(maxsize=10_000)  # a comparison may have a thousand, and is looked at every second
+@lru_cache(maxsize=10_000)  # a comparison may have a thousand runs, and is read every second
 def _ended(run: Path, _modified: int) -> tuple[int, float]:
-    """Steps and mean return of a run that has a result."""
+    """The steps and mean return of a finished run."""
     result = Result.load(run)
     assert result is not None
     return result.env_steps + result.demo_steps, result.mean
@@ -207,13 +208,13 @@ def _share(references: References, mean: float) -> float | None:
 
 
 def _seconds(run: Path, *, ended: bool) -> float:
-    """Between the oldest file of a run and the newest, or now."""
+    """The time from a run's oldest file to its newest, or until now if it is running."""
     times = [path.stat().st_mtime for path in run.glob("*") if path.is_file()]
     return (max(times) if ended else time.time()) - min(times) if times else 0.0
 
 
 def _took(found: Sequence[State]) -> dict[str, float]:
-    """Mean seconds of the finished runs of each learner; of all of them under the empty name."""
+    """Mean seconds of each learner's finished runs; the empty name has the mean of all."""
     seconds: dict[str, list[float]] = {}
     for each in found:
         if each.state == "done":
@@ -223,10 +224,10 @@ def _took(found: Sequence[State]) -> dict[str, float]:
 
 
 def _remaining(state: State, took: Mapping[str, float]) -> float | None:
-    """Seconds that a run still needs, or None if nothing tells.
+    """Seconds that a run still needs; None if there is nothing to estimate them from.
 
-    Finished runs of the same learner tell best, then the run's own pace, then all other runs. Steps of different
-    learners are different work, so they are not added up.
+    Finished runs of the same learner are the best guide, then the run's own pace, then all other runs. Steps are not
+    added up over learners, since they take different times.
     """
     if state.state in ("done", "failed"):
         return 0.0

@@ -1,4 +1,4 @@
-"""What a process of a comparison does: record demonstrations, or train a learner and measure it."""
+"""The job of a worker process: record demonstrations, or train a learner and measure it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from imitate.training.process import cpu_seconds
 
 __all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure"]
 
-NUM_ENVS = 8  # of tests, whose results do not depend on it
+NUM_ENVS = 8  # for tests; the results do not depend on it
 TRAINED_ANEW = (1, 2, 4, 8)
-"""Sixteenths of the budget at which an offline learner is trained for its curve; with the run itself that is at most
-five trainings, where one at every sixteenth took minutes."""
+"""Sixteenths of the budget at which an offline learner is trained for its curve. With the run itself that makes at most
+five trainings; one at every sixteenth would take minutes."""
 
 
 def is_done(comparison: Comparison, job: Job) -> bool:
@@ -43,15 +43,15 @@ def is_done(comparison: Comparison, job: Job) -> bool:
 
 
 def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> None:
-    """Do a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
+    """Carry out a job, or the rest of it if it was interrupted. Its paths are relative to `root`."""
     job = job.moved(lambda path: root / path)
     (record if job.records else train_and_measure)(comparison, job, progress)
 
 
 def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
-    """Train, or go on training, measure the policies on the way, and test the last; False where Ctrl-C came first."""
+    """Train or resume, measure the policies on the way, and test the last one; returns False if Ctrl-C came first."""
     before = Result.load(job.folder)
-    if before is not None:  # all that was asked for since are more test episodes
+    if before is not None:  # only more test episodes have been asked for since
         final = test(comparison, stored_policy(comparison, job.folder))
         dataclasses.replace(before, returns=final.returns.tolist(), lengths=final.lengths.tolist()).save(
             job.folder
@@ -86,7 +86,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
         returns=final.returns.tolist(),
         lengths=final.lengths.tolist(),
-        # Every recorded action is an expert's answer.
+        # Every recorded action counts as an expert's answer.
         expert_queries=totals["expert_queries"] + demo_steps,
         env_steps=totals["env_steps"],
         demo_steps=demo_steps,
@@ -103,7 +103,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
 
 
 def _make_portable(folder: Path) -> None:
-    """Name the demonstrations from the run's folder: both move together, to the machine of the report or elsewhere."""
+    """Name the demonstrations relative to the run's folder, since both move together to other machines."""
     path = folder / "config.json"
     config = read_json(path, dict[str, Any]) if path.is_file() else {}
     if config.get("demos"):
@@ -111,7 +111,7 @@ def _make_portable(folder: Path) -> None:
 
 
 def test(comparison: Comparison, policy: Policy) -> Evaluation:
-    """On the episodes that measure everybody: learners, the expert, random actions."""
+    """Evaluate a policy on the test episodes, which are the same for learners, the expert and random actions."""
     return evaluate(
         policy,
         comparison.env_id,
@@ -123,7 +123,7 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
 
 
 def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
-    """On the episodes of the learning curves: a third set, the same for everybody and at every point."""
+    """Returns on the episodes of the learning curves: a third set, the same for all policies and points."""
     evaluation = evaluate(
         policy,
         comparison.env_id,
@@ -136,15 +136,14 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
 
 
 def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
-    """Marks of an offline learner: what it makes of the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations, trained
-    anew each time, as somebody with that budget would. Until the next of these its curve stays where it is; where a
-    share is no episode it has learned nothing yet. None where Ctrl-C came first."""
+    """Marks of an offline learner, trained anew on the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations. The curve is
+    flat between these points. A share of less than one episode teaches nothing. None if Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
     note = recorded(job)
     marks = {0: Mark("00", 0, 0.0)}
-    trained = 0  # episodes of the latest training
+    trained = 0  # episodes in the latest training
     for n in range(1, POINTS):
         count = int(np.searchsorted(steps, job.steps * n / POINTS, side="right"))
         marks[n] = marks[n - 1]
@@ -162,7 +161,7 @@ def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
 def _curve(
     comparison: Comparison, job: Job, marks: Mapping[int, Mark], answers: Mapping[int, int], recording: float
 ) -> list[Point]:
-    """The policies at the marks, each measured once. `recording`: processor seconds of the demonstrations."""
+    """Measure the policy of each mark once. `recording`: processor seconds spent on the demonstrations."""
     measured: dict[str, list[float]] = {}
     points = []
     for n in sorted(marks):
@@ -177,8 +176,8 @@ def _curve(
 
 
 def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
-    """The expert's answers up to each number of steps spent, recorded ones among them; of an offline learner, whose
-    every step is one, nothing."""
+    """The expert's answers up to each number of steps, including recorded ones. Empty for an offline learner, for which
+    every step is an answer."""
     if not online:
         return {}
     if not (folder / "metrics.jsonl").is_file():

@@ -1,1 +1,1 @@
-"""A comparison or a suite as it is planned: learners, jobs, budgets."""
+"""The plan of a comparison or a suite: learners, jobs and budgets."""

@@ -1,4 +1,4 @@
-"""What a comparison is, and the jobs that it comes to: the same number of environment steps for everyone."""
+"""The plan of a comparison and its jobs: every learner gets the same number of environment steps."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ __all__ = [
 ]
 
 POINTS = 16
-"""Every learner is looked at after 0, 1/16, 2/16 ... of the budget: its curve."""
+"""Points of a learning curve: every learner is measured after 0, 1/16, 2/16 ... of the budget."""
 DEMONSTRATING = ("one-action", "random")
-"""Controls that have demonstrations of their own."""
+"""Controls with their own demonstrations."""
 DEMO_EPISODES = 10
-"""Most demonstrations of a learner that has an environment too; they also take at most DEMO_SHARE of its budget."""
+"""Maximum number of demonstrations for a learner that also has an environment; they take at most DEMO_SHARE of its
+budget."""
 DEMO_SHARE = 0.25
 
 
@@ -45,17 +46,17 @@ DEMO_SHARE = 0.25
 class Comparison:
     """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` steps.
 
-    budget           environment steps of a run: demonstrated ones and the learner's own. Nobody chooses a policy by
-                     trying several: the last one is measured
-    episodes         of the final test, the same for every learner, the expert and random actions
-    curve_episodes   of each point of a learning curve: others than the test's, the same for everybody too, and outside
-                     the budget
-    num_envs         environments that a learner steps side by side; None: as its preset says
-    hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" are the learner
-                     "ppo@wide"'s
+    budget           environment steps of a run: demonstrations and the learner's own steps. The last policy is
+                     measured; none is selected by validation
+    episodes         number of test episodes, the same ones for every learner, the expert and random actions
+    curve_episodes   number of episodes for each point of a learning curve. They differ from the test's, are the same
+                     for everyone, and do not count against the budget
+    num_envs         environments that a learner steps side by side; None: the preset's number
+    hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" apply to the
+                     learner "ppo@wide"
 
-    An algorithm's controls (of GAIL, see `imitate.compare.execute.audit`) run beside it, with the first seed only.
-    They are an audit and take no part in the comparison.
+    The controls of an algorithm (GAIL has some, see `imitate.compare.execute.audit`) run with the first seed only. They
+    are an audit and take no part in the comparison.
 
     Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
     expert that it needs, or a number out of range.
@@ -79,7 +80,7 @@ class Comparison:
         if not self.algorithms:
             raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
         for name in self.algorithms:
-            needs = set() if is_own(name) else set(find(name).needs)  # own ones are imported when they run
+            needs = set() if is_own(name) else set(find(name).needs)  # the user's are imported when they run
             if self.expert is None and needs & {"demos", "expert"}:
                 raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
             if self.algorithms.count(name) > 1:
@@ -97,7 +98,7 @@ class Comparison:
 
     @property
     def controls(self) -> dict[str, str]:
-        """Runs that audit one of the algorithms, `gail:random`, and what each is."""
+        """The runs that audit one of the algorithms, such as `gail:random`, each with its description."""
         return {
             f"{name}:{control}": what
             for name in self.algorithms
@@ -113,7 +114,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Raises InputError for a name that is none of the fields, and for values of another type."""
+        """The comparison in plain data. Raises InputError for an unknown name, and for values of another type."""
         known = [each.name for each in fields(cls)]
         for name in data:
             if name not in known:
@@ -124,7 +125,8 @@ class Comparison:
             raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
 
     def changed(self, add: Sequence[str] = (), **given: Any) -> Self:
-        """With other fields, and more learners; hyperparameters of learners that are left out go with them."""
+        """A copy with other fields and more learners; the hyperparameters of learners that are dropped are dropped
+        too."""
         plain = self.to_json() | given
         plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
         if "hyperparameters" not in given:
@@ -135,7 +137,7 @@ class Comparison:
 
     @property
     def command(self) -> str:
-        """The command line that repeats it."""
+        """The command line that repeats this comparison."""
         words = ["imitate", "compare", "--env", self.env_id]
         if self.env_kwargs:
             words += ["--env-kwargs", json.dumps(dict(self.env_kwargs))]
@@ -154,13 +156,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Job:
-    """One process's work: record a seed's demonstrations (`algorithm` "demos", or "demos:CONTROL" those of a
-    control), or train a learner, look at it on the way, and test it.
+    """The work of one process: record the demonstrations of a seed, or train, measure and test a learner.
 
-    folder         of the run. Its name ends with a hash of everything that decides what comes out, so that a run is
-                   found again by a comparison that asks for the same, and by no other
+    algorithm      the learner; "demos" records demonstrations, and "demos:CONTROL" those of a control
+    folder         of the run. Its name ends with a hash of everything that its result depends on, so a comparison
+                   finds exactly those earlier runs that it would repeat
     steps          environment steps to spend
-    demo_episodes  at most so many demonstrations; None: as many as `steps` allow
+    demo_episodes  maximum number of demonstrations; None: as many as `steps` allow
     """
 
     algorithm: str
@@ -175,7 +177,7 @@ class Job:
         return f"{self.algorithm}-seed{self.seed}"
 
     def moved(self, move: Callable[[Path], Path]) -> Job:
-        """With `move` applied to its paths."""
+        """A copy with `move` applied to its paths."""
         return replace(self, folder=move(self.folder), demos=None if self.demos is None else move(self.demos))
 
     @property
@@ -184,7 +186,7 @@ class Job:
 
 
 def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256: str = "") -> list[Job]:
-    """The recordings, then the learners, seed by seed. `episode_steps` is what an episode takes."""
+    """The recordings, then the learners, seed by seed. `episode_steps` is the typical length of an episode."""
     common = {
         "env": [comparison.env_id, comparison.env_kwargs],
         "expert": [comparison.expert, expert_sha256],
@@ -197,7 +199,8 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
     for seed in range(comparison.seeds):
         demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
-            # Offline learners use all of the budget; others need a few episodes, the first of the same.
+            # Offline learners spend the whole budget on demonstrations; others take the first few of the same
+            # episodes.
             episodes = None if offline else DEMO_EPISODES
             recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
         for name, algorithm in algorithms.items():
@@ -208,7 +211,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
             if control in DEMONSTRATING:
                 use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
                 most = max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
-                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # about the expert's
+                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # an expert's length
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
@@ -221,7 +224,8 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
 
 
 def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
-    """Settings that were given for a learner: its algorithm's, over them what makes it a variant, over them its own."""
+    """The settings given for a learner. Those of its algorithm are overridden by its variant's, and these by its
+    own."""
     plain, given = base(name), comparison.hyperparameters
     found = over(given.get(plain.partition(":")[0], {}), variant_settings(plain))
     for each in dict.fromkeys((plain, name)):
@@ -230,7 +234,7 @@ def overrides(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def is_given(comparison: Comparison, name: str) -> bool:
-    """Whether the comparison has settings for a learner, its own or its algorithm's."""
+    """True if the comparison has settings for the learner or for its algorithm."""
     plain = base(name)
     return any(comparison.hyperparameters.get(each) for each in (plain.partition(":")[0], plain, name))
 
@@ -241,5 +245,5 @@ def file_name(name: str) -> str:
 
 
 def digest(*parts: Any) -> str:
-    """Ten hexadecimal digits that say whether plain data is the same."""
+    """Ten hexadecimal digits that differ if the plain data differs."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,7 +1,7 @@
 """Learners that can be compared: the table's algorithms, Stable-Baselines3's as baselines, and the user's own.
 
-A name is `ppo`, `gail:random` (a variant), `sb3:ppo` (a baseline) or `module:Learner`; `@wide` behind any of them gives
-it settings of its own, under that name among the hyperparameters.
+A name is `ppo`, `gail:random` (a variant), `sb3:ppo` (a baseline) or `module:Learner`. A label such as `@wide` behind
+any of them gives the learner its own settings, which the hyperparameters list under the full name.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NAME = re.compile(r"[\w.:-]+(@[\w.-]+)?")
 
 
 def find(name: str) -> Algorithm:
-    """What a learner is and needs. Raises InputError for an unknown name, and for `module:Learner` of a module that is
-    neither imported already nor one that the user typed."""
+    """The table's entry for a learner. Raises InputError for an unknown name, and for `module:Learner` if the module is
+    neither imported already nor typed by the user."""
     plain = base(name)
     found = _baseline(baseline(plain)) if baseline(plain) else algorithms.find(plain)
     return replace(found, title=title(name))
 
 
 def title(name: str) -> str:
-    """What a learner is called; nothing is imported for it."""
+    """The display name of a learner; nothing is imported for it."""
     plain, _, label = name.partition("@")
     if sb3 := baseline(plain):
         said = f"SB3 {sb3.upper()}"
@@ -42,12 +42,12 @@ def title(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """A line on a learner, for people; nothing is imported for it."""
+    """A one-line description of a learner; nothing is imported for it."""
     return f"a learner of your own, {base(name)}" if is_own(name) else find(name).summary
 
 
 def base(name: str) -> str:
-    """Without the label of its settings. Raises InputError where it is no name."""
+    """The name without the label of its settings. Raises InputError if it is not a valid name."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} names no learner: wanted such as ppo, sb3:ppo, module:Learner or ppo@label"
@@ -56,7 +56,8 @@ def base(name: str) -> str:
 
 
 def baseline(name: str) -> str:
-    """`ppo` of `sb3:ppo`, empty for any other learner. Raises InputError for an unknown baseline."""
+    """The algorithm of a baseline, such as `ppo` for `sb3:ppo`; empty for any other learner. Raises InputError for an
+    unknown baseline."""
     prefix, _, algorithm = name.partition("@")[0].partition(":")
     if prefix != "sb3":
         return ""
@@ -69,18 +70,19 @@ def baseline(name: str) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Whether it names a learner of the user's own."""
+    """True if the name is the user's own learner, `module:Learner`."""
     return algorithms.is_own(base(name)) and not baseline(name)
 
 
 def trust_learner(name: str) -> None:
-    """Allow the module of `module:Learner`, which the user typed, to be imported in this process."""
+    """Allow this process to import the module of `module:Learner`, which the user typed."""
     if is_own(name):
         trust(base(name))
 
 
 def source(name: str) -> str:
-    """The text of a user's own learner, on which its results depend; empty for others, which have a version."""
+    """The source code of the user's own learner, since its results depend on it; empty for other learners, which have a
+    version."""
     if not is_own(name):
         return ""
     path = inspect.getsourcefile(algorithms.find(base(name)).learner)

@@ -1,4 +1,4 @@
-"""Presets are made for a budget; for a smaller one their iterations are shortened, so that a learner has several."""
+"""Adapts presets to a smaller budget: iterations are shortened so that a learner still has several of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 __all__ = ["made_for", "notes", "shortened"]
 
 LEAST_ITERATIONS = 20
-"""A preset whose iterations are longer than this share of the budget has them shortened: made for more steps, it would
-learn a few times only."""
-LEAST_STEPS = 32  # of an environment in an iteration that is shortened so
+"""Minimum number of iterations in the budget. A preset that was made for more steps would learn only a few times, so
+its iterations are shortened."""
+LEAST_STEPS = 32  # of each environment in a shortened iteration
 
 
 def shortened(
@@ -20,9 +20,14 @@ def shortened(
     fixed: Mapping[str, Any],
     rollout: str = "num_steps",
 ) -> tuple[dict[str, Any], int]:
-    """The hyperparameters to change, so that an iteration takes no more than 1/20 of the budget, and the number of
-    environments; what the user gave (`fixed`) stays. `rollout` names the steps of one environment in an iteration.
-    Nested settings (`ppo` in GAIL) are shortened alike."""
+    """The hyperparameters to change, so that an iteration takes at most 1/20 of the budget, and the number of
+    environments.
+
+    fixed    settings that the user gave, which stay
+    rollout  name of the field with the steps of one environment in an iteration
+
+    Nested settings (`ppo` in GAIL) are shortened in the same way.
+    """
     most = budget // LEAST_ITERATIONS
     new: dict[str, Any] = {}
     for name, inner in has.items():
@@ -32,7 +37,7 @@ def shortened(
             new |= {name: changed} if changed else {}
     if has.get("learning_starts", 0) > most and "learning_starts" not in fixed:
         new["learning_starts"] = max(most, 1)
-    long = has.get(rollout, 0) > LEAST_STEPS  # rounds of DQN and A2C are short, and not what is shortened
+    long = has.get(rollout, 0) > LEAST_STEPS  # the rounds of DQN and A2C are short already
     if long and not {rollout, "batch_size"} & set(fixed) and num_envs * has[rollout] > most:
         if "num_envs" not in fixed:
             num_envs = max(1, min(num_envs, most // LEAST_STEPS))
@@ -43,7 +48,7 @@ def shortened(
 
 
 def notes(has: Mapping[str, Any], new: Mapping[str, Any], envs: tuple[int, int]) -> list[str]:
-    """What was changed, `num_steps 128 -> 32`; `envs` are their number before and after."""
+    """The changes, such as `num_steps 128 -> 32`; `envs` is the number of environments before and after."""
     said = []
     for name, value in new.items():
         if isinstance(value, Mapping):
@@ -54,5 +59,5 @@ def notes(has: Mapping[str, Any], new: Mapping[str, Any], envs: tuple[int, int])
 
 
 def made_for(steps: int, budget: int) -> list[str]:
-    """A warning where a preset for `steps` is used for more than three times as many, or less than a third."""
+    """A warning if a preset for `steps` is used with a budget that is more than three times larger or smaller."""
     return [] if 1 / 3 <= steps / budget <= 3 else [f"preset made for another budget: {steps:,} steps"]

@@ -1,4 +1,4 @@
-"""Several comparisons of the same learners, environment by environment: a suite, from a file or one of ours."""
+"""A suite: comparisons of the same learners in several environments, from a file or bundled."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from imitate.files import plain_json, read_bytes, read_json, write_json
 __all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
 
 BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
-"""Suites that come with the package; they are files as everybody's are."""
+"""Suites that come with the package; they are ordinary suite files."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Comparisons by the name of their folder, which is the environment's; with several experts, also the expert's."""
+    """Comparisons by the name of their folder: the environment, and the expert if there are several."""
 
     name: str
     parts: Mapping[str, Comparison]
 
     @classmethod
     def from_toml(cls, name: str, data: Mapping[str, Any]) -> Self:
-        """`data` holds what a comparison does, for all, and a list `environments` with what is each one's own: env_id,
-        expert (or a list `experts`, one comparison each), budget and so on.
+        """Read a suite from plain data. Fields of a comparison in `data` apply to all environments; the list
+        `environments` holds the fields of each one: env_id, expert (or a list `experts`, one comparison each), budget
+        and so on.
 
-        Raises InputError for names and values that no comparison has, and an environment that is there twice.
+        Raises InputError for unknown names, for invalid values, and if an environment is listed twice.
         """
         common = {key: value for key, value in data.items() if key != "environments"}
         for key in _OF_ENVIRONMENTS:
@@ -75,7 +76,7 @@ class Suite:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """What `save` wrote. Raises InputError where there is none, or it is damaged."""
+        """Read the suite that `save` wrote. Raises InputError if there is none, or if it is damaged."""
         if not is_suite(folder):
             raise InputError(f"{folder} holds no suite to report; fill it with `imitate compare`")
         stored = read_json(folder / "suite.json", _Stored)
@@ -91,7 +92,7 @@ class Suite:
         write_json(folder / "suite.json", {"name": self.name, "parts": parts})
 
     def changed(self, add: Sequence[str] = (), **given: Any) -> Suite:
-        """With other settings in every part, and more learners."""
+        """A copy with other settings in every part, and more learners."""
         return replace(self, parts={label: part.changed(add, **given) for label, part in self.parts.items()})
 
     @property
@@ -106,7 +107,7 @@ class Suite:
         }
         own = [{name: each[name] for name in names if name not in shared} for each in every]
         for label, each in zip(self.parts, own, strict=True):
-            if label != _slug(bare_id(each["env_id"])):  # one of several from this environment
+            if label != _slug(bare_id(each["env_id"])):  # one of several experts in this environment
                 each["experts"] = [each.pop("expert")]
         return as_toml(shared) + "".join(f"\n[[environments]]\n{as_toml(each)}" for each in own)
 
@@ -116,18 +117,20 @@ def is_suite(folder: Path) -> bool:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A comparison or a suite as its file says, as plain data. Raises InputError if it isn't TOML, or holds a date."""
+    """Read the file of a comparison or a suite as plain data. Raises InputError if it isn't TOML, or holds a date."""
     text = read_bytes(path, 1 << 20)
     try:
         data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
-    except (ValueError, TypeError, RecursionError) as error:  # TypeError: JSON has no dates
+    except TypeError as error:  # JSON has none
+        raise InputError(f"{path} holds a date or a time: write it as text, in quotes") from error
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
     return data
 
 
 @dataclass(frozen=True)
 class _Environment:
-    """The fields of a table [[environments]] that a suite reads; those of a comparison are `Comparison`'s."""
+    """The fields of an [[environments]] table that belong to the suite; the others are fields of `Comparison`."""
 
     env_id: str
     experts: Annotated[list[str], Meta(min_length=1)] | None = None
@@ -142,14 +145,14 @@ class _File:
 
 @dataclass(frozen=True)
 class _Stored:
-    """suite.json"""
+    """The content of suite.json."""
 
     name: str = ""
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """What each comparison of a suite says for itself, and its name: `ALE-Pong-v5`, or `ALE-Pong-v5-from-random`."""
+    """Each comparison's own fields in a suite, and its name, such as `ALE-Pong-v5` or `ALE-Pong-v5-from-random`."""
     try:
         checked = msgspec.convert(dict(data), _File)
     except msgspec.ValidationError as error:

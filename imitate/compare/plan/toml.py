@@ -1,4 +1,4 @@
-"""Plain data as TOML: what a comparison is, in a file that `imitate compare` takes."""
+"""Writes a comparison as a TOML file that `imitate compare` takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["as_toml"]
 
 
 def as_toml(data: Mapping[str, Any]) -> str:
-    """Numbers, strings, lists and tables; None is left out, as are empty tables."""
+    """Plain data (numbers, strings, lists and tables) as TOML; None and empty tables are left out."""
     simple = {k: v for k, v in data.items() if v is not None and not isinstance(v, Mapping)}
     tables = {k: v for k, v in data.items() if isinstance(v, Mapping) and v}
     lines = [f"{_key(name)} = {_value(value)}" for name, value in simple.items()]
@@ -31,5 +31,5 @@ def _value(value: Any) -> str:
         return "{ " + inner + " }" if inner else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # JSON writes strings, numbers and booleans as TOML does, but for DEL and exponents without a point.
+    # JSON writes strings, numbers and booleans as TOML does, except DEL and exponents without a point.
     return json.dumps(value, ensure_ascii=False)

@@ -17,8 +17,8 @@ SCORE_AXIS = "score: 0 is random actions, 1 the expert"
 
 @dataclass(frozen=True)
 class Line:
-    """A learner's line. points by axis: (x, mean, low, high), ends None of one seed. A line in steps keeps each value
-    until the next point."""
+    """A learner's line: by axis, points (x, mean, low, high), where low and high are None for one seed. With `steps`,
+    each value is kept until the next point."""
 
     name: str
     steps: bool
@@ -29,12 +29,12 @@ class Line:
 class Lines:
     """A panel of lines.
 
-    axes     the quantities that x can be, by key
-    limit    where x ends on the first axis
-    heights  between which y runs
+    axes     the quantities that x can show, by key
+    limit    end of the first x axis
+    heights  range of the y axis
     levels   names and heights of horizontal lines
-    near     heights of the panel that is zoomed to the expert; None if there is nothing to see
-    ends     whether names stand where lines end, or in a list
+    near     y range of the panel that is zoomed to the expert; None if there is nothing to see
+    ends     True: names stand at the ends of the lines; False: they are in a list
     """
 
     title: str
@@ -50,12 +50,12 @@ class Lines:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a panel: a learner, or a learner and another.
+    """A row of a panel: a learner, or a pair of learners.
 
     marks   named values: the mean, or the costs of GOALS
-    bar     an interval, or what lies between the marks
-    dots    of single runs
-    beyond  what was spent without getting there
+    bar     an interval, or the range between the marks
+    dots    values of single runs
+    beyond  the cost spent without reaching a goal
     """
 
     name: str
@@ -69,7 +69,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Dots:
-    """A panel of rows on a common axis; levels are names and places of upright lines, `ends` those of the axis."""
+    """A panel of rows on a common axis. `levels` are names and places of vertical lines, and `ends` the ends of the
+    axis."""
 
     title: str
     label: str
@@ -80,7 +81,7 @@ class Dots:
 
 
 def as_csv(charts: Iterable[Lines | Dots]) -> str:
-    """Every point of a figure, with the ends of its interval; runs are the rows whose value is named `run`."""
+    """Every point of a figure as CSV, with the ends of its interval; rows whose value is named `run` are runs."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["panel", "learner", "axis", "x", "what", "value", "low", "high"])
@@ -106,5 +107,5 @@ def as_csv(charts: Iterable[Lines | Dots]) -> str:
 
 
 def rounded(value: float | None) -> float | None:
-    """Six digits, which are enough for any picture; None of NaN."""
+    """The value with six digits, which are enough for any picture; None for NaN."""
     return None if value is None or math.isnan(value) else float(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Learning curves and performance profiles: their points."""
+"""The points of learning curves and performance profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imitate.envs.spaces import Array
 
 __all__ = ["band", "curves", "profiles", "reach"]
 
-_NEAR = 0.2  # of the way from random actions to the expert, to either side of it, in the panel that is zoomed to it
+_NEAR = 0.2  # share of the way from random to expert, on either side of the expert, in the zoomed panel
 
 
 def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
@@ -27,7 +27,7 @@ def band(entry: Entry, cost: Cost) -> tuple[Array, Array, Array, Array]:
 
 
 def curves(outcome: Outcome, label: str = "") -> Lines:
-    """Mean return of every learner against each cost, from when it has learned anything."""
+    """Mean return of every learner against each cost, from the first point at which it has learned something."""
     references = outcome.references
     levels = [("random", float(np.mean(references.random.curve)))]
     if references.expert is not None:
@@ -43,14 +43,14 @@ def curves(outcome: Outcome, label: str = "") -> Lines:
 
 
 def _begin(entry: Entry) -> int:
-    """The first point at which every seed has learned something. Demonstrations are paid for before a learner with an
-    environment of its own (GAIL, SQIL) makes anything of them."""
+    """The first point at which every seed has learned something. A learner that also has an environment (GAIL, SQIL)
+    pays for its demonstrations before it learns from them."""
     runs = [run for run in entry.results if run.demo_steps and run.env_steps]
     return max((sum(point.steps <= run.demo_steps for point in run.curve[:-1]) for run in runs), default=0)
 
 
 def _near(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tuple[float, float] | None:
-    """Around the expert, where some learner comes there and it is not most of the whole range."""
+    """A range around the expert's return; None if no learner gets there, or if it is most of the whole range."""
     if len(levels) < 2 or (half := _NEAR * (levels[1][1] - levels[0][1])) <= 0:
         return None
     low, high = levels[1][1] - half, levels[1][1] + half
@@ -59,14 +59,14 @@ def _near(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tuple[f
 
 
 def _points(*columns: Array) -> list[tuple[float | None, ...]]:
-    """Without repetitions."""
+    """The points as tuples, without repetitions."""
     rows = [tuple(map(rounded, point)) for point in zip(*columns, strict=True)]
     return [row for n, row in enumerate(rows) if n == 0 or row[:2] != rows[n - 1][:2]]
 
 
 def _heights(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tuple[float, float]:
-    """All lines and their bands. A band may take half as much again as the means do: an interval of two or three seeds
-    would otherwise leave no room for them."""
+    """The y range of all lines and their bands. Bands may extend it by half of the means' range, since an interval of
+    two or three seeds would otherwise leave no room for the means."""
     points = [point for line in lines for point in line.points["steps"]]
     means = [value for _, value in levels] + [point[1] for point in points if point[1] is not None]
     ends = means + [value for point in points for value in point[2:] if value is not None]
@@ -77,13 +77,13 @@ def _heights(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tupl
 
 
 def reach(suite: SuiteOutcome) -> int:
-    """How many of THRESHOLDS it takes to come to the largest score, at least to the expert's."""
+    """The number of THRESHOLDS up to the largest score, or to the expert's if that is larger."""
     largest = max((float(each.scores.max()) for each in suite.aggregates), default=1.0)
     return min(int(np.searchsorted(THRESHOLDS, max(largest, 1.0))) + 1, len(THRESHOLDS))
 
 
 def profiles(suite: SuiteOutcome) -> Lines:
-    """Share of all runs above each score, up to the largest."""
+    """Performance profiles: the share of all runs above each score, up to the largest."""
     scores = THRESHOLDS[: reach(suite)]
     lines = [
         Line(each.algorithm, False, {"score": _points(scores, *each.profile[: len(scores)].T)})

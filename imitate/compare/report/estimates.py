@@ -1,4 +1,4 @@
-"""Estimates with their intervals, and what they cost: the points of a report's first figures."""
+"""The points of a report's first figures: estimates with their intervals, and costs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ GOALS = (0.5, 0.9, 0.95)
 
 
 def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
-    """Interquartile mean, mean and optimality gap of every learner, then how likely a run of the first ends better than
-    one of each other. The first is the best by its interquartile mean, unless an `order` of the learners is given."""
+    """Interquartile mean, mean and optimality gap of every learner; then the probability that a run of the first
+    learner ends better than a run of each other. The first is the one with the best interquartile mean, unless `order`
+    is given."""
     learners = sorted(found.aggregates, key=lambda each: order.index(each.algorithm) if order else 0)
 
     def rows(values: Sequence[Estimate], runs: Sequence[Array]) -> list[Row]:
@@ -37,7 +38,7 @@ def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
 
     every, levels = [each.scores for each in learners], [("random", 0.0), ("expert", 1.0)]
     missing = [np.maximum(1 - scores, 0) for scores in every]
-    lack = "what scores lack to 1, less is better"
+    lack = "how far scores fall short of 1, less is better"
     panels = [
         _panel("Interquartile mean", SCORE_AXIS, rows([each.iqm for each in learners], every), levels),
         _panel("Mean", SCORE_AXIS, rows([each.mean for each in learners], every), levels),
@@ -56,7 +57,7 @@ def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> 
 
 
 def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
-    """The first learner against each other one."""
+    """The probability of improvement of the first learner over each other one."""
     first, rows = names[0], []
     chances = {(lead.a, lead.b): lead.improvement for lead in found}
     for name in names[1:]:
@@ -70,8 +71,8 @@ def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
 
 
 def _panel(name: str, label: str, rows: Sequence[Row], levels: Sequence[tuple[str, float]]) -> Dots:
-    """An interval may take half as much again as estimates and runs do, as in the curves: one of two or three seeds
-    would otherwise leave no room for them."""
+    """A panel of rows. As in the curves, intervals may extend its range by half, since one of two or three seeds would
+    otherwise leave no room for the estimates and runs."""
     values = [value for _, value in levels]
     values += [value for row in rows for value in (*row.dots, *(mark for _, mark in row.marks))]
     bars = [end for row in rows for end in row.bar or ()] + values
@@ -81,7 +82,8 @@ def _panel(name: str, label: str, rows: Sequence[Row], levels: Sequence[tuple[st
 
 
 def finals(outcome: Outcome) -> list[Dots]:
-    """Mean return of every learner with its interval and seeds; then what `scores` says, in this environment alone."""
+    """Mean return of every learner with its interval and seeds; then the panels of `scores` for this environment
+    alone."""
     levels = [("random", outcome.random_mean)]
     if outcome.expert_mean is not None:
         levels.append(("expert", outcome.expert_mean))
@@ -105,7 +107,7 @@ def finals(outcome: Outcome) -> list[Dots]:
 
 
 def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
-    """What the median seed had spent when it first was at each of GOALS, and every seed at the last."""
+    """The cost at which the median seed first reached each of GOALS, and at which every seed reached the last one."""
     goal, rows = GOALS[-1], []
     for entry in outcome.learners:
         if cost == "queries" and not entry.imitates:

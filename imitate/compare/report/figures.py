@@ -1,4 +1,5 @@
-"""The figures of a report as PDF and PNG for papers and slides, with their points as CSV; the page draws its own."""
+"""Writes the figures of a report as PDF and PNG, for papers and slides, and their points as CSV. The page draws its
+own."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ def save_figure(
 ) -> bytes:
     """Write name.pdf, .png (200 dots an inch, on white) and .csv to the folder; returns the PDF.
 
-    `points` are the panels in the CSV, those that are drawn unless given. Nothing goes through pyplot: there is no
-    global state, and no display is needed.
+    `points` are the panels in the CSV, by default those that are drawn. Figures don't use pyplot, so there is no global
+    state and no display is needed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
@@ -70,7 +71,7 @@ def save_figure(
 
 
 def draw(charts: Sequence[Lines | Dots], styles: Mapping[str, Look], *, columns: int = 1) -> Figure:
-    """The panels in rows of at most `columns`, all of them full."""
+    """Draw the panels in rows of at most `columns`, all of them filled."""
     lines = balanced(len(charts), columns)
     heights = [max(_height(charts[n]) for n in line) for line in lines]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
@@ -86,14 +87,14 @@ def draw(charts: Sequence[Lines | Dots], styles: Mapping[str, Look], *, columns:
             above = isinstance(chart, Dots) and any(name for name, _ in chart.levels)
             axes.set_title(chart.title, color=INK, pad=15 if above else 6)
             if row < len(lines) - 1 and chart.label == charts[-1].label:
-                axes.set_xlabel("")  # it stands below the last row
+                axes.set_xlabel("")  # the label stands below the last row
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
-    figure.set_layout_engine("none")  # once is enough for both files
+    figure.set_layout_engine("none")  # one layout is enough for both files
     return figure
 
 
 def balanced(count: int, columns: int) -> list[list[int]]:
-    """Places of panels in as few rows of at most `columns` as possible, which differ by one panel at most."""
+    """Distribute panels over as few rows of at most `columns` as possible; rows differ by at most one panel."""
     return [part.tolist() for part in np.array_split(np.arange(count), max(1, -(-count // columns)))]
 
 
@@ -104,7 +105,7 @@ def _height(chart: Lines | Dots) -> float:
 
 
 def _draw_lines(chart: Lines, styles: Mapping[str, Look], axes: Axes, inches: float) -> None:
-    """Names stand at the right, where the lines end."""
+    """Draw a panel of lines, with the names at the right, at the lines' ends."""
     axis, label = next(iter(chart.axes.items()))
     axes.set_ylim(chart.heights)
     axes.set_xlim(0, chart.limit)
@@ -165,7 +166,7 @@ def _names(
 
 
 def spread(wanted: Sequence[float], low: float, high: float, gap: float) -> list[float]:
-    """Heights as near to those wanted as a gap between neighbours allows."""
+    """Heights as close to the wanted ones as the gap between neighbours allows."""
     order = sorted(range(len(wanted)), key=lambda n: wanted[n])
     found, last = list(wanted), low - gap
     for n in order:
@@ -177,7 +178,7 @@ def spread(wanted: Sequence[float], low: float, high: float, gap: float) -> list
 
 
 def _draw_dots(chart: Dots, styles: Mapping[str, Look], axes: Axes) -> None:
-    """A row for each learner: its runs as faint dots, its marks and what lies between or around them."""
+    """Draw a row for each learner: its runs as faint dots, its marks, and its bar."""
     count = len(chart.rows)
     if chart.log:
         axes.set_xscale("log")
@@ -226,7 +227,7 @@ def _draw_row(row: Row, y: int, color: str, axes: Axes) -> None:
 
 
 def _short(value: float, _place: object = None) -> str:
-    """50k and 0.5, as on the page."""
+    """A tick label such as 50k or 0.5, as on the page."""
     for size, letter in ((1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e6 if letter == 'M' else 1e3):g}{letter}".replace("-", "−")
@@ -238,5 +239,5 @@ _MARKS = {"mean": ("o", 5.5, ""), "50 %": ("|", 7.0, ""), "90 %": ("o", 4.5, "wh
 
 
 def _linestyle(look: Look) -> Any:
-    """In units of the line's width, where SVG's are pixels."""
+    """The dash in units of the line's width, as matplotlib wants it; SVG's dashes are in pixels."""
     return (0, tuple(float(length) / 2 for length in look.dash.split())) if look.dash else "-"

@@ -1,4 +1,4 @@
-"""How learners look in figures: an algorithm has the same colour and dash on every page."""
+"""Colours and dashes of learners in figures; an algorithm has the same ones on every page."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ HUES = {
     "brown": ("#752c10", "#d3805e"),
     "navy": ("#191e6a", "#e5e7ff"),
 }
-"""Colours on a light page and on a dark one."""
+"""Colours for a light page and for a dark one."""
 SOLID, DASHED, DOTTED, DASHDOT, LONG = "", "7 3", "2 2.5", "9 3 2 3", "14 4"
 DASHES = (SOLID, DASHED, DASHDOT, DOTTED, LONG)
-"""As SVG writes them: lengths of line and gap."""
+"""Dashes in SVG's notation: lengths of line and gap."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A colour on light and on dark paper, and a dash."""
+    """A colour for light pages, one for dark pages, and a dash."""
 
     light: str
     dark: str
@@ -45,12 +45,12 @@ _HUE_AND_DASH = {
     **{"reinforce": ("brown", DASHDOT), "dac": ("purple", DASHDOT), "iq": ("olive", DASHDOT)},
 }
 LOOKS = {name: Look(*HUES[hue], dash) for name, (hue, dash) in _HUE_AND_DASH.items()}
-"""Two of them have different dashes, or colours that colour-blind readers tell apart."""
+"""Any two of them differ in their dash, or have colours that colour-blind readers can tell apart."""
 
 
 def looks(names: Iterable[str]) -> Mapping[str, Look]:
-    """The look of each learner. One that is not in LOOKS has the colour of its algorithm, or one that follows from its
-    name, and the first dash that no other learner of this colour has here."""
+    """The look of each learner. A learner that is not in LOOKS gets its algorithm's colour, or one derived from its
+    name, and the first dash that no other learner of this colour uses here."""
     names = list(names)
     found = {name: LOOKS[name] for name in names if name in LOOKS}
     for name in names:

@@ -1,4 +1,4 @@
-"""What the parts of a page show, as plain data for its template."""
+"""The content of a page's parts, as plain data for its template."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from imitate.compare.formatting import listed, number, p_words, percent
-from imitate.compare.plan.learners import summary, title
+from imitate.compare.plan.comparison import Comparison, is_given
+from imitate.compare.plan.learners import base, baseline, summary, title
 from imitate.compare.report.charts import Dots, Lines, rounded
 from imitate.compare.report.figures import balanced, save_figure
 from imitate.compare.report.looks import looks
@@ -19,14 +20,16 @@ from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import difference
 from imitate.compare.statistics.verdict import Pair, typical_cost
+from imitate.training.settings import chosen_on
 
 __all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
 
-VIDEO_BYTES = 4_000_000  # of one embedded video at most: a report must open on a phone
+VIDEO_BYTES = 4_000_000  # most for one embedded video, since a report must open on a phone
 
 
 def tiles(outcome: Outcome) -> list[dict[str, str]]:
-    """Steps, answers and CPU seconds to 95 %, and the best learner against the expert."""
+    """The tiles at the top: steps, answers and CPU seconds to 95 % of the expert, and the best learner against the
+    expert."""
 
     def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
         spent = {entry.title: typical_cost(outcome.to_reach(entry, 0.95, cost)) for entry in entries}
@@ -67,8 +70,8 @@ def figure(
 ) -> dict[str, Any]:
     """Write a figure's files to the folder; returns its panels for the page, with the PDF as a data URL.
 
-    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` has the panels of every
-    axis that the page can show in place of the one that is written.
+    With `near`, a panel of lines is followed by one that is zoomed to the expert. `switched` holds the panels for each
+    axis that a reader can choose on the page instead.
     """
     panels = [{"chart": n, "near": False, "title": chart.title} for n, chart in enumerate(charts)]
     drawn = list(charts)
@@ -98,7 +101,8 @@ def figure(
 
 
 def learners(order: Sequence[str]) -> list[dict[str, Any]]:
-    """The learners of a page as its legend and its style sheet need them; their places give their colours' names."""
+    """The learners of a page, for its legend and its style sheet; the names of their colours follow from their
+    places."""
     found = looks(order)
     return [{"title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)]
 
@@ -127,7 +131,7 @@ def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
 
 
 def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
-    """Row minus column: learners best first, then the expert as a column."""
+    """The matrix of differences, row minus column: learners best first, then the expert as a column."""
     table = {(pair.a, pair.b): (pair, 1) for pair in found} | {(pair.b, pair.a): (pair, -1) for pair in found}
     ranked = outcome.ranked()
     across = [(entry.algorithm, entry.title) for entry in ranked]
@@ -159,7 +163,7 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
 
 
 def films(outcome: Outcome) -> list[dict[str, Any]]:
-    """The videos as data URLs: the expert's, then the learners', best first."""
+    """The videos as data URLs: the expert's first, then the learners', best first."""
     films = []
     expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
     about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
@@ -215,22 +219,47 @@ def settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
 
 
 def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
-    """Where the numbers of each learner in each environment come from, as far as its runs know."""
+    """The origin of each learner's numbers in each environment, as far as its runs have recorded it."""
     found = []
     for label, outcome in outcomes.items():
         for entry in outcome.learners:
             runs = entry.results
             commits = sorted({run.machine.get("commit", "unknown") for run in runs})
             seeds = sorted(run.seed for run in runs)
-            whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
             found.append(
                 {
                     "learner": entry.title,
                     "name": entry.algorithm,
                     "environment": label,
                     "commit": listed(commits),
-                    "seeds": f"{seeds[0]} to {seeds[-1]}" if whole else listed([str(seed) for seed in seeds]),
+                    "seeds": _spans(seeds),
                     "settings": listed(sorted({run.settings_from or "unknown" for run in runs})),
+                    "chosen_on": _chosen_on(outcome.comparison, entry.algorithm, seeds),
                 }
             )
     return found
+
+
+def _chosen_on(comparison: Comparison, name: str, seeds: Sequence[int]) -> str:
+    """A remark on the seeds on which a learner's settings were chosen, compared with the reported ones."""
+    if baseline(name) or is_given(comparison, name):
+        return "not known"
+    chosen = chosen_on(base(name), comparison.env_id)
+    same = sorted({*chosen} & {*seeds})
+    if not chosen:
+        return "no record"
+    return f"these seeds: {_spans(same)}" if same else f"other seeds: {_spans(chosen)}"
+
+
+def _spans(seeds: Sequence[int]) -> str:
+    """The seeds as text, such as `0, 1 and 10 to 13`."""
+    spans: list[list[int]] = []
+    for seed in seeds:
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    parts = [
+        [str(seed) for seed in span] if len(span) < 3 else [f"{span[0]} to {span[-1]}"] for span in spans
+    ]
+    return listed([text for part in parts for text in part])

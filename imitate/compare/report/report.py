@@ -1,4 +1,4 @@
-"""The report of a comparison: one self-contained HTML file, and its figures and numbers beside it."""
+"""Writes the report of a comparison: one self-contained HTML file, with its figures and numbers beside it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,17 @@ __all__ = ["page_template", "write_report", "write_texts"]
 
 
 def write_report(*folders: Path, out: Path | None = None) -> Path:
-    """Write report.html, table.md, table.tex, results.csv, comparison.toml, summary.json and the figures as .pdf,
-    .png and .csv to `out` (the first of `folders` unless given), from what the jobs left in `folders`.
+    """Write report.html, table.md, table.tex, results.csv, comparison.toml, summary.json and the figures as .pdf, .png
+    and .csv to `out` (by default the first of `folders`), from the results in `folders`.
 
-    The page needs nothing else: no network, no file beside it. Files of an earlier report are replaced.
+    The page needs no network and no other file. Files of an earlier report are replaced.
 
-    Raises InputError where a folder holds no comparison, where they do not fit together, or where no learner came to
-    an end.
+    Raises InputError if a folder holds no comparison, if they do not fit together, or if no learner finished.
     """
     outcome = read_outcome(*folders)
     if not outcome.learners:
         reason = f": {outcome.failures[0]}" if outcome.failures else ""
-        raise InputError(f"no learner of {folders[0]} came to an end, there is nothing to report{reason}")
+        raise InputError(f"no learner of {folders[0]} finished, so there is nothing to report{reason}")
     out = out or folders[0]
     out.mkdir(parents=True, exist_ok=True)
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)
@@ -118,7 +117,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mappin
 
 
 def page_template(name: str) -> jinja2.Template:
-    """A template in the folder page/, which also has the files that it includes."""
+    """A template in the folder page/, from which it can include other files."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imitate.compare.report", "page"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The table of results, once, for the page, Markdown, LaTeX and CSV."""
+"""The table of results, shared by the page, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BOLD = "Bold: better than every other learner (p < 0.05, Holm)."
 
 @dataclass(frozen=True)
 class Cell:
-    """The text, the value by which a column is sorted (None comes last), and an interval for LaTeX."""
+    """A cell: its text, the value by which its column is sorted (None comes last), and an interval for LaTeX."""
 
     text: str
     value: float | None = None
@@ -44,7 +44,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row for a learner, whose place in the comparison gives the colour, or for a reference (None)."""
+    """A row of the table. `place` is the learner's place in the comparison, which gives its colour; None for a
+    reference."""
 
     name: str
     place: int | None
@@ -52,7 +53,7 @@ class Row:
 
 
 def rows(outcome: Outcome) -> list[Row]:
-    """Learners, best first; then the expert and random actions."""
+    """The rows of the table: learners, best first; then the expert and random actions."""
     expert = outcome.references.expert
     references = [_reference(outcome, "Random actions", outcome.references.random)]
     if expert is not None:
@@ -118,7 +119,7 @@ def _count(value: float) -> Cell:
 
 
 def as_markdown(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
-    """GitHub's Markdown."""
+    """The table in GitHub's Markdown."""
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" + " ---: |" * (len(columns) - 1)]
     for row in table:
         lines.append("| " + " | ".join(row.cells[name].text.replace("|", "\\|") for name in columns) + " |")
@@ -126,7 +127,7 @@ def as_markdown(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
 
 
 def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
-    """The table of a comparison for a paper."""
+    """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome, found)
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
@@ -137,7 +138,7 @@ def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
 
 
 def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
-    """The learner that is certainly better than every other, if one is."""
+    """The learner that is significantly better than every other; None if there is none."""
     best = outcome.ranked()[0]
     rivals = [
         pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)
@@ -153,7 +154,7 @@ def as_latex(
     label: str = "",
     bold: Collection[tuple[str, str]] = (),
 ) -> str:
-    """A table with booktabs' rules. A cell with an interval has it in brackets; `bold` are (row, column)."""
+    """A table with booktabs' rules. Intervals are in brackets; `bold` has the (row, column) of bold cells."""
 
     def cell(row: Row, column: str) -> str:
         found = row.cells[column]
@@ -191,7 +192,7 @@ def _tex(text: str) -> str:
 
 
 def as_csv(table: list[Row], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
-    """The table as it is shown; `runs_csv` has every run in full precision."""
+    """The table as shown; `runs_csv` has every run in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -219,6 +220,6 @@ def runs_csv(outcome: Outcome) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula; a number is none."""
+    """A cell that no spreadsheet mistakes for a formula; numbers stay as they are."""
     formula = text.startswith(("=", "+", "-", "@")) and not re.fullmatch(r"-?[\d,.]+( %)?", text)
     return f"'{text}" if formula else text

@@ -1,4 +1,5 @@
-"""The report of a suite: what holds over its environments, each one's answer and curves, and a report of each."""
+"""Writes the report of a suite: the statistics over its environments, each one's answer and curves, and a report for
+each."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from imitate.compare.formatting import listed, number, percent
+from imitate.compare.formatting import counted, listed, number, percent
 from imitate.compare.plan.learners import title
 from imitate.compare.plan.suite import Suite
 from imitate.compare.report import page_data
@@ -26,14 +27,14 @@ from imitate.files import write_json
 
 __all__ = ["write_suite_report"]
 
-COLUMNS = 3  # of the panels of environments, at most
+COLUMNS = 3  # most columns of panels
 
 
 def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
-    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png
-    and .csv to `out` (the first of `folders` unless given), and the report of every environment to its folder in it.
+    """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png and
+    .csv to `out` (by default the first of `folders`), and every environment's report to its folder there.
 
-    Raises InputError where a folder holds no suite, where they do not fit together, or where nothing came to an end.
+    Raises InputError if a folder holds no suite, if they do not fit together, or if no learner finished.
     """
     suite = read_suite(*folders)
     out = out or folders[0]
@@ -141,6 +142,7 @@ def _html(
         matrix=_matrix(suite, found),
         budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
         titles=listed([title(name) for name in suite.order]),
+        count=counted(len(suite.outcomes), "environment"),
         toml=merged.toml,
         machines=sorted(
             {
@@ -155,7 +157,8 @@ def _html(
 
 
 def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
-    """Steps to 95 % of the expert, the best of both kinds, and how likely the best is better than the other kind's."""
+    """The tiles at the top: steps to 95 % of the expert, the best imitator and the best RL learner, and the probability
+    that the better one improves on the other."""
     tiles = [] if (cheapest := _cheapest(suite)) is None else [cheapest]
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
@@ -171,7 +174,7 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
 
 
 def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
-    """The learner that gets to 95 % of the expert in most environments, with the fewest steps."""
+    """The learner that reaches 95 % of the expert in most environments; among equals, the one with the fewest steps."""
     spent: dict[str, list[float]] = {}
     for label in suite.scored:
         outcome = suite.outcomes[label]
@@ -182,25 +185,25 @@ def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
         return None
     name, least = "Steps to 95 % of the expert", len(suite.scored)
     if not spent:
-        return {"title": name, "value": "not reached", "who": f"in any of {least} environments"}
+        return {"title": name, "value": "not reached", "who": f"in any of {counted(least, 'environment')}"}
     best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
     low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
     value = low if low == high else f"{low} to {high}"
     return {
         "title": name,
         "value": value,
-        "who": f"{title(best)}, in {len(spent[best])} of {least} environments",
+        "who": f"{title(best)}, in {len(spent[best])} of {counted(least, 'environment')}",
     }
 
 
 def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
-    """The best imitation learner and the best by RL."""
+    """The best imitation learner compared with the best RL learner."""
     kinds = {each.algorithm: each.imitates for each in suite.aggregates}
     return next((lead for lead in found if kinds[lead.a] != kinds[lead.b]), None)
 
 
 def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
-    """Row over column: difference of the IQM, probability of improvement."""
+    """The matrix of pairs, row over column: difference of the IQM and probability of improvement."""
     table = {(lead.a, lead.b): (lead, 1) for lead in found} | {(lead.b, lead.a): (lead, -1) for lead in found}
     lines = []
     for row in suite.aggregates:

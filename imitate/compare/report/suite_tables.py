@@ -1,11 +1,11 @@
-"""The table of a suite, for the page, Markdown, LaTeX and CSV, and its runs."""
+"""The table of a suite, shared by the page, Markdown, LaTeX and CSV, and its runs as CSV."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from imitate.compare.formatting import number
+from imitate.compare.formatting import counted, number
 from imitate.compare.plan.learners import title
 from imitate.compare.report.results_table import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
 from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome
@@ -45,7 +45,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
 
 
 def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
-    """The table of a suite for a paper."""
+    """The table of a suite in LaTeX, for a paper."""
     columns, table = suite_rows(suite)
     outcomes, aggregates = suite.outcomes, suite.aggregates
     budgets = sorted({outcome.comparison.budget for outcome in outcomes.values()})
@@ -58,9 +58,9 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
         if (winner := certain_best(outcome, pairs(outcome))) is not None:
             bold.add((winner.title, label))
     caption = (
-        f"Scores, where random actions are 0 and the expert is 1, over {len(suite.scored)} environments and "
-        f"{suite.seeds} seeds, and the mean return in each, after {' to '.join(f'{each:,}' for each in budgets)} "
-        f"environment steps. {INTERVALS} {BOLD}"
+        f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "
+        f"and {counted(suite.seeds, 'seed')}, and the mean return in each, after "
+        f"{' to '.join(f'{each:,}' for each in budgets)} environment steps. {INTERVALS} {BOLD}"
     )
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
 
@@ -70,7 +70,7 @@ def interval_words(estimate: Estimate) -> str:
 
 
 def suite_runs_csv(suite: SuiteOutcome) -> str:
-    """`results.csv` of every environment, one after another, with its name in front."""
+    """The runs of all environments as CSV, each with its environment's name."""
     lines: list[str] = []
     for label, outcome in suite.outcomes.items():
         head, *rows = runs_csv(outcome).splitlines()

@@ -1,4 +1,4 @@
-"""What summary.json of a comparison says: everything on its page, as plain data."""
+"""The content of a comparison's summary.json: everything on its page, as plain data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[st
 
 
 def answer_facts(said: Answer) -> dict[str, Any]:
-    """The verdict, why, and the test that decided; `test` is None if none did."""
+    """The verdict, the reasons, and the test that decided; `test` is None if none did."""
     result = said.result
     test = None if result is None else {"name": said.test, "a": said.a, "b": said.b} | asdict(result)
     return {"verdict": said.verdict, "sentence": said.sentence, "test": test}
@@ -75,7 +75,7 @@ def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """NaN is no JSON."""
+    """The values with NaN replaced by None, since JSON has no NaN."""
 
     def known(value: Any) -> Any:
         if isinstance(value, list):

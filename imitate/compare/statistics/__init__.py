@@ -1,1 +1,1 @@
-"""Finished runs, and what their numbers allow to say."""
+"""Finished runs, their statistics, and the conclusions that these support."""

@@ -1,8 +1,8 @@
-"""What a suite says as a whole: statistics of runs' scores over environments, as in arXiv:2108.13264.
+"""The statistics of a whole suite: runs' scores over environments, as in arXiv:2108.13264.
 
-A score is a run's mean return where 0 is random actions' and 1 the expert's; scores have the shape (S, tasks). In each
-environment seeds and episodes are drawn anew, the episodes of all learners, the expert and random actions together
-(stratified, crossed bootstrap). Environments are not drawn.
+A score is a run's mean return, scaled so that random actions score 0 and the expert 1; scores have the shape (S,
+tasks). Intervals come from a stratified, crossed bootstrap. Each environment draws seeds and episodes, with the same
+episodes for all learners, the expert and random actions. Environments are not drawn.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from imitate.errors import InputError
 __all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite", "together"]
 
 THRESHOLDS = np.concatenate([np.linspace(0.0, 2.0, 81), np.geomspace(2.05, 100.0, 40)])
-"""Scores at which performance profiles are computed; a page draws them up to the largest score."""
+"""The scores at which performance profiles are computed; a page draws them up to the largest score."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95 % interval, NaN of one seed."""
+    """A value and its 95 % interval, which is NaN for one seed."""
 
     value: float
     low: float
@@ -48,8 +48,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A learner over all scored environments. scores (S, tasks); profile (K, 3): share of runs above each of
-    THRESHOLDS, and its interval's ends; draws (count, S, tasks): the bootstrap's scores."""
+    """A learner over all scored environments.
+
+    scores   (S, tasks)
+    profile  (K, 3) share of runs above each of THRESHOLDS, and the ends of its interval
+    draws    (count, S, tasks) scores of the bootstrap
+    """
 
     algorithm: str
     imitates: bool
@@ -71,10 +75,10 @@ class Lead:
 
     iqm          interquartile mean of a minus that of b
     improvement  probability that a run of a ends better than one of b, averaged over the environments
-    p            of no difference in the IQM, Holm-corrected over the pairs of its family
-    alone        the same uncorrected: below 0.05 if the interval leaves 0 out
-    asked        whether the pair is of an imitator and a learner by RL: the family that the verdict rests on. All
-                 other pairs are a family of their own
+    p            p-value of no difference in the IQM, Holm-corrected over the pairs of its family
+    alone        the same uncorrected: below 0.05 if the interval excludes 0
+    asked        whether one of the two imitates and the other is pure RL. The verdict rests on this family of pairs;
+                 all other pairs are another family
     """
 
     a: str
@@ -94,9 +98,9 @@ class Lead:
 class SuiteOutcome:
     """All comparisons of a suite that have results, by name.
 
-    scored      those whose expert is better than random actions, in which scores mean something
-    aggregates  learners that came to an end in all of these, by their interquartile mean
-    partly      names of the others
+    scored      those whose expert is better than random actions; only there are scores meaningful
+    aggregates  learners that finished in all scored environments, best interquartile mean first
+    partly      names of the other learners
     """
 
     name: str
@@ -108,20 +112,20 @@ class SuiteOutcome:
 
     @property
     def order(self) -> list[str]:
-        """All learners, in the order in which the comparisons name them. Colours go by it."""
+        """All learners, in the order in which the comparisons name them; it determines their colours."""
         names = [name for outcome in self.outcomes.values() for name in outcome.comparison.algorithms]
         return list(dict.fromkeys(names))
 
     @property
     def seeds(self) -> int:
-        """How many seeds every learner in the aggregate has in every environment."""
+        """The number of seeds that every learner in the aggregate has in every environment."""
         return min((len(each.scores) for each in self.aggregates), default=0)
 
 
 def read_suite(*folders: Path) -> SuiteOutcome:
-    """What lies in the folder of a suite, or in several, whose comparisons of one name are put together.
+    """Read the results of a suite from its folder. From several folders, comparisons of the same name are merged.
 
-    Raises InputError where a folder holds no suite, where parts do not fit together, or nothing came to an end.
+    Raises InputError if a folder holds no suite, if parts do not fit together, or if no learner finished.
     """
     suites = [Suite.read(folder) for folder in folders]
     outcomes: dict[str, Outcome] = {}
@@ -138,12 +142,12 @@ def read_suite(*folders: Path) -> SuiteOutcome:
         else:
             outcomes[label] = outcome
     if not outcomes:
-        raise InputError(f"no learner in {folders[0]} came to an end, there is nothing to report")
+        raise InputError(f"no learner in {folders[0]} finished, so there is nothing to report")
     return together(suites[0].name, outcomes, absent)
 
 
 def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] = ()) -> SuiteOutcome:
-    """What comparisons with at least one learner say as a whole; one is enough."""
+    """The outcome of all comparisons that have at least one learner."""
     scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
     names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)
     found = {name: _aggregate(name, [outcomes[label] for label in scored]) for name in names}
@@ -153,7 +157,7 @@ def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] 
 
 
 def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
-    """None where a learner has no result in one of them."""
+    """The aggregate of one learner; None if it lacks a result in one of the environments."""
     entries = [next((e for e in outcome.learners if e.algorithm == name), None) for outcome in outcomes]
     learned = [entry for entry in entries if entry is not None]
     if not learned or len(learned) < len(entries):
@@ -164,7 +168,7 @@ def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
     columns, draws = [], []
     for entry, outcome, place in zip(learned, outcomes, places, strict=True):
         references = outcome.references
-        assert references.expert is not None  # or there were no scores
+        assert references.expert is not None  # otherwise there are no scores
         returns = (entry.x[:seeds], references.random.returns, references.expert.measured.returns)
         columns.append([outcome.share(mean) or 0.0 for mean in returns[0].mean(1)])
         draws.append(drawn_scores(*returns, seed=places.index(place)))
@@ -184,7 +188,7 @@ def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
 
 
 def leads(aggregates: Sequence[Aggregate]) -> list[Lead]:
-    """Every two learners, the better first."""
+    """All pairs of learners, the better one first."""
     found = [_lead(a, b) for a, b in combinations(aggregates, 2)]
     corrected = {asked: iter(holm([p.alone for p in found if p.asked == asked])) for asked in (True, False)}
     return [replace(lead, p=next(corrected[lead.asked])) for lead in found]
@@ -208,6 +212,6 @@ def _improvement(a: Aggregate, b: Aggregate, seeds: int) -> Estimate:
 def _estimate(
     value: float, draws: Array, seeds: int, least: float = -np.inf, most: float = np.inf
 ) -> Estimate:
-    """With an interval that keeps within the values that are possible."""
+    """A value with its interval, clipped to the possible values."""
     low, high = np.clip(stretched(value, draws, seeds), least, most)
     return Estimate(value, float(low), float(high))

@@ -1,4 +1,4 @@
-"""Learners whose seeds fall into two groups: some learned, others collapsed, and the mean is of neither."""
+"""Finds learners whose seeds fall into two groups: some learned and others collapsed, so the mean describes neither."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LEAST = 3  # runs
 
 
 def lower_group(means: ArrayLike, span: float) -> int:
-    """How many of the runs' means (S,) form the lower of two groups; 0 if the runs are one group.
+    """The number of runs in the lower of two groups, from the runs' means (S,); 0 if they are one group.
 
-    They are two if the widest gap between neighbours is at least a third of `span`, and at least twice as wide as
-    the wider group. Fewer than three runs are never two groups. `benchmarks/coverage.py` measures how often seeds of
-    one normal distribution are taken for two groups.
+    There are two groups if the widest gap between neighbours is at least a third of `span`, and at least twice as wide
+    as the wider group. Fewer than three runs are never two groups. `benchmarks/coverage.py` measures how often seeds
+    from one normal distribution are mistaken for two groups.
 
     >>> lower_group([0.02, 0.95, 0.97, 1.0, 1.01], span=1.0)
     1
@@ -47,6 +47,6 @@ def collapse(outcome: Outcome, entry: Entry) -> str:
 
 
 def mean_words(outcome: Outcome, entry: Entry) -> str:
-    """The mean return. That of two groups does not stand alone: "404 (1 of 5 seeds collapsed)"."""
+    """The mean return as text, with a remark if there are two groups: "404 (1 of 5 seeds collapsed)"."""
     note = collapse(outcome, entry)
     return f"{number(entry.mean)} ({note})" if note else number(entry.mean)

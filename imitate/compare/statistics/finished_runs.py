@@ -1,4 +1,4 @@
-"""A whole comparison as its runs have left it: entries by learner, and what is derived from their results."""
+"""The results of a whole comparison: entries by learner, and quantities derived from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Entry:
 
     @property
     def imitates(self) -> bool:
-        """Whether it learns from an expert, and is not pure RL."""
+        """True if it learns from an expert; False for pure RL."""
         return any(result.expert_queries for result in self.results)
 
     @property
@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """95 % interval of the mean (`statistics.interval`); None for a single seed, which tells nothing of others."""
+        """95 % interval of the mean (`intervals.interval`); None for a single seed, which says nothing about others."""
         return interval(self.x) if len(self.results) > 1 else None
 
     @property
@@ -72,12 +72,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A whole comparison: learners in its order, those without a finished job left out.
+    """A whole comparison: its learners in order, without those that have no finished job.
 
-    controls  of the audit: no learners, and in no other place
-    failures  what went wrong: a line a job
-    missing   names of runs that have not ended, and did not fail
-    videos    of the expert and the learners, with the return of what is shown
+    controls  entries of the audit, which appear nowhere else
+    failures  one line for each job that failed
+    missing   names of runs that have neither finished nor failed
+    videos    of the expert and the learners, each with the return of the episode shown
     """
 
     comparison: Comparison
@@ -98,14 +98,15 @@ class Outcome:
         return self.references.random.mean
 
     def share(self, value: float) -> float | None:
-        """0 where `value` is random's mean, 1 where the expert's; None where the expert is no better."""
+        """The value on the scale from random actions' mean (0) to the expert's (1); None if the expert is no better
+        than random."""
         if self.expert_mean is None or self.expert_mean <= self.random_mean:
             return None
         return (value - self.random_mean) / (self.expert_mean - self.random_mean)
 
     def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
-        """A run's curve as (cost, share of the way from random to expert, all on the curves' episodes); empty where
-        the expert is no better than random."""
+        """A run's curve as (cost, share of the way from random to expert), on the curves' episodes. Empty if the expert
+        is no better than random."""
         ends = self._curve_ends()
         if ends is None:
             return []
@@ -124,9 +125,9 @@ class Outcome:
         return None if high <= low else (low, high)
 
     def to_reach(self, entry: Entry, share: float, cost: Cost = "steps") -> list[float | None]:
-        """What each seed had spent when it first was at this share of the way; None if it was not within the budget.
+        """The cost at which each seed first reached this share of the way; None if it did not within the budget.
 
-        A policy that has seen no step has learned nothing, however well it happens to do, and does not count.
+        A policy before the first step has learned nothing and does not count, however well it happens to do.
         """
         found = []
         for result in entry.results:
@@ -136,11 +137,12 @@ class Outcome:
         return found
 
     def area(self, entry: Entry) -> list[float]:
-        """The mean share over the budget, for each seed; empty if there are no shares."""
+        """The area under the curve of each seed: its mean share over the budget. Empty if there are no shares."""
         return [float(np.mean(each)) for each in self.areas(entry)]
 
     def areas(self, entry: Entry) -> list[list[float]]:
-        """The same for each seed and each of the curves' episodes; the scale is that of the episodes' means."""
+        """The area under the curve of each seed and each of the curves' episodes, on the scale of the episodes'
+        means."""
         ends = self._curve_ends()
         if ends is None:
             return []
@@ -153,7 +155,7 @@ class Outcome:
         return found
 
     def place(self, entry: Entry) -> int:
-        """In the comparison's order, whether or not the others came to an end: what colours go by."""
+        """The learner's place in the comparison, counting unfinished ones too; it determines the colour."""
         return self.comparison.algorithms.index(entry.algorithm)
 
     def ranked(self) -> list[Entry]:
@@ -161,9 +163,9 @@ class Outcome:
 
 
 def read_outcome(*folders: Path) -> Outcome:
-    """What lies in a comparison's folder, or in several of the same environment, expert and budget, put together.
+    """Read the results of a comparison from its folder, or merge several with the same environment, expert and budget.
 
-    Raises InputError where a folder holds no comparison, and where they do not fit together.
+    Raises InputError if a folder holds no comparison, or if they do not fit together.
     """
     comparison = merged([_stored(folder) for folder in folders], folders)
     references = read_json(folders[0] / "references.json", References)
@@ -213,7 +215,7 @@ def read_outcome(*folders: Path) -> Outcome:
 
 
 def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
-    """One comparison of all algorithms and seeds. Raises InputError where they do not measure the same."""
+    """One comparison of all algorithms and seeds. Raises InputError if they do not measure the same."""
     first = comparisons[0]
     for other, folder in zip(comparisons[1:], folders[1:], strict=True):
         for name in ("env_id", "env_kwargs", "expert", "budget", "curve_episodes"):
@@ -238,7 +240,7 @@ def _stored(folder: Path) -> Comparison:
 
 
 def _shortened(references: References, comparison: Comparison) -> References:
-    """On the same episodes as the learners."""
+    """The references restricted to the learners' test episodes."""
 
     def cut(measured: Reference) -> Reference:
         return replace(measured, returns=measured.returns[: comparison.episodes])

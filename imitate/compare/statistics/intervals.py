@@ -1,10 +1,11 @@
-"""Statistics of a comparison: what a reviewer of arXiv:2108.13264 asks for, on crossed seeds and episodes.
+"""Statistics of a comparison, as recommended in arXiv:2108.13264, for crossed seeds and episodes.
 
 `x` has shape (S, E): the return of each of S seeds (independent trainings) on each of E test episodes. The episodes are
-the same for every seed and every learner. So they are crossed with the seeds and not nested in them: a hard episode is
-hard for everybody, and more seeds do not average it out.
+the same for every seed and every learner. So they are crossed with the seeds, not nested in them: a hard episode is
+hard for every seed, and more seeds do not average it out.
 
-No interval knows of a failure that none of its seeds had. `benchmarks/coverage.py` measures what these intervals cover.
+No interval can account for a kind of failure that none of its seeds had. `benchmarks/coverage.py` measures how often
+these intervals cover the truth.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 ENOUGH_SEEDS = 5
-"""Fewer seeds than this show too rarely what one seed in five does."""
+"""With fewer seeds, a failure of one seed in five is too often missed."""
 _CONFIDENCE = 0.95
 _NORMAL = float(stats.norm.ppf((1 + _CONFIDENCE) / 2))  # 1.96
 
@@ -56,17 +57,17 @@ class Difference:
 def interval(x: ArrayLike) -> tuple[float, float]:
     """95 % interval of the mean of x (S, E), for other seeds and other episodes.
 
-    A t interval from the variance components of seeds and episodes (two-way random effects, Satterthwaite's degrees of
-    freedom). It covers 92 to 98 % from three seeds on, where the percentile bootstrap of so few seeds is too narrow.
-    It can't cover if the seeds show only one of two groups (`imitate.compare.statistics.collapse`). Of one row, a
-    single policy, it is over its episodes. NaN of a single number.
+    It is a t interval from the variance components of seeds and episodes (two-way random effects, Satterthwaite's
+    degrees of freedom). It covers 92 to 98 % from three seeds on; a percentile bootstrap of so few seeds is too narrow.
+    It can't cover if the seeds show only one of two groups (`imitate.compare.statistics.collapse`). For one row, a
+    single policy, the interval is over its episodes. NaN for a single number.
     """
     found = _contrast([np.atleast_2d(np.asarray(x, float))], [1.0])
     return found.low, found.high
 
 
 def difference(a: ArrayLike, b: ArrayLike) -> Difference:
-    """Mean of a (S, E) minus mean of b (R, E), paired by episode: what an episode gives to both cancels.
+    """Mean of a (S, E) minus mean of b (R, E), paired by episode, so that an episode's effect on both cancels.
 
     A single row is one given policy, such as an expert, and not a sample of seeds.
     """
@@ -94,7 +95,8 @@ def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
         parts.append((float(np.var(by_episode, ddof=1)) / episodes, episodes - 1.0))
     if not parts:
         return Difference(estimate, np.nan, np.nan, np.nan)
-    # Noise is in the seeds' part and again in the episodes': once is enough. The sum is never below its largest part.
+    # The noise is in both the seeds' part and the episodes', so it is subtracted once. The sum is never below its
+    # largest part.
     variance = max(sum(part for part, _ in parts) - noise, *(part for part, _ in parts), 0.0)
     if variance <= 1e-24 * max(1.0, estimate**2):
         return Difference(estimate, estimate, estimate, float(abs(estimate) <= 1e-12))
@@ -106,7 +108,8 @@ def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: adjusted p-values, in the order given. NaN (no test) stays and is not counted."""
+    """Holm's step-down correction: adjusted p-values, in the order given. NaN (no test) stays NaN and is not
+    counted."""
     p = np.asarray(p_values, float)
     tested = np.flatnonzero(~np.isnan(p))
     adjusted, highest = p.copy(), 0.0
@@ -124,13 +127,13 @@ def improvement(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def worst(x: ArrayLike, share: float = 0.1) -> float:
-    """Mean of the worst `share` of all episodes of all seeds, at least of one."""
+    """Mean of the worst `share` of all seeds' episodes, at least of one episode."""
     returns = np.sort(np.asarray(x, float).ravel())
     return float(returns[: max(1, round(share * returns.size))].mean())
 
 
 def iqm(scores: ArrayLike) -> float:
-    """Interquartile mean of run scores (S, tasks): of the middle half of all of them."""
+    """Interquartile mean of run scores (S, tasks): the mean of their middle half."""
     return float(stats.trim_mean(np.asarray(scores, float), 0.25, axis=None))
 
 
@@ -140,7 +143,7 @@ def iqms(draws: Array) -> Array:
 
 
 def optimality_gap(scores: ArrayLike, goal: float = 1.0) -> float:
-    """How far run scores (S, tasks) fall short of `goal` on average; what is above counts as `goal`."""
+    """Optimality gap: the mean distance of run scores (S, tasks) from `goal`; scores above count as `goal`."""
     return float(goal - np.minimum(np.asarray(scores, float), goal).mean())
 
 
@@ -157,26 +160,26 @@ def drawn_scores(
 
     `returns` are (S, E), those of random actions and of the expert (E,). A score is 0 for random's mean and 1 for the
     expert's, on the drawn episodes of all three. The same `seed` draws the same episodes for every learner, and the
-    same seeds for learners that have as many.
+    same seeds for learners with equally many.
     """
     x, low, high = (np.asarray(each, float) for each in (returns, random, expert))
     seeds, episodes = x.shape
-    # How often each episode is drawn, as a share.
+    # The number of times that each draw has each episode; divided by `episodes` they are weights.
     weights = np.random.default_rng((seed, 0)).multinomial(episodes, np.full(episodes, 1 / episodes), count)
     rows = np.random.default_rng((seed, seeds)).integers(seeds, size=(count, seeds))
     means, low, high = (
         weights @ each.T / episodes for each in (x, low, high)
     )  # (count, S), (count,), (count,)
-    # In a draw whose expert is no better than random actions, any score is possible: a huge one stands for it.
+    # If a draw's expert is no better than random actions, any score is possible, so a huge one is used.
     span = np.maximum(high - low, 1e-6 * np.abs(high - low).max())
     return np.asarray((np.take_along_axis(means, rows, 1) - low[:, None]) / span[:, None])
 
 
 def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Array]:
-    """Ends of the 95 % interval of `value` (...) from its bootstrap draws (..., count); NaN of one seed.
+    """Ends of the 95 % interval of `value` (...) from its bootstrap draws (..., count); NaN for one seed.
 
     The distance of the draws' 2.5 and 97.5 % points is stretched by sqrt(S / (S - 1)) * t(S - 1) / 1.96: drawing S
-    seeds out of S varies too little, and a normal distribution doesn't know how little S seeds say of their spread.
+    seeds out of S varies too little, and a normal distribution ignores that S seeds determine their spread poorly.
     """
     center = np.asarray(value, float)
     if seeds < 2:
@@ -190,10 +193,10 @@ def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Ar
 
 
 def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
-    """Two-sided p-value of 0 for a value with `stretched` ends: below 0.05 if they leave 0 out, and not otherwise.
+    """Two-sided p-value of 0 for a value with `stretched` ends: below 0.05 exactly if they exclude 0.
 
-    No number of draws limits it: it is that of a t statistic whose standard error is the end's distance on the side of
-    0, in units of t(S - 1).
+    It does not depend on the number of draws. It belongs to a t statistic whose standard error is the distance of the
+    end on the side of 0, in units of t(S - 1).
     """
     if seeds < 2 or np.isnan(low):
         return float("nan")
@@ -205,15 +208,15 @@ def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
 
 
 def reached(curve: ArrayLike, share: float) -> float | None:
-    """Where a curve (P, 2) of (cost, share) first is at `share` or above; None: not within what was spent."""
+    """The cost at which a curve (P, 2) of (cost, share) first reaches `share`; None if it never does."""
     points = np.asarray(curve, float).reshape(-1, 2)
     above = points[points[:, 1] >= share]
     return float(above[0, 0]) if len(above) else None
 
 
 def area(curve: ArrayLike, budget: float) -> float:
-    """Mean height of a curve (P, 2) of (cost, share) from 0 to `budget`, straight between its points and flat after
-    the last: 1 is the expert from the first step on."""
+    """Mean height of a curve (P, 2) of (cost, share) from 0 to `budget`. It is linear between its points and flat after
+    the last. A mean of 1 equals the expert from the first step on."""
     points = np.asarray(curve, float).reshape(-1, 2)
     cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
     height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])

@@ -1,4 +1,4 @@
-"""What jobs leave when they have ended, and what is measured before: plain data, written and read back."""
+"""The stored results of jobs, and of the references measured before: plain data, written and read back."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ COSTS: Mapping[Cost, str] = {
 
 
 Returns = Annotated[list[Number], Meta(min_length=1)]
-"""Of episodes."""
+"""Returns of episodes."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a learning curve: what was spent so far, and the returns of the curves' episodes."""
+    """A point of a learning curve: the costs so far, and the returns on the curves' episodes."""
 
     steps: Count
     queries: Count
@@ -55,15 +55,15 @@ class Point:
 class Result:
     """One learner with one seed, as `result.json` of its run says.
 
-    curve             after 0, 1/16, 2/16 ... of the budget; an offline learner's changes only where it is trained anew
-    returns, lengths  of the test episodes, by its last policy
-    env_steps         steps that the learner took itself; with demo_steps, what it spent of the budget
+    curve             points after 0, 1/16, 2/16 ... of the budget; for an offline learner, flat between trainings
+    returns, lengths  of the test episodes, with its last policy
+    env_steps         the learner's own steps; env_steps + demo_steps is its share of the budget
     cpu_seconds       processor time of recording its demonstrations and of training
-    hyperparameters   all of them, defaults included
+    hyperparameters   all of them, including defaults
     stepped           num_envs and backend of its environments; empty if it stepped none
-    notes             what was changed in its preset for this budget
+    notes             changes of its preset for this budget
     machine           CPU, operating system and commit
-    settings_from     preset of this environment, defaults, or given; empty where an older version did not say
+    settings_from     preset of this environment, defaults, or given; empty if an older version did not say
     """
 
     env_id: str
@@ -93,7 +93,7 @@ class Result:
 
     @classmethod
     def load(cls, folder: Path) -> Result | None:
-        """None where the job has not ended. Raises InputError for a damaged file."""
+        """Read result.json; None if the job has not ended. Raises InputError for a damaged file."""
         path = folder / "result.json"
         return read_json(path, cls) if path.is_file() else None
 
@@ -128,9 +128,9 @@ class ExpertFacts:
 
 @dataclass(frozen=True)
 class References:
-    """What is measured before anything runs.
+    """Measurements before any run: the expert and random actions.
 
-    key            hash of what they depend on
+    key            hash of everything that they depend on
     episode_steps  length of a good policy's episode
     filmed         whether the environment renders to pictures
     """
@@ -144,7 +144,7 @@ class References:
 
 @dataclass(frozen=True)
 class Film:
-    """Beside a video: the return of the episode that it shows, and the run; "" for the expert's."""
+    """Facts stored beside a video: the return of its episode, and its run ("" for the expert's)."""
 
     episode_return: Number
     run: str = ""
@@ -152,7 +152,7 @@ class Film:
 
 @dataclass(frozen=True)
 class Row:
-    """What is read of a line of metrics.jsonl."""
+    """The fields that are read from a line of metrics.jsonl."""
 
     budget_steps: Count = 0
     expert_queries: Count = 0
@@ -160,13 +160,13 @@ class Row:
 
     @classmethod
     def parse(cls, line: bytes) -> Row:
-        """Raises ValueError for another kind of line."""
+        """Parse a line. Raises ValueError for another kind of line."""
         return msgspec.convert(plain_json(line), cls)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What went wrong with a job, in one line."""
+    """The error of a job, in one line."""
 
     error: str
     traceback: str = ""
@@ -176,11 +176,12 @@ Runs = dict[
     Annotated[str, Meta(pattern=r"^.+-seed[0-9]{1,6}$")],
     Annotated[str, Meta(pattern=r"^(?!/)(?!.*\.\.)[\w.@/-]+$")],
 ]
-"""runs.json: the folder of each learner's runs, by name and seed. None of them leads out of the comparison's folder."""
+"""The content of runs.json: each run's folder, by learner and seed. None of them leads out of the comparison's
+folder."""
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity, which is a legal setting: the word takes its place."""
+    """The value with infinity as a word, since infinity is a legal setting and JSON has none."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Who beats whom: differences that are paired by episode, and corrected for the number of tests."""
+"""Pairwise differences between learners, paired by episode and corrected for the number of tests."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SIGNIFICANT = 0.05
 class Pair:
     """Two learners, or a learner and the expert: mean return of a minus that of b, paired by episode.
 
-    p            of no difference, Holm-corrected over the tests of its family; NaN where one seed allows no test
+    p            p-value of no difference, Holm-corrected over the tests of its family; NaN if one seed allows no test
     improvement  probability that a run of a ends better than one of b
-    alone        p uncorrected: below 0.05 if the interval leaves 0 out
-    asked        whether one imitates and the other learns by RL. The final returns and the areas of these pairs are the
-                 family that the verdict rests on; the final returns of all other pairs are a second one
+    alone        p uncorrected: below 0.05 if the interval excludes 0
+    asked        whether one imitates and the other is pure RL. The verdict rests on the family of these pairs' final
+                 returns and areas; the final returns of all other pairs are a second family
     area         difference of the areas under the curves, as shares of the way from random actions to the expert, with
-                 p corrected as above; None for pairs that were not asked for, and where there are no shares
+                 p corrected as above; None if the pair is not `asked`, or if there are no shares
     """
 
     a: str
@@ -61,7 +61,7 @@ class Pair:
 
 
 def pairs(outcome: Outcome) -> list[Pair]:
-    """Every two learners, in the comparison's order, and every learner with the expert."""
+    """All pairs of learners, in the comparison's order, and every learner with the expert."""
     found = [_pair(outcome, a, b) for a, b in combinations(outcome.learners, 2)]
     expert = outcome.references.expert
     if expert is not None:
@@ -81,7 +81,7 @@ def _pair(outcome: Outcome, a: Entry, b: Entry) -> Pair:
 
 
 def _against(entry: Entry, expert: Sequence[float]) -> Pair:
-    """A learner and the expert, which is one policy and no sample."""
+    """A learner compared with the expert, which is one given policy and not a sample."""
     diff = _tested(entry, difference(entry.x, expert))
     ends = (diff.low, diff.high, diff.p)
     return Pair(
@@ -90,13 +90,13 @@ def _against(entry: Entry, expert: Sequence[float]) -> Pair:
 
 
 def _tested(a: Entry, diff: Difference, b: Entry | None = None) -> Difference:
-    """Without interval and p if a learner has one seed."""
+    """The difference, without interval and p if a learner has one seed."""
     known = len(a.results) > 1 and (b is None or len(b.results) > 1)
     return diff if known else Difference(diff.mean, math.nan, math.nan, math.nan)
 
 
 def _corrected(found: Sequence[Pair]) -> list[Pair]:
-    """Holm's correction within each of the two families, and the order as it was."""
+    """Holm's correction within each of the two families; the order is kept."""
     corrected = list(found)
     for asked in (True, False):
         family = [n for n, pair in enumerate(found) if pair.asked == asked]

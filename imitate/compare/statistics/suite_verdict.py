@@ -1,10 +1,10 @@
-"""What the numbers of a suite allow to say: whether imitation was worth it over its environments."""
+"""The verdict of a suite: whether imitation was worth it over its environments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from imitate.compare.formatting import interval_words, listed, number, p_words
+from imitate.compare.formatting import counted, interval_words, listed, number, p_words
 from imitate.compare.plan.learners import title
 from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome, leads
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
@@ -14,8 +14,8 @@ __all__ = ["suite_answer", "suite_warnings"]
 
 
 def suite_answer(suite: SuiteOutcome) -> Answer:
-    """Yes where the interquartile mean of some imitation learner is certainly above that of every RL learner, no where
-    it is the other way round."""
+    """The verdict is yes if some imitation learner's interquartile mean is significantly above every RL learner's, and
+    no in the opposite case."""
     imitators = [each for each in suite.aggregates if each.imitates]
     rivals = [each for each in suite.aggregates if not each.imitates]
     if not imitators or not rivals:
@@ -27,7 +27,7 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
         ("no", rivals[0], imitators),
     ]
     for verdict, best, others in asked:
-        # Pairs are of the better first.
+        # Each pair has the better learner first.
         ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
         certain = [lead for lead in ahead if lead is not None and lead.certain]
         if len(certain) == len(others):
@@ -36,7 +36,7 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
 
 
 def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
-    """`lead` is the test that decided, or the first that didn't."""
+    """The answer in words; `lead` is the test that decided, or the first that did not."""
     known = {each.algorithm: each for each in suite.aggregates}
     a, b, count = known[lead.a], known[lead.b], len(suite.scored)
     gain = f"difference of {number(lead.iqm.value)}"
@@ -45,7 +45,7 @@ def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
     head = "Can't tell yet." if verdict == "unclear" else f"Worth it: {verdict}."
     why = f"the {gain} decides" if verdict != "unclear" else f"a {gain} decides nothing"
     scores = (
-        f"Over {count} environment{'s' if count > 1 else ''} {a.title} reaches {number(a.iqm.value)} "
+        f"Over {counted(count, 'environment')} {a.title} reaches {number(a.iqm.value)} "
         f"of the expert (interquartile mean), {b.title} {number(b.iqm.value)}"
     )
     verdicts = [answer(suite.outcomes[label]).verdict for label in suite.scored]
@@ -58,7 +58,7 @@ def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
 
 
 def suite_warnings(suite: SuiteOutcome) -> list[str]:
-    """What a reader should know before believing any of it."""
+    """Warnings that a reader should know before drawing conclusions."""
     said = []
     if 0 < suite.seeds < ENOUGH_SEEDS:
         said.append(
@@ -77,7 +77,7 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
         said.append(f"Nothing has ended yet in {listed(list(suite.absent))}.")
     if suite.partly:
         partly = listed([title(name) for name in suite.partly])
-        said.append(f"Not in every environment, so left out of what is over all: {partly}.")
+        said.append(f"Left out of the overall scores, without results in every environment: {partly}.")
     return said
 
 

@@ -1,4 +1,4 @@
-"""The answer of a comparison: whether imitation was worth it against pure RL, and what a reader must know.
+"""The verdict of a comparison: whether imitation was worth it against pure RL, with warnings.
 
 It rests on differences that are paired by episode and corrected by Holm, never on whether two intervals overlap.
 """
@@ -40,9 +40,9 @@ GOAL = 0.95
 class Answer:
     """`verdict` on "is imitation worth it here, against pure RL?", and sentences that say why.
 
-    test    that decided: "final return", "area under the curve", "IQM" of a suite; None if none did
-    result  of that test: the difference between `a` and `b`, its interval, and p corrected for all tests of the family.
-            Where several had to be passed, the one with the largest p
+    test    the test that decided: "final return", "area under the curve", or "IQM" for a suite; None if none did
+    result  its result: the difference between `a` and `b`, the interval, and p corrected for all tests of the family.
+            If several tests had to be passed, this is the one with the largest p
     """
 
     verdict: Verdict
@@ -61,8 +61,8 @@ class _Test:
 
 
 def answer(outcome: Outcome) -> Answer:
-    """Whether some imitation learner did better than every RL learner, certainly so: by its final return, or by being
-    level in the end (within MARGIN) and ahead on the way, by the area under its curve."""
+    """Decides if some imitation learner did significantly better than every RL learner: by its final return, or by the
+    area under its curve if it is level in the end (within MARGIN)."""
     imitators = [entry for entry in outcome.ranked() if entry.imitates]
     rivals = [entry for entry in outcome.ranked() if not entry.imitates]
     if not imitators or not rivals:
@@ -85,8 +85,8 @@ def answer(outcome: Outcome) -> Answer:
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> _Test | None:
-    """The test by which the pair's first is better: certainly so in the end; or certainly not worse by more than the
-    margin, and certainly faster."""
+    """The test by which the pair's first learner is better: either it is significantly better in the end, or it is
+    certainly not worse by more than the margin and significantly faster. None if it is neither."""
     final = Difference(pair.mean, pair.low, pair.high, pair.p)
     if pair.certain:
         return _Test("final return", pair, final) if pair.mean > 0 else None
@@ -108,7 +108,7 @@ def _decided(outcome: Outcome, verdict: Verdict, test: _Test) -> Answer:
 
 
 def _open(outcome: Outcome, asked: Iterable[Pair]) -> Answer:
-    """Names the first pair that is not told apart: without one there would be a verdict."""
+    """The answer if there is no verdict; it names the first pair that can't be told apart."""
     pair = next(pair for pair in asked if not pair.certain)
     both = _named(outcome, pair)
     seeds = min(len(entry.results) for entry in both)
@@ -136,11 +136,12 @@ def _value(outcome: Outcome, entry: Entry) -> str:
 
 
 def _cheapest(outcome: Outcome) -> str:
-    """A sentence on who reached 95 % of the expert in the fewest steps; "" if nobody did and is still there."""
+    """A sentence on the learner that reached 95 % of the expert in the fewest steps and stayed there; "" if none
+    did."""
     there = []
     for entry in outcome.learners:
         steps, ended = typical_cost(outcome.to_reach(entry, GOAL)), outcome.share(entry.mean)
-        if steps is not None and ended is not None and ended >= GOAL - MARGIN:  # it may have lost it again
+        if steps is not None and ended is not None and ended >= GOAL - MARGIN:  # it may have fallen back
             answers = typical_cost(outcome.to_reach(entry, GOAL, "queries")) if entry.imitates else None
             there.append((steps, answers or 0.0, entry.title))
     if not there:
@@ -151,20 +152,20 @@ def _cheapest(outcome: Outcome) -> str:
 
 
 def typical_cost(costs: Sequence[float | None]) -> float | None:
-    """The median seed's; None where it was not there within the budget."""
+    """The median seed's cost; None if it did not get there within the budget."""
     ordered = sorted(math.inf if cost is None else cost for cost in costs)
     middle = ordered[len(ordered) // 2] if ordered else math.inf
     return None if math.isinf(middle) else middle
 
 
 def warnings(outcome: Outcome) -> list[str]:
-    """What a reader should know before believing any of it."""
+    """Warnings that a reader should know before drawing conclusions."""
     said = []
     seeds = min(len(entry.results) for entry in outcome.learners)
     if seeds < ENOUGH_SEEDS:
         count = "One seed says" if seeds == 1 else f"{seeds} seeds say"
         said.append(
-            f"{count} little of another: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
+            f"{count} little about others: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
         )
     said += cautions(outcome)
     expert = outcome.references.expert
@@ -178,7 +179,7 @@ def warnings(outcome: Outcome) -> list[str]:
 
 
 def cautions(outcome: Outcome) -> list[str]:
-    """The warnings that the page of a suite repeats: of the learners and of a weak expert."""
+    """The warnings that a suite's page repeats: those about learners and about a weak expert."""
     said = []
     for entry in outcome.learners:
         notes = [note for note in entry.results[0].notes if note.startswith("preset")]

@@ -66,7 +66,7 @@ class EnvPool:
         return self._as_ours(obs), rewards.astype(np.float32, copy=False), terminated, truncated
 
     def begin_again(self, which: Array, seeds: list[int]) -> Array:  # noqa: ARG002
-        # Right after the end; otherwise the pool would spend the next step on the reset.
+        # Reset right after the end; otherwise the pool would spend the next step on it.
         return self._as_ours(self._pool.reset(which.astype(np.int32))[0])
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class EnvPool:
 
 
 def installed() -> bool:
-    """Whether the package is installed and can be imported."""
+    """True if the package is installed and can be imported."""
     return find_spec("envpool") is not None and library() is not None
 
 
@@ -91,7 +91,7 @@ def library() -> Any:
 
 
 def knows(env_id: str) -> bool:
-    """Whether EnvPool is installed and has this environment with gymnasium's spaces.
+    """True if EnvPool is installed and has this environment with gymnasium's spaces.
 
     False for pixels: EnvPool renders CarRacing differently, and policies are evaluated on gymnasium.
     """
@@ -102,7 +102,7 @@ def knows(env_id: str) -> bool:
         return False
     try:
         env = make_env(env_id)
-    except InputError:  # gymnasium's version lacks a package, but policies are evaluated on it
+    except InputError:  # gymnasium's version, on which policies are evaluated, is unusable
         return False
     env.close()
     with warnings.catch_warnings():  # about bounds that are rounded to float32
@@ -116,6 +116,6 @@ def knows(env_id: str) -> bool:
 
 
 def _same_actions(theirs: Any, ours: Any) -> bool:
-    if isinstance(ours, spaces.Box) and isinstance(theirs, spaces.Box):  # of MuJoCo's, only the dtype differs
+    if isinstance(ours, spaces.Box) and isinstance(theirs, spaces.Box):  # for MuJoCo, only the dtype differs
         return np.array_equal(theirs.low, ours.low) and np.array_equal(theirs.high, ours.high)
     return bool(theirs == ours)

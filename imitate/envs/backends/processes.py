@@ -22,22 +22,22 @@ from imitate.errors import Fault, InputError
 __all__ = ["ProcessPool"]
 
 _FILES_EACH = 3  # a pipe, the process and its memory
-_FILES_BESIDE = 256  # of the rest of a run
+_FILES_BESIDE = 256  # for the rest of a run
 
 
 class ProcessPool:
     """Gymnasium environments, one process each, as a `Pool`; the same bytes as `SyncVecEnv`.
 
-    With its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
-    DISABLED here: environments whose episode ended get a second message with a seed before the step returns.
+    In its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
+    DISABLED here: an environment whose episode has ended gets a second message with a seed before the step returns.
 
-    Raises InputError if the system has no room for the processes, and if one has died; a `Fault` if an environment
-    fails in its process.
+    Raises InputError if the system has no room for the processes, or if a process has died, and a `Fault` if an
+    environment fails in its process.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         self.num_envs = len(env_fns)
-        # Gymnasium warns of every error with its traceback, and raises it besides.
+        # Gymnasium warns about every error with its traceback, and also raises it.
         warnings.filterwarnings("ignore", ".*ERROR: ", module=AsyncVectorEnv.__module__.replace(".", r"\."))
         before = set(active_children())
         try:
@@ -126,7 +126,7 @@ class _Resting(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._final_obs is not None:
             return self._final_obs, 0.0, False, False, {}
-        obs, reward, terminated, truncated = self._answering.step(action)
+        obs, reward, terminated, truncated, _ = self._answering.step(action)
         if terminated or truncated:
             self._final_obs = obs
         return obs, reward, terminated, truncated, {}

@@ -62,7 +62,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
     The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. On the damped plate random actions
     lose the ball after 170 to 320 steps, and the signs of a linear feedback of the observation hold it indefinitely
     (see examples/04_balancing_plate.py). On the undamped plate random actions last 230 steps on average, and such a
-    feedback 1,600: the plate's angular velocity is not observed, so swings build up.
+    feedback 1,600, since the plate's angular velocity is not observed and swings build up.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012

@@ -98,7 +98,7 @@ class RollIn:
         return self.sampler.envs.num_envs
 
     def done(self, iteration: int) -> bool:
-        """Whether no iteration is left, or fewer steps than one of each environment."""
+        """True if no iteration is left, or fewer steps than one of each environment."""
         spent = self.env_steps + self.least_steps > self.config.total_steps
         return spent or iteration >= self.config.iterations
 

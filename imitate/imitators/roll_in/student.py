@@ -21,7 +21,7 @@ from imitate.nn.state import load_parts, parts_state
 __all__ = ["Loss", "Student"]
 
 Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
-"""(distribution (B,), raw obs (B, ...), expert's actions (B, ...), further columns of the minibatch) -> loss (B,), and
+"""(distribution (B,), raw obs (B, ...), labels (B, ...), further columns of the minibatch) -> loss (B,), and
 parts of it (B,) to log by name."""
 
 
@@ -61,18 +61,18 @@ class Student:
         self,
         distribution: Distribution,
         obs: Tensor,  # noqa: ARG002
-        expert: Tensor,
+        labels: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """DAgger's loss."""
-        loss = bc_loss(self.actor, distribution, self.actor.to_unit(expert))
+        loss = bc_loss(self.actor, distribution, self.actor.to_unit(labels))
         return loss, {"loss": loss}
 
     def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
         """Take `count` gradient steps; returns the means of the loss's parts."""
         sums: dict[str, Tensor] = {}
-        for update, (obs, expert, *columns) in enumerate(batches):
+        for update, (obs, labels, *columns) in enumerate(batches):
             prepared = self.actor.encoder.prepare(obs)
-            total, parts = loss(self.actor(prepared), obs, expert, *columns)
+            total, parts = loss(self.actor(prepared), obs, labels, *columns)
             self.descend(total.mean(), prepared, update / count)
             self.average.update()
             for name, part in parts.items():

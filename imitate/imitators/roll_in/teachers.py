@@ -1,4 +1,4 @@
-"""Who labels the states that DAgger visits: one expert, or several, each good at a part of the task.
+"""Labels for the states that DAgger visits: from one expert, or from several, each good at a part of the task.
 
 Of several experts, the one whose action is worth most is imitated in each state. Every one is asked in every state. One
 critic learns, by fitted Q evaluation, the value of the policy that follows in each state the expert whose action it
@@ -6,7 +6,7 @@ rates highest; the choice is made anew as the values change. This policy is at l
 state, max_k V_k (MAMBA, arXiv:2007.00795).
 
 Departures: MAMBA learns V_k of each expert from Monte-Carlo returns and improves on max_k V_k by policy gradient.
-Where every expert fails soon, their own values reach no farther than that; those of the policy that switches do.
+If every expert fails early, their own values can't see past the failure; the switching policy's can.
 Roll-ins are led by each expert and by the best one in each state, in turn, so that all are tried.
 """
 
@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from imitate.datasets.asking import Ask, asking
+from imitate.datasets.asking import Askable, asking
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
 from imitate.experts.values.fqe import FittedQ, FQEConfig
@@ -31,7 +31,6 @@ from imitate.rl.rollout import Rollout
 
 __all__ = ["Teacher", "Teachers", "teacher_of"]
 
-_Expert = Policy | Ask
 _UPDATES = 500  # gradient steps of the critic after a roll-in
 _RELABELLED = 100  # of them between two choices of the labels
 
@@ -47,7 +46,7 @@ class Teacher:
 
     revises = False
 
-    def __init__(self, expert: _Expert, store: DemoWriter, critic: FittedQ | None = None) -> None:
+    def __init__(self, expert: Askable, store: DemoWriter, critic: FittedQ | None = None) -> None:
         self.critic, self.queries = critic, 0
         self.live: bool = getattr(expert, "live", False)
         self._answers: list[Array] = []  # of a live expert in this roll-in, (N, *action_shape) each
@@ -111,7 +110,7 @@ class Teachers:
 
     def __init__(
         self,
-        experts: Sequence[_Expert],
+        experts: Sequence[Askable],
         store: DemoWriter,
         config: FQEConfig,
         *,
@@ -214,7 +213,7 @@ class Teachers:
 
 
 def teacher_of(
-    expert: _Expert | Sequence[_Expert] | Teacher | Teachers,
+    expert: Askable | Sequence[Askable] | Teacher | Teachers,
     store: DemoWriter,
     *,
     seed: int,

@@ -1,8 +1,12 @@
 const SIZES = {"mean": 5, "50 %": 0, "90 %": 4.5, "95 %": 5};
-function drawDots(panel, chart) {
-  const width = Math.max(panel.clientWidth, 240), rows = chart.rows;
-  const names = Math.max(0, ...rows.map(row => wide(row.title, 500))), texts = Math.max(0, ...rows.map(row => wide(row.text)));
-  const stacked = names + texts > width * 0.5, step = stacked ? 44 : 26;
+function dotsRoom(panel, chart) {
+  const names = Math.max(0, ...chart.rows.map(row => wide(row.title, 500))), texts = Math.max(0, ...chart.rows.map(row => wide(row.text)));
+  const width = Math.max(panel.clientWidth, 240);
+  return {width, names, texts, crowded: names + texts > width * 0.5};
+}
+// `stacked`: names and numbers stand above their row, in all panels of a figure if one is crowded.
+function drawDots(panel, chart, stacked) {
+  const {width, names, texts} = dotsRoom(panel, chart), rows = chart.rows, step = stacked ? 44 : 26;
   const top = chart.levels.some(([name]) => name) ? 22 : 8, height = top + step * rows.length + 42;
   const left = stacked ? 10 : names + 18, end = width - (stacked ? 10 : texts + 16);
   const scale = chart.log ? Math.log10 : value => value, [low, high] = chart.ends;

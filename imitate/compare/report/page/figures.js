@@ -2,9 +2,10 @@ const figures = JSON.parse(document.getElementById("data").textContent), hidden 
 let cost = "steps", zoomed = false;
 const panels = [...document.querySelectorAll("[data-chart]")];
 const chartOf = panel => figures[panel.closest("figure").dataset.name][+panel.dataset.chart];
+const dotsOf = ({by}) => by && (by[cost] || Object.values(by)[0]);
 function drawPanel(panel) {
-  const shown = chartOf(panel);
-  if (shown.by) drawDots(panel, shown.by[cost] || Object.values(shown.by)[0]);
+  const shown = chartOf(panel), beside = [...panel.closest("figure").querySelectorAll("[data-chart]")];
+  if (shown.by) drawDots(panel, dotsOf(shown), beside.some(each => dotsRoom(each, dotsOf(chartOf(each))).crowded));
   else drawLines(panel, shown, cost in shown.axes ? cost : Object.keys(shown.axes)[0], hidden,
     ("near" in panel.dataset || zoomed) && shown.near || shown.heights);
 }

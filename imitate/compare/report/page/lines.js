@@ -12,7 +12,9 @@ function drawLines(panel, chart, axis, hidden, [low, high]) {
   const lines = chart.lines.filter(line => !hidden.has(line.title) && line.points[axis]);
   const width = Math.max(panel.clientWidth, 240), near = chart.near && low === chart.near[0];
   const names = [...lines.map(line => line.title), ...chart.levels.map(([name, value]) => `${name} ${full(value)}`)];
-  const room = Math.min(Math.max(0, ...names.map(name => wide(name, 550))) + 4, width * 0.36), gap = 15;
+  const beyond = line => { const end = line.points[axis].at(-1)[1]; return end > high ? " ↑" : end < low ? " ↓" : ""; };
+  const arrow = lines.some(beyond) ? 16 : 0;
+  const room = Math.min(Math.max(0, ...names.map(name => wide(name, 550))) + 4 + arrow, width * 0.36), gap = 15;
   const height = Math.max(width < 400 ? 236 : width < 620 ? 300 : 360, gap * names.length + 62);
   const top = 10, bottom = 42, right = room + (chart.ends ? 18 : 34);
   const most = Math.max(axis === Object.keys(chart.axes)[0] ? chart.limit : 0, ...lines.map(line => line.points[axis].at(-1)[0])) || 1;
@@ -55,8 +57,8 @@ function drawLines(panel, chart, axis, hidden, [low, high]) {
     group.append(element("path", {class: "line", d: "M" + path.map(p => `${x(p[0])},${y(p[1])}`).join("L"), "stroke-dasharray": line.dash}));
     if (chart.ends) for (const point of points) group.append(element("circle", {cx: x(point[0]), cy: y(point[1]), r: 2.4}));
     drawing.append(group);
-    const off = last[1] > high ? " ↑" : last[1] < low ? " ↓" : "";
-    labels.push({text: cut(line.title, room - (off ? 14 : 0), 550) + off, full: line.title, color: "c" + line.color, dash: line.dash, x: x(last[0]), y: clamp(y(last[1]))});
+    const off = beyond(line);
+    labels.push({text: cut(line.title, room - (off ? arrow : 0), 550) + off, full: line.title, color: "c" + line.color, dash: line.dash, x: x(last[0]), y: clamp(y(last[1]))});
   }
   for (const [name, value] of chart.levels) if (value >= low && value <= high) labels.push({text: `${name} ${full(value)}`, color: "", x: end, y: y(value)});
   const places = spread(labels.map((label, n) => chart.ends ? label.y : top + 8 + n * 18), top + 2, height - bottom - 2, chart.ends ? gap : 18);

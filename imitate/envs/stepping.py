@@ -1,0 +1,98 @@
+"""The loop that steps environments; playing, measuring and learning consume the steps that it yields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from imitate.envs.spaces import Array
+from imitate.envs.vec import Step, VecEnv
+
+__all__ = ["Chooser", "Score", "Scores", "Taken", "stepping"]
+
+R = TypeVar("R")
+
+Chooser = Callable[[Array, Array], tuple[Array, R]]
+"""(obs (N, ...), begun (N,) bool: an episode starts here) -> (actions for the environment, what to record)."""
+
+
+class Taken(NamedTuple, Generic[R]):
+    """A step of N environments.
+
+    obs       (N, *obs_shape) the observations that were acted on
+    recorded  returned by the chooser, to be recorded
+    step      the environments' answer
+    ended     (N,) bool: the episode ended with this step
+    ends      the environments whose episode ended
+    """
+
+    obs: Array
+    recorded: R
+    step: Step
+    ended: Array
+    ends: list[int]
+
+
+def stepping(
+    envs: VecEnv, choose: Chooser[R], obs: Array, *, begun: Array | None = None, limit: float = math.inf
+) -> Iterator[Taken[R]]:
+    """Step the environments from `obs` (N, ...) on, until none is running, or another step would exceed `limit`.
+
+    The next step is taken only when it is asked for. An environment took part in a step if it is still running or its
+    episode ended.
+
+    begun   (N,) bool: an episode starts here; by default in every environment
+    limit   steps of all environments together
+    """
+    begun = np.ones(envs.num_envs, bool) if begun is None else begun
+    while 0 < (running := np.count_nonzero(envs.running)) <= limit:
+        limit -= running
+        actions, recorded = choose(obs, begun)
+        step = envs.step(actions)
+        begun = step.terminated | step.truncated
+        ends = np.flatnonzero(begun).tolist() if np.count_nonzero(begun) else []
+        yield Taken(obs, recorded, step, begun, ends)
+        obs = step.obs
+
+
+class Score(NamedTuple):
+    """Undiscounted return and length of an episode.
+
+    whole   the episode came to its end
+    """
+
+    seed: int
+    episode_return: float
+    length: int
+    whole: bool = True
+
+
+class Scores:
+    """Adds up the rewards and steps of each environment's current episode. Made after a reset."""
+
+    def __init__(self, envs: VecEnv) -> None:
+        self._envs, self._seeds = envs, envs.seeds.copy()
+        self._returns = np.zeros(envs.num_envs)
+        self._steps = 0
+        self._begun = np.zeros(envs.num_envs, np.int64)  # steps that had been taken when the episode began
+
+    def add(self, taken: Taken[Any]) -> list[Score]:
+        """Count a step that was taken; returns the episodes that ended with it."""
+        self._returns += taken.step.rewards
+        self._steps += 1
+        if not taken.ends:
+            return []
+        ended = [self._score(env) for env in taken.ends]
+        self._returns[taken.ends], self._begun[taken.ends] = 0.0, self._steps
+        self._seeds[taken.ends] = self._envs.seeds[taken.ends]
+        return ended
+
+    def unfinished(self) -> list[Score]:
+        """The episodes in flight, as far as they came."""
+        return [self._score(env)._replace(whole=False) for env in np.flatnonzero(self._envs.running).tolist()]
+
+    def _score(self, env: int) -> Score:
+        return Score(int(self._seeds[env]), float(self._returns[env]), self._steps - int(self._begun[env]))
