@@ -32,7 +32,7 @@ def main() -> float:
 
     # The aggregated data are on disk: every visited state with the action of the expert there.
     with DemoWriter(folder / "aggregated.h5", info, expert_actions=True) as store:
-        config = DAggerConfig(total_steps=4_000, alpha_rate=0.5)
+        config = DAggerConfig(total_steps=4_000, iterations=10, alpha_rate=0.5, final_updates=1_500)
         learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
         while not learner.done:
             metrics = learner.step()

@@ -22,7 +22,7 @@ def main(env_id: str = "CartPole-v1", budget: str = "50000", seeds: str = "2") -
         seeds=int(seeds),
         budget=int(budget),
         episodes=20,
-        hyperparameters={"bc": {"max_epochs": 50}},
+        hyperparameters={"bc": {"max_epochs": 50}, "dagger": {"final_updates": 1_000}},
     )
     out = Path(tempfile.mkdtemp(prefix="imitate-")) / "report"
     report = compare(comparison, out)

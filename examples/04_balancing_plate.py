@@ -37,7 +37,7 @@ def main() -> float:
     path = Path(tempfile.mkdtemp(prefix="imitate-")) / "aggregated.h5"
 
     with DemoWriter(path, info, expert_actions=True) as store:
-        config = DAggerConfig(total_steps=10_000, iterations=10)
+        config = DAggerConfig(total_steps=10_000, iterations=10, final_updates=2_000)
         learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
         while not learner.done:
             metrics = learner.step()

@@ -64,14 +64,14 @@ def load_expert(
     Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
     code, or if its spaces differ from the environment's.
     """
-    statistics = None if vecnormalize is None else str(_carried.get(str(vecnormalize), vecnormalize))
+    statistics = None if vecnormalize is None else str(carried.get(str(vecnormalize), vecnormalize))
     asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)
     if found is not None:
         return from_zip(found, asked)
     if asked.vecnormalize is not None:
         raise InputError(f"--vecnormalize is for SB3's zips: {asked.spec} has its statistics in itself")
-    bundled, folder = _bundled(asked.spec), _carried.get(asked.spec, Path(asked.spec))
+    bundled, folder = _bundled(asked.spec), carried.get(asked.spec, Path(asked.spec))
     if bundled is not None:
         return _from_folder(bundled, asked)
     if (folder / "config.json").is_file():
@@ -93,7 +93,7 @@ def load_expert(
     )
 
 
-_carried: dict[str, Path] = {}
+carried: dict[str, Path] = {}
 """See `carry`."""
 
 
@@ -110,7 +110,7 @@ def expert_files(spec: str) -> dict[str, Path]:
 
 def carry(name: str, place: Path) -> None:
     """Make `load_expert` read `place` instead of `name`, a zip, folder or statistics on another machine."""
-    _carried[name] = place
+    carried[name] = place
 
 
 def _bundled(spec: str) -> Path | None:
@@ -120,8 +120,8 @@ def _bundled(spec: str) -> Path | None:
 
 def _found(spec: str) -> Found | None:
     """The zip that a spec names, or None if it names none."""
-    if spec in _carried:
-        return companions(_carried[spec]) if _carried[spec].suffix == ".zip" else None
+    if spec in carried:
+        return companions(carried[spec]) if carried[spec].suffix == ".zip" else None
     if spec.startswith("zoo:"):
         return from_zoo(spec.removeprefix("zoo:"))
     if spec.startswith("hub:"):

@@ -15,6 +15,14 @@ from gymnasium import spaces
 torch.set_num_threads(1)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Neighbours run in one process, which makes the fixtures of their module once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
 class Identity(gym.Env[Any, Any]):
     """Ten steps; the reward is 1 for naming the observation (Discrete), or minus the squared distance (Box)."""
 

@@ -29,7 +29,7 @@ from imitate.files import atomic
 
 __all__ = ["Savepoint", "go_on", "lost_power", "recover", "savepoint_of"]
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Savepoint:
@@ -166,7 +166,7 @@ def _digest(table: h5py.Dataset, count: int) -> str:
 
 def _boot() -> str:
     """An identifier of this start of the machine; "" if the system has none."""
-    return _BOOT.read_text().strip() if _BOOT.is_file() else ""
+    return BOOT.read_text().strip() if BOOT.is_file() else ""
 
 
 def _sync_folder(folder: Path) -> None:

@@ -36,7 +36,7 @@ _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode w
 _LONGEST_WAIT = 1.0  # seconds, after a flush that took long
 _SYNC_SHARE = 0.05  # largest share of the time spent waiting for the disk
 _SYNC_WAIT = 1.0  # least seconds from one sync to the next
-_RESERVE_BYTES = 1 << 20
+RESERVE_BYTES = 1 << 20
 
 
 class DemoWriter:
@@ -128,6 +128,11 @@ class DemoWriter:
 
     def __len__(self) -> int:
         return self._written["episodes"] + len(self._pending)
+
+    @property
+    def flushed(self) -> int:
+        """Number of episodes in the file; the others are still in memory."""
+        return self._written["episodes"]
 
     @property
     def num_steps(self) -> int:
@@ -307,8 +312,8 @@ class DemoWriter:
         """Reserve disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would
         crash with a segmentation fault."""
         if end > self._reserved:
-            claim(self.path, end + _RESERVE_BYTES)
-            self._reserved = end + _RESERVE_BYTES
+            claim(self.path, end + RESERVE_BYTES)
+            self._reserved = end + RESERVE_BYTES
             self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
 
     def _full(self, error: Exception) -> InputError:

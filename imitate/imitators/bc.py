@@ -141,20 +141,20 @@ class BC:
         episodes = np.arange(len(demos)) if episodes is None else episodes
         few = config.demo_pairs is not None or len(episodes) * config.holdout < 1
         holdout = 0.0 if few else config.holdout
-        self._train, self._heldout = demos.split(holdout, rng, episodes)
+        self.trained_on, self.heldout = demos.split(holdout, rng, episodes)
         # Without the log standard deviation, which cloning does not change.
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
         if self.actor.encoder.moments is not None:
-            for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train):
+            for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on):
                 self.actor.encoder.observe(obs.to(self.device))
-        pairs = int(demos.lengths[self._train].sum())
+        pairs = int(demos.lengths[self.trained_on].sum())
         whiten = pairs <= config.batch_size if config.whiten is None else config.whiten
-        self._whitening: Whitening | None = None
+        self.whitening: Whitening | None = None
         if whiten:
-            seen = demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self._train)
+            seen = demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
-            self._whitening = Whitening.fit(self.actor.encoder, moved)
+            self.whitening = Whitening.fit(self.actor.encoder, moved)
         self.mean = copy.deepcopy(self.actor)
         self.average = Average(self.mean, self.actor, config.ema)
         self.policy = copy.deepcopy(self.actor)
@@ -171,10 +171,10 @@ class BC:
         # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, before = torch.zeros((), device=self.device), self.updates
-        batches = self.demos.batches(self.config.batch_size, rng, episodes=self._train)
+        batches = self.demos.batches(self.config.batch_size, rng, episodes=self.trained_on)
         for obs, labels in itertools.islice(batches, self._budget - before):
             self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
-            prepared, labels = self._inputs(obs, labels)
+            prepared, labels = self.inputs(obs, labels)
             loss = self._loss(self.actor, self.actor(prepared), self.actor.to_unit(labels)).mean()
             self.optimizer.step(loss)
             self.average.update()
@@ -187,13 +187,13 @@ class BC:
             "progress": self.updates / self._budget,
             "loss": float(total) / (self.updates - before),
         }
-        return metrics | (self._validate(rng) if len(self._heldout) else {})
+        return metrics | (self._validate(rng) if len(self.heldout) else {})
 
     @torch.inference_mode()
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
-        for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self._heldout):
-            prepared, labels = self._inputs(*batch)
+        for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self.heldout):
+            prepared, labels = self.inputs(*batch)
             losses.append(self._loss(self.mean, self.mean(prepared), self.mean.to_unit(labels)))
             agreements.append(agreement(self.mean, prepared, labels))
         return {
@@ -201,15 +201,15 @@ class BC:
             "heldout_agreement": float(torch.cat(agreements).mean()),
         }
 
-    def _inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         prepared = self.actor.encoder.prepare(obs.to(self.device))
-        return prepared if self._whitening is None else self._whitening(prepared), labels.to(self.device)
+        return prepared if self.whitening is None else self.whitening(prepared), labels.to(self.device)
 
     def _publish(self) -> None:
         """Make `policy` the mean, for observations that are not whitened."""
         self.policy.load_state_dict(self.mean.state_dict())
-        if self._whitening is not None:
-            self._whitening.fold(self.policy)
+        if self.whitening is not None:
+            self.whitening.fold(self.policy)
 
     _PARTS = ("policy", "mean", "actor", "optimizer", "average")
 

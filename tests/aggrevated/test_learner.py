@@ -76,7 +76,9 @@ def test_the_experts_share_follows_its_schedule_down_to_the_floor(
 
 
 @pytest.mark.parametrize(("per", "changes"), [("step", 0.5), ("segment", 0.05), ("episode", 1 / 60)])
-def test_who_acts_is_drawn_by_step_by_segment_or_by_episode(tmp_path: Path, per: Any, changes: float) -> None:
+def test_the_actor_is_drawn_by_step_by_segment_or_by_episode(
+    tmp_path: Path, per: Any, changes: float
+) -> None:
     """With shares of 1/2 a fresh draw changes who acts every second time."""
     fields: dict[str, Any] = {"alpha_schedule": "constant", "alpha_rate": 0.5, "alpha_per": per}
     with learning(

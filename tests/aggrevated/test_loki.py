@@ -174,7 +174,7 @@ def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
 
 def test_ppo_begins_from_the_experts_value(tmp_path: Path) -> None:
     """The expert loses 0.25 a step, 0.5 discounted by 1/2 each: its value is -0.25 / (1 - 0.5) = -0.5."""
-    imitation = IMITATION | {"fqe_updates": 400, "fqe": {"gamma": 0.5, "tau": 0.05}}
+    imitation = IMITATION | {"fqe_updates": 150, "fqe": {"gamma": 0.5, "tau": 0.05}}
     with learning(tmp_path / "store.h5", guidance=1.0, aggrevated=imitation) as learner:
         while not learner.imitation.done:
             learner.step()

@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from forked import run
 
 from imitate.cli import main
 
@@ -371,7 +372,7 @@ def test_a_full_disk_is_one_line_and_status_2() -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
         "sys.exit(main(['collect', 'CartPole-v1:ppo', '--episodes', '200', '--out', 'full.h5']))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = run(script)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "full.h5" in done.stderr.splitlines()[-1]

@@ -8,13 +8,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from forked import COMMAND, Script, in_a_process, run
 from gymnasium.envs.classic_control import CartPoleEnv
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -203,7 +203,7 @@ def test_a_full_disk_in_a_checkpoint_is_one_line() -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         f"sys.exit(main([*{PPO!r}, '--budget', '3000', '--checkpoint-every', '1000', '--out', 'full']))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = run(script)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "checkpoint.safetensors can't be written" in done.stderr.splitlines()[-1]
@@ -211,20 +211,13 @@ def test_a_full_disk_in_a_checkpoint_is_one_line() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
 def test_sigterm_saves_and_ends_with_143() -> None:
-    command = [*PPO, "--budget", "1_000_000", "--out", "run"]
-    script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
-    with subprocess.Popen(
-        [sys.executable, "-c", script],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    ) as process:
+    with Script(COMMAND, *PPO, "--budget", "1_000_000", "--out", "run") as process:
         metrics = Path("run/metrics.jsonl")
         while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate()
-    assert process.returncode == 143
+        said = process.stderr.read()
+        assert process.wait() == 143
     assert "interrupted and saved; go on with `imitate train --resume run`" in said
     assert Path("run/checkpoint.safetensors").exists()
 
@@ -278,10 +271,8 @@ def test_an_environment_that_raises_says_how_to_resume() -> None:
         "        return super().step(action)\n"
         "gym.register('Breaking-v0', Breaking, max_episode_steps=50)\n"
     )
-    command = ["train", "ppo", "--env", "breaking:Breaking-v0", "--num-steps", "16", "--num-epochs", "1"]
-    command += ["--eval-every", "0", "--checkpoint-every", "1000", "--out", "run"]
-    script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    own = [option if option != "CartPole-v1" else "breaking:Breaking-v0" for option in PPO]
+    done = in_a_process(*own, "--checkpoint-every", "1000", "--out", "run")
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if "breaking.py" in line]
     assert "the environment Breaking-v0 raised RuntimeError: worn out (breaking.py:8)" in line
@@ -354,9 +345,7 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
     weights = [Path(run, "policy/policy.safetensors").read_bytes() for run in ("run", "again")]
     assert weights[0] == weights[1]
     # In a process that was not told so, a file chooses nothing.
-    script = "import sys; from imitate.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", script, "train", "--config", "run/config.json", "--out", "o"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = in_a_process("train", "--config", "run/config.json", "--out", "o")
     assert done.returncode == 2
     assert "say `imitate train` or `imitate compare --add` my_learner:Mine" in done.stderr
     Path("run/finished.json").unlink()
@@ -399,19 +388,18 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
     assert weights[0] == weights[1]  # looks change nothing
 
 
-def terminal(*command: str) -> str:
+def terminal(*arguments: str) -> str:
     """The output of a command on a terminal of 100 columns."""
     primary, secondary = os.openpty()
     termios.tcsetwinsize(secondary, (30, 100))
-    script = f"import sys; from imitate.cli import main; sys.exit(main({command!r}))"
-    with subprocess.Popen([sys.executable, "-c", script], stderr=secondary, stdout=secondary) as process:
+    with Script(COMMAND, *arguments, terminal=secondary) as process:
         os.close(secondary)
         written = b""
         with contextlib.suppress(OSError):  # the other end is closed
             while piece := os.read(primary, 4096):
                 written += piece
+        assert process.wait() == 0, written.decode()
     os.close(primary)
-    assert process.returncode == 0, written.decode()
     return written.decode()
 
 

@@ -81,7 +81,7 @@ def test_the_range_shows_the_bands_but_not_whole_where_few_seeds_make_them_huge(
     )  # from random to the expert, and half of it on both sides
 
 
-def test_the_expert_is_looked_at_closely_where_somebody_gets_there(tmp_path: Path) -> None:
+def test_a_closer_range_is_offered_if_a_learner_gets_near_the_expert(tmp_path: Path) -> None:
     assert curves(outcome(tmp_path / "a")).near == pytest.approx((500 - 96, 500 + 96))  # a fifth of 20 to 500
     assert curves(outcome(tmp_path / "b", {"ppo": five(100, 180)})).near is None
     assert curves(outcome(tmp_path / "c", expert=None)).near is None
@@ -182,7 +182,7 @@ def test_files_of_a_figure_are_the_same_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "curves.png").read_bytes() == (tmp_path / "b" / "curves.png").read_bytes()
 
 
-def test_a_cell_says_where_it_comes_from(tmp_path: Path) -> None:
+def test_provenance_names_the_commit_the_seeds_and_the_source_of_the_settings(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
     for path in (out / "runs").glob("bc-*"):
         found = Result.load(path)

@@ -45,7 +45,8 @@ def small(name: str, env_id: str = "CartPole-v1", **fields: Any) -> Comparison:
 )
 def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_id: str) -> None:
     """Acrobot's PPO and A2C are normalised by VecNormalize, whose statistics are stored with the policy."""
-    wanted = small(name, env_id)
+    seldom = {"sb3:tqc": {"train_freq": 10, "gradient_steps": 1}} if name == "sb3:tqc" else {}
+    wanted = small(name, env_id, hyperparameters=seldom)
     job = job_of(wanted, tmp_path)
     reported: list[int] = []
     assert worker.train_and_measure(wanted, job, reported.append)
@@ -260,7 +261,7 @@ def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None
     assert "stranger" not in sys.modules
 
 
-def test_baseline_is_what_it_says(tmp_path: Path) -> None:
+def test_a_baseline_has_finite_hyperparameters_and_schedules_as_words(tmp_path: Path) -> None:
     wanted = small("sb3:ppo")
     found = training(wanted, job_of(wanted, tmp_path))
     assert isinstance(found, Baseline)

@@ -19,7 +19,7 @@ WALKER = "zoo:ppo/BipedalWalker-v3"  # which has statistics to normalise by
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imitate.experts.load._carried", {})
+    monkeypatch.setattr("imitate.experts.load.carried", {})
 
 
 def travel(luggage: Luggage, to: Path) -> None:

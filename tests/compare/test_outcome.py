@@ -34,7 +34,7 @@ def test_share_is_of_the_way_from_random_to_expert(tmp_path: Path) -> None:
     assert "The expert (20) is no better than random actions" in " ".join(warnings(hopeless))
 
 
-def test_what_it_took_is_censored_at_the_budget(tmp_path: Path) -> None:
+def test_the_steps_to_a_goal_are_censored_at_the_budget(tmp_path: Path) -> None:
     returns = {"dagger": [[500.0, 500.0], [500.0, 500.0], [260.0, 260.0]], "ppo": five(100, 180)[:3]}
     found = outcome(tmp_path, returns)
     dagger, ppo = found.learners

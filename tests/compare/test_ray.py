@@ -140,9 +140,9 @@ def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             assert time.monotonic() < deadline
             assert not list(backend.ended())
         if by == "ray":
-            ray.kill(backend._mailbox)
+            ray.kill(backend.mailbox)
         else:
-            os.kill(ray.get(backend._mailbox.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+            os.kill(ray.get(backend.mailbox.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
         shutil.rmtree(tmp_path / "out")  # as if it had been in the mailbox
         while not reached.exists():
             assert time.monotonic() < deadline

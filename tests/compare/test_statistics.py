@@ -84,7 +84,7 @@ def test_what_never_varies_has_an_interval_of_no_width() -> None:
 # --- differences
 
 
-def test_what_an_episode_gives_to_both_cancels() -> None:
+def test_differences_between_episodes_cancel_in_a_pair() -> None:
     """Episodes differ by hundreds; b is one lower on each."""
     hardness = np.array([[-300.0, -100.0, 0.0, 250.0]])
     seeds = np.array([[-0.2], [-0.1], [0.0], [0.1], [0.2]])

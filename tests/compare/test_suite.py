@@ -143,6 +143,12 @@ def fill(out: Path, returns: dict[str, dict[str, list[list[float]]]] = RETURNS) 
     return out
 
 
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the suite above, with all that is written beside it."""
+    return write_suite_report(fill(tmp_path_factory.mktemp("written") / "suite"))
+
+
 def test_scores_are_taken_together_over_environments(tmp_path: Path) -> None:
     found = read_suite(fill(tmp_path))
     bc, ppo, _ = found.aggregates
@@ -209,7 +215,7 @@ def test_the_page_of_a_suite_keeps_the_warnings_of_its_parts(tmp_path: Path) -> 
     ]
 
 
-def test_who_is_not_everywhere_is_not_in_the_aggregate(tmp_path: Path) -> None:
+def test_learners_missing_in_an_environment_are_left_out_of_the_aggregate(tmp_path: Path) -> None:
     returns = {
         "CartPole-v1": RETURNS["CartPole-v1"],
         "Acrobot-v1": {"bc": five(260, 260)[:2], "ppo": five(9, 9)[:1]},
@@ -247,8 +253,7 @@ def test_one_environment_is_no_plural(tmp_path: Path) -> None:
     assert "1 environments" not in text + (tmp_path / "table.tex").read_text("utf-8")
 
 
-def test_everything_of_a_suite_is_written(tmp_path: Path) -> None:
-    page = write_suite_report(fill(tmp_path))
+def test_everything_of_a_suite_is_written(page: Path) -> None:
     assert {path.name for path in page.parent.iterdir() if path.is_file()} == {
         "suite.json", "report.html", "summary.json", "results.csv", "table.md", "table.tex", "suite.toml",
     }  # fmt: skip
@@ -261,12 +266,12 @@ def test_everything_of_a_suite_is_written(tmp_path: Path) -> None:
     assert r"over 2 environments and 5 seeds" in paper
     assert r"BC & \textbf{0.75} & 0.75 to 0.75 & 0.25 [0.25, 0.25] & \textbf{500} [436.5, 563.5]" in paper
     for part in RETURNS:
-        assert (tmp_path / part / "report.html").is_file()
+        assert (page.parent / part / "report.html").is_file()
     rows = (page.parent / "results.csv").read_text().splitlines()
     assert rows[0].startswith("environment,algorithm,seed,mean")
     assert len(rows) == 1 + 2 * 3 * 5
     assert Suite.from_toml("mine", tomllib.loads((page.parent / "suite.toml").read_text())) == Suite.read(
-        tmp_path
+        page.parent
     )
 
 
@@ -333,10 +338,9 @@ def test_what_is_cut_or_covered_is_noticed(tmp_path: Path) -> None:
 
 @needs_chromium
 @needs_axe
-def test_axe_finds_nothing_in_a_suite(tmp_path: Path) -> None:
-    page_file = write_suite_report(fill(tmp_path / "suite"))
-    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
-        assert page.violations() == []
+def test_axe_finds_nothing_in_a_suite(page: Path, tmp_path: Path) -> None:
+    with chromium.Page(page.as_uri(), tmp_path / "profile") as shown:
+        assert shown.violations() == []
 
 
 # --- commands

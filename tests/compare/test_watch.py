@@ -32,7 +32,7 @@ def underway(tmp_path: Path) -> Path:
     return out
 
 
-def test_a_line_a_run(tmp_path: Path) -> None:
+def test_every_run_has_a_line_with_its_state(tmp_path: Path) -> None:
     found = states(underway(tmp_path))
     assert [each.state for each in found] == ["done"] * 5 + [
         "running",
@@ -50,7 +50,7 @@ def test_a_line_a_run(tmp_path: Path) -> None:
     assert lines[-1].startswith("5 of 10 runs are done, 1 failed, about ")
 
 
-def test_what_is_left_goes_by_work() -> None:
+def test_the_remaining_time_weighs_learners_by_their_seconds_a_step() -> None:
     """A learner that takes ten times as long for a step counts as much more."""
     done = [State("quick-seed0", "quick", "done", 100, 100, seconds=6.0)]
     done += [State("slow-seed0", "slow", "done", 100, 100, seconds=60.0)]
@@ -78,7 +78,7 @@ def test_a_suite_is_watched_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     assert said[-1] == "30 of 30 runs are done"
 
 
-def test_steps_that_are_known_better_than_the_files(tmp_path: Path) -> None:
+def test_steps_reported_by_another_machine_replace_those_of_the_files(tmp_path: Path) -> None:
     """Those of a run on another machine, whose files come back when it has ended."""
     found = {each.name: each for each in states(underway(tmp_path), {"ppo-seed0": 800, "ppo-seed2": 100})}
     assert found["ppo-seed0"].steps == 800

@@ -40,7 +40,8 @@ def make_bases(folder: Path) -> None:
     """Good files: closed, of a killed writer, in HDF5's old format (without checksums), with compressed pixels, with a
     Dict's fields, one of them a picture."""
     from counting import Cycling, info_of, stacked_envs
-    from recordings import INFO, run, trajectory
+    from forked import run
+    from recordings import INFO, trajectory
     from structured import Knower
     from test_structured_demos import record
 

@@ -1,6 +1,7 @@
-"""`python crashes.py FOLDER KILLS pixels|vectors`: recordings that are killed again and again until they are whole.
+"""Recordings of so many episodes that are killed again and again until they are whole.
 
-Each is compared with one that nobody disturbed; a line says how many episodes every kill left.
+`python crashes.py FOLDER KILLS EPISODES pixels|vectors` compares each with one that nobody disturbed; a line says how
+many episodes every kill left.
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ from counting import Cycling, counting_envs, info_of, stacked_envs
 
 from imitate.datasets import DemoReader, collect, validate
 
-EPISODES = 1500
 
-
-def record(path: Path, pixels: bool) -> None:
+def record(path: Path, count: int, pixels: bool) -> None:
     envs = stacked_envs(8, period=60) if pixels else counting_envs(8, period=60)
     info = info_of(envs, seed=7, noise="random:0.1", frame_stack=4 if pixels else 1)
-    collect(Cycling(), envs, path, info, episodes=EPISODES, resume=True).close()
+    collect(Cycling(), envs, path, info, episodes=count, resume=True).close()
 
 
 def digests(path: Path) -> dict[int, str]:
@@ -41,12 +40,12 @@ def digests(path: Path) -> dict[int, str]:
         }
 
 
-def killed_after(seconds: float, path: Path, pixels: bool) -> bool:
+def killed_after(seconds: float, path: Path, count: int, pixels: bool) -> bool:
     """Record in a child for so long, then kill it; whether it was faster."""
     child = os.fork()
     if child == 0:
         try:
-            record(path, pixels)
+            record(path, count, pixels)
             os._exit(0)
         except BaseException as error:
             print("failed", repr(error), flush=True)
@@ -58,19 +57,19 @@ def killed_after(seconds: float, path: Path, pixels: bool) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-def main(folder: Path, kills: int, pixels: bool) -> None:
+def main(folder: Path, kills: int, count: int, pixels: bool) -> None:
     rng = np.random.default_rng(0)
     begin = time.monotonic()
-    record(folder / "whole.h5", pixels)
+    record(folder / "whole.h5", count, pixels)
     took = time.monotonic() - begin
     whole = digests(folder / "whole.h5")
-    assert len(whole) == EPISODES
+    assert len(whole) == count
     path, done, longest = folder / "killed.h5", 0, took
     while done < kills:
         had: dict[int, str] = {}
         finished = False
         while not finished and done < kills:
-            finished = killed_after(rng.uniform(0, longest), path, pixels)
+            finished = killed_after(rng.uniform(0, longest), path, count, pixels)
             done += not finished
             if not path.exists():  # killed before the file was there
                 assert not had
@@ -80,11 +79,11 @@ def main(folder: Path, kills: int, pixels: bool) -> None:
             assert has.items() <= whole.items(), "an episode is not as in a recording that nobody disturbed"
             print("kill", done, "episodes", len(has), flush=True)
             had = has
-        record(path, pixels)
+        record(path, count, pixels)
         assert digests(path) == whole
         assert validate(path) == []
         path.unlink()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "pixels")
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "pixels")

@@ -1,11 +1,7 @@
-"""A small recording of random numbers, and scripts in a process of their own."""
+"""A small recording of random numbers."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -38,19 +34,6 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
         assert_array_equal(getattr(one, name), getattr(other, name))
     assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
     assert one.info["seed"] == other.info["seed"]
-
-
-def start(script: str, *args: str) -> subprocess.Popen[str]:
-    here = Path(__file__).parent
-    paths = {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", script, *args], env=os.environ | paths, text=True, **pipes)
-
-
-def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
-    with start(script, *args) as process:
-        out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def one_line(error: pytest.ExceptionInfo[InputError]) -> str:

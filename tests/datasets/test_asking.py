@@ -47,7 +47,7 @@ def answer(given: Any, space: Any) -> Any:
         ([[0, 2], [1, 0], [0, 0]], spaces.MultiDiscrete([2, 2]), "answered with 2, which is not in"),
     ],
 )
-def test_an_answer_that_is_no_action(given: Any, space: Any, message: str) -> None:
+def test_an_answer_that_is_no_action_is_a_fault_of_the_expert(given: Any, space: Any, message: str) -> None:
     with pytest.raises(Fault, match=f"^the expert .*{message}"):
         answer(given, space)
 
@@ -60,7 +60,7 @@ def test_answers_of_another_type_become_actions() -> None:
     assert answer(pushes, PUSH).tolist() == np.float32(pushes).tolist()
 
 
-def test_who_raises_is_named_with_the_line() -> None:
+def test_an_expert_that_raises_is_named_with_the_line() -> None:
     def raising(obs: Any, deterministic: bool) -> Any:  # noqa: ARG001
         raise OSError("no connection")
 
@@ -87,7 +87,7 @@ def make_none() -> Any:
         ("OBS", "has no callable 'OBS'"),
     ],
 )
-def test_what_makes_an_expert(name: str, message: str) -> None:
+def test_factories_that_make_no_expert_are_refused(name: str, message: str) -> None:
     trust(f"{__name__}:{name}")
     with pytest.raises(InputError, match=message):
         load_expert(f"{__name__}:{name}", env_id="CartPole-v1")

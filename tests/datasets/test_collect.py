@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -18,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from counting import CountingEnv, Cycling, counting_envs, info_of
+from forked import Script
 from numpy.testing import assert_array_equal
 
 from imitate.cli import main
@@ -142,15 +140,13 @@ except KeyboardInterrupt:
 
 def interrupt(path: Path, how: signal.Signals) -> int:
     """Collect in another process until some episodes are on disk, then send it a signal."""
-    here = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    process = subprocess.Popen([sys.executable, "-c", COLLECT, str(path)], env=environment)
-    for _ in range(2000):
-        time.sleep(0.02)
-        if path.exists() and path.stat().st_size > 100_000 and len(seeds_in(path)) > 20:
-            break
-    os.kill(process.pid, how)
-    return process.wait(timeout=30)
+    with Script(COLLECT, str(path)) as process:
+        for _ in range(2000):
+            time.sleep(0.02)
+            if path.exists() and path.stat().st_size > 100_000 and len(seeds_in(path)) > 20:
+                break
+        process.send_signal(how)
+        return process.wait()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

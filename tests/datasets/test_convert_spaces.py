@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pytest
 from converting import same, write
 from gymnasium import spaces
 from hypothesis import HealthCheck, given, settings
@@ -81,9 +82,24 @@ def recordings(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory]]:
     ), episodes
 
 
-@given(recordings(), st.sampled_from(NAMES))
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+given_recordings = given(recordings(), st.sampled_from(NAMES))
+repeatable = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+@given_recordings
+@settings(repeatable, max_examples=20)
 def test_random_spaces_round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
+    round_trip(recorded, name)
+
+
+@pytest.mark.attack
+@given_recordings
+@settings(repeatable, max_examples=400)
+def test_many_random_spaces_round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
+    round_trip(recorded, name)
+
+
+def round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
     info, episodes = recorded
     if name == "imitation" and episodes[0].expert_actions is not None:
         return  # which has no place for labels

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 
-def campaign(folder: Path, kills: int, kind: str) -> None:
+def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
     here = Path(__file__).parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    command = [sys.executable, str(here / "crashes.py"), str(folder), str(kills), kind]
+    command = [sys.executable, str(here / "crashes.py"), str(folder), str(kills), str(count), kind]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.count("kill ") > 0
@@ -22,11 +22,11 @@ def campaign(folder: Path, kills: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["vectors", "pixels"])
 def test_a_few_kills(tmp_path: Path, kind: str) -> None:
-    campaign(tmp_path, 4, kind)
+    campaign(tmp_path, 4, 500, kind)
 
 
 @pytest.mark.attack
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["vectors", "pixels"])
 def test_fifty_kills(tmp_path: Path, kind: str) -> None:
-    campaign(tmp_path, 50, kind)
+    campaign(tmp_path, 50, 1_500, kind)

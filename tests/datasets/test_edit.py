@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from counting import Cycling, counting_envs, info_of, stacked_envs
@@ -61,7 +62,8 @@ def test_shards_with_stacked_frames_and_unlisted_rows(tmp_path: Path) -> None:
         with DemoWriter(tmp_path / name, info_of(envs, frame_stack=4)) as writer:
             for one in part:
                 writer.append(one)
-            for column in writer._columns.values():
+        with h5py.File(tmp_path / name, "r+") as file:
+            for column in file.values():
                 column.resize(len(column) + 3, axis=0)  # as an interrupted flush leaves them
     with DemoReader(tmp_path) as reader:
         for one, read in zip(played, reader, strict=True):
@@ -79,7 +81,7 @@ def test_files_that_do_not_belong_together(folder: Path) -> None:
         DemoReader(folder / "*.hdf5")
 
 
-def test_what_is_told_of_several(tmp_path: Path) -> None:
+def test_merging_files_merges_their_metadata(tmp_path: Path) -> None:
     written(
         tmp_path / "a.h5", [0], replace(INFO, expert="one", expert_return=1.0, expert_sha256="aa", seed=3)
     )
@@ -153,7 +155,7 @@ def test_every_third_step(tmp_path: Path) -> None:
     assert validate(tmp_path / "out") == []
 
 
-def test_so_many_pairs(folder: Path) -> None:
+def test_subsample_draws_this_many_pairs(folder: Path) -> None:
     edit.subsample(folder, folder / "out", pairs=7, seed=2)
     with DemoReader(folder / "out") as reader:
         assert (len(reader), reader.num_steps) == (7, 7)

@@ -52,7 +52,7 @@ def test_discrete_errors_become_a_probability() -> None:
 @pytest.mark.parametrize(
     "size", ["[[1]]", "[[1, 0], [0, -1]]", "[[1, 0], [0, NaN]]", "[1, 2]", "[[", "[[1e9, 0], [0, 1]]"]
 )
-def test_a_covariance_that_is_none(size: str) -> None:
+def test_an_invalid_covariance_is_refused(size: str) -> None:
     with pytest.raises(InputError, match="covariance"):
         ActionNoise(f"gaussian:{size}", BOX, 1)
 

@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 import pytest
 from attacks import KILLED
-from recordings import INFO, one_line, run, start, trajectory
+from forked import Script, run
+from recordings import INFO, one_line, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError
 from imitate.datasets.storage import contain
@@ -78,7 +79,8 @@ def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: P
     data = bytearray(killed.read_bytes())
     with DemoReader(killed) as reader:
         assert len(reader) == 30
-        header = h5py.h5o.get_info(reader._files[0]["obs"].id).addr
+    with h5py.File(killed, libver="latest", swmr=True) as file:
+        header = h5py.h5o.get_info(file["obs"].id).addr
     data[header + 20] ^= 1
     broken.write_bytes(data)
     begin = time.monotonic()
@@ -157,8 +159,7 @@ for seed in range(700):
 def test_a_file_is_read_while_it_is_written(tmp_path: Path) -> None:
     """Whatever moment is met: the episodes that are listed are there."""
     path = tmp_path / "demos.h5"
-    with start(WRITING, str(path)) as writer:
-        assert writer.stdout is not None
+    with Script(WRITING, str(path)) as writer:
         writer.stdout.readline()
         while writer.poll() is None:
             with DemoReader(path) as reader:

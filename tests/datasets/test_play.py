@@ -158,7 +158,7 @@ def test_unstacking_inverts_stacking(k: int, steps: int) -> None:
     assert_array_equal(unstack_frames(stacks, k), frames)
 
 
-def test_a_slip_in_a_stack_is_found() -> None:
+def test_rows_that_are_not_frame_stacks_are_refused() -> None:
     stacks = stack_frames(np.arange(700, dtype=np.int64)[:, None], 4).copy()
     stacks[513, 1] += 1
     with pytest.raises(InputError, match="not stacks"):

@@ -98,7 +98,7 @@ class Disk:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """A disk that is told of everything that the writer does. Its cuts are of a machine that was started again."""
-    disk = Disk(tmp_path / "demos.h5", np.random.default_rng(0), every=7)
+    disk = Disk(tmp_path / "demos.h5", np.random.default_rng(0), every=11)
 
     def then_look(owner: Any, name: str) -> None:
         does: Callable[..., Any] = getattr(owner, name)
@@ -120,8 +120,8 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     ):
         then_look(owner, name)
     monkeypatch.setattr(os, "fsync", disk.synced)
-    monkeypatch.setattr(savepoint, "_BOOT", tmp_path / "boot")
-    savepoint._BOOT.write_text("one")
+    monkeypatch.setattr(savepoint, "BOOT", tmp_path / "boot")
+    savepoint.BOOT.write_text("one")
     yield disk
     monkeypatch.undo()
 
@@ -170,8 +170,8 @@ def test_nothing_that_was_synced_is_lost(
     cuts, path = watched.cuts, watched.path
     assert len(cuts) > 30
     monkeypatch.undo()
-    monkeypatch.setattr(savepoint, "_BOOT", path.with_name("boot"))
-    savepoint._BOOT.write_text("two")
+    monkeypatch.setattr(savepoint, "BOOT", path.with_name("boot"))
+    savepoint.BOOT.write_text("two")
     harmed = 0
     for number, (image, saved, announced) in enumerate(cuts):
         path.unlink()
@@ -218,8 +218,8 @@ def cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     os.waitpid(child, 0)
     with DemoReader(path) as reader:  # a kill alone loses nothing that was flushed
         assert len(reader) == 30
-    monkeypatch.setattr(savepoint, "_BOOT", folder / "boot")
-    savepoint._BOOT.write_text("another")
+    monkeypatch.setattr(savepoint, "BOOT", folder / "boot")
+    savepoint.BOOT.write_text("another")
     return path
 
 
@@ -248,6 +248,12 @@ def test_resume_repairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {file.name for file in tmp_path.iterdir()} == {"demos.h5", "boot"}
 
 
+def saved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays of a savepoint, and its other facts."""
+    with safetensors.safe_open(savepoint_of(path), framework="np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -261,7 +267,7 @@ def test_a_savepoint_of_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, message: str
 ) -> None:
     path = cut(tmp_path, monkeypatch)
-    arrays, facts = savepoint._read(path, ["obs", "actions", "rewards", "episodes"])
+    arrays, facts = saved(path)
     savepoint_of(path).write_bytes(safetensors.numpy.save(arrays, change(facts)))
     before = path.read_bytes()
     with pytest.raises(InputError, match=message):
@@ -274,7 +280,7 @@ def test_a_savepoint_of_something_else_is_refused(
 
 def test_a_savepoint_cannot_reach_beyond_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = cut(tmp_path, monkeypatch)
-    arrays, facts = savepoint._read(path, ["obs", "actions", "rewards", "episodes"])
+    arrays, facts = saved(path)
     arrays["obs"][0, 0] = 1 << 40
     savepoint_of(path).write_bytes(safetensors.numpy.save(arrays, facts))
     with pytest.raises(InputError, match="ends before chunk 0 of /obs"):

@@ -38,7 +38,9 @@ def test_names_in_a_file_and_of_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert "\x1b" not in out + said
 
 
-def test_a_column_in_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_column_name_are_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "demos.csv").write_text(f"episode,{TITLE},action,reward\n0,1,0,1\n0,2,1,1\n")
     assert (
         main(

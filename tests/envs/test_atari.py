@@ -24,7 +24,7 @@ BREAKOUT, PONG = "BreakoutNoFrameskip-v4", "PongNoFrameskip-v4"
 
 def noops(envs: Any) -> int:
     """What the first game began with; resetting the second one tells, and leaves the first alone."""
-    _, info = envs.pool._envs.reset(options={"reset_mask": np.array([False, True])})
+    _, info = envs.pool.games.reset(options={"reset_mask": np.array([False, True])})
     return int(info["episode_frame_number"][0])
 
 
@@ -73,7 +73,7 @@ def test_sb3s_wrappers_see_the_same_game(env_id: str) -> None:
     obs = envs.reset(episode_seeds(4))
     env = gym.make(env_id, disable_env_checker=True)
     start = sb3.NoopResetEnv(env)
-    start.override_num_noops = noops(envs._envs)  # type: ignore[attr-defined]
+    start.override_num_noops = noops(envs.envs)  # type: ignore[attr-defined]
     lives = sb3.EpisodicLifeEnv(sb3.MaxAndSkipEnv(start))
     reference = sb3.ClipRewardEnv(sb3.WarpFrame(lives))
     frame, _ = reference.reset(seed=0)

@@ -70,7 +70,7 @@ def test_they_are_found_by_name(code: str) -> None:
     assert subprocess.check_output([sys.executable, "-c", code], stderr=subprocess.DEVNULL) == b"2000\n"
 
 
-def test_to_be_found_costs_no_more_than_gymnasium() -> None:
+def test_registering_environments_imports_no_torch_pybullet_or_cv2() -> None:
     code = "import sys, imitate.envs.registration; print(sorted({'torch', 'pybullet', 'cv2'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"[]\n"
 
@@ -107,7 +107,7 @@ def test_the_cart_gets_its_push_less_the_friction() -> None:
     env = make_env(CART_POLE).unwrapped
     env.reset(seed=0)
     for joint in (0, 1):
-        pybullet.resetJointState(env._body, joint, 0.0, 0.0, physicsClientId=env._world.client)
+        pybullet.resetJointState(env.body, joint, 0.0, 0.0, physicsClientId=env.world.client)
     obs, *_ = env.step(1)
     # Rod of mass m, length l about its end: (M + m) a - m l/2 w' = F, m l^2/3 w' = m l/2 a  =>  w' = 3 a / (2 l)
     acceleration = 30.0 / (1.1 - 0.1 * 3 / 4)
@@ -118,9 +118,9 @@ def test_the_cart_gets_its_push_less_the_friction() -> None:
 
 def test_friction_is_the_motor_that_pybullet_leaves_on_unasked() -> None:
     ours, bare = make_env(CART_POLE).unwrapped, make_env(CART_POLE).unwrapped
-    bare._body = bare._world.load("cart_pole.urdf")
+    bare.body = bare.world.load("cart_pole.urdf")
     pybullet.setJointMotorControl2(
-        bare._body, 1, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=bare._world.client
+        bare.body, 1, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=bare.world.client
     )
     actions = np.array([1, 0, 0, 1])
     assert_array_equal(play(ours, 3, actions), play(bare, 3, actions))
@@ -183,7 +183,7 @@ def test_a_ball_that_fell_ends_the_episode() -> None:
 
 
 @each
-def test_actions_that_are_none_are_refused(env_id: str) -> None:
+def test_invalid_actions_are_refused(env_id: str) -> None:
     env = make_env(env_id)
     env.reset(seed=0)
     for action in (-1, 4, 0.5, None):
@@ -207,7 +207,7 @@ def test_closing_twice_is_no_mistake_and_a_closed_world_is_not_somebody_elses(en
 
 def test_worlds_that_are_forgotten_close_themselves() -> None:
     env = make_env(CART_POLE).unwrapped  # a process has room for 1,024
-    client = env._world.client
+    client = env.world.client
     assert pybullet.isConnected(physicsClientId=client)
     del env
     gc.collect()

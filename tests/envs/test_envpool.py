@@ -129,7 +129,7 @@ def test_a_broken_envpool_is_said_and_done_without(
     (tmp_path / "envpool.py").write_text("raise ImportError('built for\\nNumPy 1')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "envpool", raising=False)
-    envpool._library.cache_clear()
+    envpool.library.cache_clear()
     try:
         for _ in range(2):
             assert resolve_backend("auto", "CartPole-v1") == "gymnasium"
@@ -137,4 +137,4 @@ def test_a_broken_envpool_is_said_and_done_without(
         with pytest.raises(InputError, match="EnvPool is not installed"):
             resolve_backend("envpool", "CartPole-v1")
     finally:
-        envpool._library.cache_clear()
+        envpool.library.cache_clear()

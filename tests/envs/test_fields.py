@@ -55,7 +55,7 @@ def test_a_tuple_of_observations_has_its_places_for_names() -> None:
     blackjack = make_env("Blackjack-v1")
     obs, _ = blackjack.reset(seed=0)
     assert isinstance(blackjack.observation_space, Fields)
-    assert tuple(obs.item()) == blackjack.unwrapped._get_obs()  # type: ignore[attr-defined]
+    assert tuple(obs.item()) == gym.make("Blackjack-v1").reset(seed=0)[0]
 
 
 def test_infinity_is_found_in_any_field() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import signal
 from dataclasses import replace
 from itertools import islice
+from multiprocessing import active_children
 from pathlib import Path
 
 import gymnasium as gym
@@ -202,7 +201,8 @@ def test_returns_by_hand_on_every_backend(backend: str, monkeypatch: pytest.Monk
 def test_a_dead_process_is_one_clear_line() -> None:
     envs = make_vec("CartPole-v1", 3, backend="async")
     envs.reset(episode_seeds(0))
-    os.kill(envs.pool._envs.processes[1].pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    (second,) = (process for process in active_children() if process.name.endswith("-1"))
+    second.kill()
     with pytest.raises(InputError, match=r"gone \(number: exit code\): \{1: -9\}"):
         envs.step(np.zeros(3, np.int64))
 

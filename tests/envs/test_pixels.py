@@ -30,8 +30,8 @@ ENV = "imitate/PixelCartPole-v0"
 def frame(x: float = 0.0, angle: float = 0.0, **options: int) -> Array:
     env = PixelCartPole(**options)
     env.reset(seed=0)
-    env._physics.state = np.array([x, 0.0, angle, 0.0])
-    return env._frame()
+    env.physics.state = np.array([x, 0.0, angle, 0.0])
+    return env.picture()
 
 
 def test_gymnasium_finds_nothing_wrong_with_it() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import in_a_process
 
 from imitate.commands.train import train
 from imitate.envs.make import make_env, resolve_env_id
@@ -74,16 +75,16 @@ def test_a_module_and_an_environment_that_are_not_there() -> None:
 def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     env_id = own_env(tmp_path, "mine")
     run = ["train", "ppo", "--out", "run", "--budget", "300", "--num-steps", "16", "--eval-every", "0"]
-    done = imitate(tmp_path, *run, "--env", env_id, "--backend", "async")
+    done = in_a_process(*run, "--env", env_id, "--backend", "async", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "ran").unlink()
-    done = imitate(tmp_path, "evaluate", "run", "--episodes", "1")
+    done = in_a_process("evaluate", "run", "--episodes", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
         "say --env mine:mine-v0 (in Python: imitate.trust('mine:mine-v0'))"
     )
     assert not (tmp_path / "ran").exists()
-    done = imitate(tmp_path, "evaluate", "run", "--episodes", "1", f"--env={env_id}")
+    done = in_a_process("evaluate", "run", "--episodes", "1", f"--env={env_id}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -20,7 +20,7 @@ class _From3(gym.Env[int, int]):
         return 5, 1.0, False, False, {}
 
 
-def test_what_idle_environments_show_is_in_the_space() -> None:
+def test_idle_environments_show_an_observation_of_the_space() -> None:
     """A policy acts on all rows; a one-hot network can't take 0 where states are 3 to 7."""
     envs = SyncVecEnv([_From3] * 3)
     np.testing.assert_array_equal(envs.reset([0]), [4, 4, 4])

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from zoo_entries import CARTPOLE, zoo_entry
 
+from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
 from imitate.experts.measure import Measured, measure, verdict
@@ -29,10 +31,10 @@ def test_measuring_is_remembered_and_judged(
     assert measured.episodes == 4
     assert 8 <= measured.random_mean <= 60
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("played again")
 
-    monkeypatch.setattr("imitate.experts.measure._play", refuse)
+    monkeypatch.setattr("imitate.experts.measure.evaluate", refuse)
     assert load_expert(path).measure(episodes=4, seed=1) == measured
     with pytest.raises(AssertionError, match="played again"):
         load_expert(path).measure(episodes=4, seed=2)
@@ -90,7 +92,8 @@ def test_another_reward_is_another_measurement(tmp_path: Path, monkeypatch: pyte
         )
         assert measured.mean == 3 * pay
     played = measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, episodes=2, seed=0)
-    monkeypatch.setattr("imitate.experts.measure._play", lambda *_: (7.0, 0.0))
+    seven = Evaluation(np.array([7.0]), np.array([3]))
+    monkeypatch.setattr("imitate.experts.measure.evaluate", lambda *_, **__: seven)
     again = {"episodes": 2, "seed": 0}
     assert measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again) == played
     assert (

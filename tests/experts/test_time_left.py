@@ -62,7 +62,7 @@ def _clock_watcher(folder: Path, config: str, run: str = "Hurried-v0_1") -> Path
         (IN_TEST_MODE, -1.0, [1.0, 1.0, 1.0, 1.0], False),  # as it was trained
     ],
 )
-def test_time_counts_down_where_the_policy_does_better_so(
+def test_time_counts_down_if_the_policy_returns_more_that_way(
     config: str, sign: float, seen: list[float], counts: bool, tmp_path: Path
 ) -> None:
     path = _clock_watcher(tmp_path, config + f"  - - x\n    - {sign}\n")

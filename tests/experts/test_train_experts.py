@@ -19,11 +19,13 @@ from imitate.experts.training.models import SB3_CLASSES, make_model, zoo_setting
 from imitate.experts.training.train import train_expert
 
 SMALL: dict[str, Any] = {"eval_every": 200, "eval_episodes": 2, "test_episodes": 2}
+SELDOM = SMALL | {"train_freq": 10}
+"""An update at every tenth step."""
 
 
 def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: Path) -> None:
     train_expert(
-        "sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **SMALL
+        "sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **SELDOM
     )
     expert = load_expert(tmp_path / "sac")
     facts = json.loads((tmp_path / "sac" / "expert.json").read_text())
@@ -36,7 +38,7 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
     assert [row["step"] for row in rows] == [200, 400, 400]
     assert not (tmp_path / "sac" / "training" / "checkpoint").exists()
     with pytest.raises(InputError, match="exists"):
-        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SMALL)
+        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SELDOM)
 
 
 def test_an_environment_that_returns_four_values_is_named(
@@ -73,13 +75,13 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
 
     monkeypatch.setattr(KeepBest, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, **SMALL)
+        train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, **SELDOM)
     monkeypatch.undo()
     buffer = np.load(tmp_path / "sac" / "training" / "checkpoint" / "replay.npz", allow_pickle=False)
     assert len(buffer["rewards"]) == 399  # the transition of the interrupted step is not in it yet
     with pytest.raises(InputError, match="can't be resumed with these settings"):
-        train_expert("td3", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SMALL)
-    train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SMALL)
+        train_expert("td3", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SELDOM)
+    train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SELDOM)
     rows = [json.loads(line)["step"] for line in (tmp_path / "sac" / "log.jsonl").read_text().splitlines()]
     assert rows[:3] == [200, 400, 600]
 
@@ -87,7 +89,7 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
 def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> None:
     def trained(name: str, **options: Any) -> Path:
         return train_expert(
-            "td3", "Pendulum-v1", tmp_path / name, steps=400, learning_starts=100, **SMALL, **options
+            "td3", "Pendulum-v1", tmp_path / name, steps=400, learning_starts=100, **SELDOM, **options
         )
 
     grades = trained("graded", keep=[0.5, 0.25])
@@ -113,7 +115,7 @@ def test_a_resumed_training_leaves_its_graded_experts_alone(
         save(keeper)
         raise KeyboardInterrupt
 
-    options: dict[str, Any] = {"steps": 400, "keep": [0.25, 0.75], **SMALL}
+    options: dict[str, Any] = {"steps": 400, "keep": [0.25, 0.75], **SELDOM}
     monkeypatch.setattr(KeepBest, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", **options)

@@ -95,11 +95,11 @@ def test_the_loss_on_held_out_episodes_is_reported_and_they_are_not_trained_on(t
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 4)
     assert "heldout_loss" not in BC(BCConfig(holdout=0.2), demos=demos, seed=0).step()  # of 4 that is none
     learner = BC(BCConfig(holdout=0.25, max_epochs=3), demos=demos, seed=0)
-    assert len(learner._heldout) == 1
-    assert set(learner._heldout).isdisjoint(learner._train)
+    assert len(learner.heldout) == 1
+    assert set(learner.heldout).isdisjoint(learner.trained_on)
     while not learner.done:
         metrics = learner.step()
-    obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner._heldout))
+    obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner.heldout))
     with torch.no_grad():
         distribution = learner.policy(learner.policy.encoder.prepare(obs))
         loss = bc_loss(learner.policy, distribution, learner.policy.to_unit(labels)).mean()
@@ -153,13 +153,13 @@ def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: 
     learner.step()
     obs = demos.transitions().obs
     x = learner.policy.encoder.prepare(obs)
-    whitened, _ = learner._inputs(obs, obs)
+    whitened, _ = learner.inputs(obs, obs)
     assert not torch.allclose(x, whitened)
     assert_allclose(learner.policy(x).logits.detach(), learner.mean(whitened).logits.detach(), atol=1e-5)
-    assert len(learner._heldout) == 0  # 30 pairs are too few to spare some
+    assert len(learner.heldout) == 0  # 30 pairs are too few to spare some
 
 
 def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
     for options, wanted in ({}, False), ({"batch_size": 500}, True), ({"whiten": True}, True):
-        assert (BC(BCConfig(**options), demos=demos, seed=0)._whitening is not None) == wanted
+        assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted

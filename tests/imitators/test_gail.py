@@ -183,7 +183,7 @@ def test_a_termination_is_worth_the_absorbing_state_for_good(terminated: DemoRea
     np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 1])
 
 
-def test_who_dies_sooner_than_the_expert_is_told_so(terminated: DemoReader) -> None:
+def test_a_learner_that_terminates_sooner_than_the_expert_is_paid_less(terminated: DemoReader) -> None:
     gail = learner(terminated, ppo={"gamma": 0.9}, reward="logit", learning_rate=0.0)
     gail.discriminator.output.requires_grad_(False).weight.zero_()
     gail.discriminator.output.bias.zero_()  # the pairs themselves tell nothing
@@ -240,7 +240,7 @@ def test_pixels() -> None:
     assert gradient_penalty(discriminator, halves, halves, torch.rand(5)).isfinite()
 
 
-def test_so_many_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
+def test_demo_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
     with DemoReader(named(tmp_path / "demos.h5", "Identity-v0", 2)) as demos:
         first, again = (learner(demos, demo_pairs=5).demos.transitions() for _ in range(2))
         assert len(first.obs) == 5

@@ -26,7 +26,7 @@ from imitate.imitators.dagger import DAgger, DAggerConfig
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
-    **{"total_steps": 4_800, "iterations": 6, "updates_per_iteration": 60, "final_updates": 600},
+    **{"total_steps": 3_200, "iterations": 4, "updates_per_iteration": 60, "final_updates": 600},
     **{"learning_rate": 5e-3, "hidden": (32,)},
 }
 FEW = SMALL | {"updates_per_iteration": 5}

@@ -263,7 +263,7 @@ def test_the_least_that_does_anything_fills_the_replay_until_learning_starts() -
     assert dqn.least_steps == 8
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_requests_are_refused() -> None:
     with pytest.raises(InputError, match=r"dqn wants discrete actions, got Box.*use ppo"):
         learner("ContinuousIdentity-v0")
     with pytest.raises(

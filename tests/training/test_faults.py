@@ -13,7 +13,6 @@ from conftest import Identity
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError
-from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.trust import trust
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute
@@ -216,13 +215,18 @@ def test_labels_of_another_environment_are_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: DemoWriter, end: int) -> None:  # noqa: ARG001
-        if self.num_steps > 250:
+    claimed = 0
+
+    def full(path: Path, end: int) -> None:  # noqa: ARG001
+        nonlocal claimed
+        claimed += 1
+        if claimed > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     wanted, out = experiment(), tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(DemoWriter, "_reserve", full)
+        patch.setattr("imitate.datasets.storage.writer.RESERVE_BYTES", 0)  # claim space at every flush
+        patch.setattr("imitate.datasets.storage.writer.claim", full)
         with pytest.raises(InputError, match="No space left on device"):
             execute(wanted, out)
     before = labels(out)

@@ -92,7 +92,7 @@ class Ray:
         self._stored: dict[tuple[Path, int], Any] = {}
         self._stopping = False
         self._versions = versions()
-        self._mailbox: Any = None
+        self.mailbox: Any = None
         self._often: Any = ray.remote(carry_out)
         self._once: Any = ray.remote(max_calls=1)(carry_out)
         self._session = uuid.uuid4().hex
@@ -112,9 +112,9 @@ class Ray:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         options = {"num_cpus": 0, "max_concurrency": 100_000, "scheduling_strategy": here}
         made = ray.remote(mailbox()).options(name=mailbox_name(self._session), get_if_exists=True, **options)
-        self._mailbox = made.remote()
+        self.mailbox = made.remote()
         if self._stopping:
-            self._mailbox.stop.remote()
+            self.mailbox.stop.remote()
 
     def submit(self, task: Task) -> None:
         self._waiting.append(_Attempt(task))
@@ -218,7 +218,7 @@ class Ray:
     def _collect(self) -> None:
         """Fetch the news that workers have sent."""
         try:
-            positions, sent = ray.get(self._mailbox.take.remote())
+            positions, sent = ray.get(self.mailbox.take.remote())
         except exceptions.RayActorError as error:
             logger.warning("the mailbox of the workers was lost (%s): another one is made", _said(error))
             self._open_mailbox()  # workers find it by its name and resend the contents of the old one
@@ -258,7 +258,7 @@ class Ray:
         for reference, attempt in self._running.items():
             if not attempt.begun:
                 ray.cancel(reference)
-        self._mailbox.stop.remote()
+        self.mailbox.stop.remote()
         while self._running:
             list(self.ended())
 
@@ -268,8 +268,8 @@ class Ray:
         else:  # the connection was not opened here
             for reference in self._running:
                 ray.cancel(reference, force=True)
-            if self._mailbox is not None:
-                ray.kill(self._mailbox)
+            if self.mailbox is not None:
+                ray.kill(self.mailbox)
         self._running.clear()
         self._stored.clear()
 

@@ -50,7 +50,7 @@ class AlePool:
         self._fires = fires(env)
         env.close()
         own = settings(env_id, env_kwargs)
-        self._envs = AtariVectorEnv(
+        self.games = AtariVectorEnv(
             own["game"],
             num_envs,
             num_threads=min(num_envs, os.cpu_count() or 1),
@@ -63,7 +63,7 @@ class AlePool:
 
     def begin(self, seeds: list[int]) -> Array:
         # ALE takes 0 to mean no seed.
-        frames, info = self._envs.reset(seed=np.array([seed % SEEDS + 1 for seed in seeds]))
+        frames, info = self.games.reset(seed=np.array([seed % SEEDS + 1 for seed in seeds]))
         self.lives = info["lives"].copy()
         self._new_life = np.full(self.num_envs, self._fires)
         self._obs = np.repeat(frames, STACK, axis=1)
@@ -71,7 +71,7 @@ class AlePool:
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
         actions = np.where(self._new_life, FIRE, actions)
-        frames, rewards, terminated, truncated, info = self._envs.step(actions)
+        frames, rewards, terminated, truncated, info = self.games.step(actions)
         self._new_life = (info["lives"] < self.lives) & self._fires
         self.lives = info["lives"].copy()
         obs = np.empty_like(self._obs)
@@ -83,14 +83,14 @@ class AlePool:
     def begin_again(self, which: Array, seeds: list[int]) -> Array:  # noqa: ARG002
         mask = np.zeros(self.num_envs, bool)
         mask[which] = True
-        frames, info = self._envs.reset(options={"reset_mask": mask})
+        frames, info = self.games.reset(options={"reset_mask": mask})
         self.lives[which] = info["lives"][which]
         self._new_life[which] = self._fires
         self._obs[which] = np.repeat(frames[which], STACK, axis=1)
         return self._obs[which]
 
     def close(self) -> None:
-        self._envs.close()
+        self.games.close()
 
 
 class TrainingGames:
@@ -101,7 +101,7 @@ class TrainingGames:
     """
 
     def __init__(self, envs: PoolVecEnv, *, episodic_life: bool, clip_rewards: bool) -> None:
-        self._envs, self._episodic_life, self._clip_rewards = envs, episodic_life, clip_rewards
+        self.envs, self._episodic_life, self._clip_rewards = envs, episodic_life, clip_rewards
         assert isinstance(envs.pool, AlePool)
         self._pool = envs.pool
         self.num_envs = envs.num_envs
@@ -110,8 +110,8 @@ class TrainingGames:
         self.running, self.seeds = envs.running, envs.seeds
 
     def reset(self, seeds: Iterable[int]) -> Array:
-        obs = self._envs.reset(seeds)
-        self.running, self.seeds = self._envs.running, self._envs.seeds  # the same arrays
+        obs = self.envs.reset(seeds)
+        self.running, self.seeds = self.envs.running, self.envs.seeds  # the same arrays
         self._lives = self._pool.lives
         self._score = np.zeros(self.num_envs)
         self._length = np.zeros(self.num_envs, np.int64)
@@ -119,7 +119,7 @@ class TrainingGames:
         return obs
 
     def step(self, actions: Array) -> Step:
-        step = self._envs.step(actions)
+        step = self.envs.step(actions)
         self._score += step.rewards
         self._length += 1
         ended = step.terminated | step.truncated
@@ -140,7 +140,7 @@ class TrainingGames:
         return games
 
     def close(self) -> None:
-        self._envs.close()
+        self.envs.close()
 
 
 def takes(env_kwargs: Mapping[str, Any] | None) -> bool:

@@ -48,7 +48,7 @@ class EnvPool:
         self.num_envs = num_envs
 
     def begin(self, seeds: list[int]) -> Array:
-        self._pool = _library().make_gymnasium(
+        self._pool = library().make_gymnasium(
             self._env_id,
             num_envs=self.num_envs,
             env_seed=[seed % (1 << 31) for seed in seeds],
@@ -78,11 +78,11 @@ class EnvPool:
 
 def installed() -> bool:
     """True if the package is installed and can be imported."""
-    return find_spec("envpool") is not None and _library() is not None
+    return find_spec("envpool") is not None and library() is not None
 
 
 @cache
-def _library() -> Any:
+def library() -> Any:
     try:
         return import_module("envpool")
     except Exception as error:  # built for another Python or NumPy, or half installed
@@ -97,7 +97,7 @@ def knows(env_id: str) -> bool:
     """
     if not installed():
         return False
-    envpool = _library()
+    envpool = library()
     if env_id not in envpool.list_all_envs():
         return False
     try:

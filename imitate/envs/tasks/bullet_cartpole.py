@@ -46,11 +46,11 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(2)
         self.render_mode = render_mode
-        self._world = World(TIME_STEP)
-        self._body = self._world.load("cart_pole.urdf")
+        self.world = World(TIME_STEP)
+        self.body = self.world.load("cart_pole.urdf")
         for joint, force in ((_SLIDER, FRICTION), (_HINGE, 0.0)):
             pybullet.setJointMotorControl2(
-                self._body, joint, pybullet.VELOCITY_CONTROL, force=force, physicsClientId=self._world.client
+                self.body, joint, pybullet.VELOCITY_CONTROL, force=force, physicsClientId=self.world.client
             )
         self._marked = False
 
@@ -59,16 +59,16 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         super().reset(seed=seed, options=options)
         x, velocity, angle, angular_velocity = self.np_random.uniform(-0.05, 0.05, 4).tolist()
-        client = self._world.client
-        pybullet.resetJointState(self._body, _SLIDER, x, velocity, physicsClientId=client)
-        pybullet.resetJointState(self._body, _HINGE, angle, angular_velocity, physicsClientId=client)
+        client = self.world.client
+        pybullet.resetJointState(self.body, _SLIDER, x, velocity, physicsClientId=client)
+        pybullet.resetJointState(self.body, _HINGE, angle, angular_velocity, physicsClientId=client)
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         force = FORCE if check_action(action, 2) else -FORCE
-        client = self._world.client
+        client = self.world.client
         pybullet.setJointMotorControl2(
-            self._body, _SLIDER, pybullet.TORQUE_CONTROL, force=force, physicsClientId=client
+            self.body, _SLIDER, pybullet.TORQUE_CONTROL, force=force, physicsClientId=client
         )
         pybullet.stepSimulation(physicsClientId=client)
         obs = self._observe()
@@ -82,19 +82,19 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         if not self._marked:
             self._place_posts()
         x = float(self._observe()[0])
-        return self._world.picture((x, 0.0, 0.4), 3.2, pitch=-8.0, size=(480, 240))
+        return self.world.picture((x, 0.0, 0.4), 3.2, pitch=-8.0, size=(480, 240))
 
     def close(self) -> None:
-        self._world.close()
+        self.world.close()
 
     def _observe(self) -> NDArray[np.float32]:
         slider, hinge = pybullet.getJointStates(
-            self._body, (_SLIDER, _HINGE), physicsClientId=self._world.client
+            self.body, (_SLIDER, _HINGE), physicsClientId=self.world.client
         )
         return np.array([slider[0], slider[1], hinge[0], hinge[1]], np.float32)
 
     def _place_posts(self) -> None:
-        client = self._world.client
+        client = self.world.client
         post = pybullet.createVisualShape(
             pybullet.GEOM_BOX,
             halfExtents=(0.02, 0.02, 0.1),

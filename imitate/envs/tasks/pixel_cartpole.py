@@ -54,7 +54,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}
         self.observation_space = spaces.Box(0, 255, (size, size), np.uint8)
         self.action_space = spaces.Discrete(2)
-        self._physics: Any = CartPoleEnv()  # its methods have no types
+        self.physics: Any = CartPoleEnv()  # its methods have no types
         far_rows = size // 5
         self._scene = _Scene(size, size - far_rows, far_rows)
 
@@ -62,30 +62,30 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
-        self._physics.reset(seed=seed, options=options)
+        self.physics.reset(seed=seed, options=options)
         self._steps = 0
-        return self._frame(), {}
+        return self.picture(), {}
 
     def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         reward, terminated = 0.0, False
         while not terminated and self._steps < self.physics_steps:
-            _, one, terminated, _, _ = self._physics.step(action)
+            _, one, terminated, _, _ = self.physics.step(action)
             reward += float(one)
             self._steps += 1
             if self._steps % self.frame_skip == 0:
                 break
         truncated = not terminated and self._steps >= self.physics_steps
-        return self._frame(), reward, terminated, truncated, {}
+        return self.picture(), reward, terminated, truncated, {}
 
     def render(self) -> Array | None:
         """The current frame, which is all that a learner sees, enlarged 8 times and in three equal colour channels."""
         if self.render_mode is None:
             return None
-        grey = self._frame().repeat(8, 0).repeat(8, 1)
+        grey = self.picture().repeat(8, 0).repeat(8, 1)
         return np.stack([grey] * 3, -1)
 
-    def _frame(self) -> Array:
-        x, _, angle, _ = self._physics.state
+    def picture(self) -> Array:
+        x, _, angle, _ = self.physics.state
         return self._scene.draw(float(x), float(angle))
 
 
