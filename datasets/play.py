@@ -62,12 +62,12 @@ def episodes(
 
     for env in np.flatnonzero(envs.running).tolist():
         begin(env, obs)
-    for taken in stepping(envs, choose, obs):
-        tape.record(taken.obs, *taken.recorded, taken.step.rewards)
-        for env in taken.ends:
-            yield tape.end(env, taken.step)
+    for seen, (executed, labels), step, ends in stepping(envs, choose, obs):
+        tape.record(seen, executed, labels, step.rewards)
+        for env in ends:
+            yield tape.end(env, step)
             if envs.running[env]:
-                begin(env, taken.step.obs)
+                begin(env, step.obs)
 
 
 def scores(
@@ -89,8 +89,8 @@ def scores(
 
     obs = envs.reset(seeds)
     tally = Scores(envs)
-    for taken in stepping(envs, choose, obs, limit=limit):
-        yield from tally.add(taken)
+    for _, _, step, ends in stepping(envs, choose, obs, limit=limit):
+        yield from tally.add(step, ends)
     yield from tally.unfinished()
 
 

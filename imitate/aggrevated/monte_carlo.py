@@ -142,9 +142,8 @@ class MonteCarlo:
                 self._spend(envs)
                 return actions, np.concatenate([here, later])
 
-            for taken in stepping(envs, choose, envs.reset(seeds)):
-                valued = taken.recorded
-                returns[valued] += discounts[valued] * taken.step.rewards[valued]
+            for _, valued, step, _ in stepping(envs, choose, envs.reset(seeds)):
+                returns[valued] += discounts[valued] * step.rewards[valued]
                 discounts[valued] *= self.gamma
         return returns
 

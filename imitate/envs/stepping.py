@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,21 +19,9 @@ Chooser = Callable[[Array, Array], tuple[Array, R]]
 """(obs (N, ...), begun (N,) bool: an episode starts here) -> (actions for the environment, what to record)."""
 
 
-class Taken(NamedTuple, Generic[R]):
-    """A step of N environments.
-
-    obs       (N, *obs_shape) the observations that were acted on
-    recorded  returned by the chooser, to be recorded
-    step      the environments' answer
-    ended     (N,) bool: the episode ended with this step
-    ends      the environments whose episode ended
-    """
-
-    obs: Array
-    recorded: R
-    step: Step
-    ended: Array
-    ends: list[int]
+Taken = tuple[Array, R, Step, list[int]]
+"""A step that was taken: the observations (N, ...) that were acted on, the chooser's record, the environments' answer, and
+the environments whose episode ended with it. It is a plain tuple, since one is made in every step."""
 
 
 def stepping(
@@ -48,14 +36,17 @@ def stepping(
     limit   steps of all environments together
     """
     begun = np.ones(envs.num_envs, bool) if begun is None else begun
-    while 0 < (running := np.count_nonzero(envs.running)) <= limit:
+    running = np.count_nonzero(envs.running)
+    while 0 < running <= limit:
         limit -= running
         actions, recorded = choose(obs, begun)
         step = envs.step(actions)
         begun = step.terminated | step.truncated
-        ends = np.flatnonzero(begun).tolist() if np.count_nonzero(begun) else []
-        yield Taken(obs, recorded, step, begun, ends)
+        ends: list[int] = np.flatnonzero(begun).tolist() if np.count_nonzero(begun) else []
+        yield obs, recorded, step, ends
         obs = step.obs
+        if ends:
+            running = np.count_nonzero(envs.running)
 
 
 class Score(NamedTuple):
@@ -79,15 +70,15 @@ class Scores:
         self._steps = 0
         self._begun = np.zeros(envs.num_envs, np.int64)  # steps that had been taken when the episode began
 
-    def add(self, taken: Taken[Any]) -> list[Score]:
-        """Count a step that was taken; returns the episodes that ended with it."""
-        self._returns += taken.step.rewards
+    def add(self, step: Step, ends: list[int]) -> list[Score]:
+        """Count a step that was taken; returns the episodes that ended with it, in environments `ends`."""
+        self._returns += step.rewards
         self._steps += 1
-        if not taken.ends:
+        if not ends:
             return []
-        ended = [self._score(env) for env in taken.ends]
-        self._returns[taken.ends], self._begun[taken.ends] = 0.0, self._steps
-        self._seeds[taken.ends] = self._envs.seeds[taken.ends]
+        ended = [self._score(env) for env in ends]
+        self._returns[ends], self._begun[ends] = 0.0, self._steps
+        self._seeds[ends] = self._envs.seeds[ends]
         return ended
 
     def unfinished(self) -> list[Score]:

@@ -185,18 +185,17 @@ class Sampler:
         self.broken_off = None
         try:
             steps = stepping(self.envs, choose, self._obs, begun=self._begun)
-            for t, taken in enumerate(islice(steps, num_steps)):
-                step = taken.step
-                all_obs[t], rewards[t] = taken.obs, step.rewards
+            for t, (obs, recorded, step, ends) in enumerate(islice(steps, num_steps)):
+                all_obs[t], rewards[t] = obs, step.rewards
                 terminated[t], truncated[t] = step.terminated, step.truncated
-                actions.append(taken.recorded)
-                self._ended += self._scores.add(taken)
-                if taken.ends:
-                    end_obs.append(step.final_obs[taken.ended])
+                actions.append(recorded)
+                self._ended += self._scores.add(step, ends)
+                if ends:
+                    end_obs.append(step.final_obs[ends])
         except Exception:
             self.broken_off = rollout(len(actions)) if actions else None
             raise
-        self._obs, self._begun = step.obs, taken.ended
+        self._obs, self._begun = step.obs, step.terminated | step.truncated
         return rollout(num_steps)
 
     def pop_episodes(self) -> dict[str, float]:
@@ -223,11 +222,10 @@ def whole_episodes(
     """
     rows, running, end_obs = [], [], []
     most: float = math.inf if limit is None else limit
-    for taken in stepping(envs, choose, envs.reset(seeds), limit=most):
-        step = taken.step
-        rows.append((taken.obs, taken.recorded, step.rewards, step.terminated, step.truncated))
-        running.append(envs.running | taken.ended)
-        end_obs.append(step.final_obs[taken.ended])
+    for obs, recorded, step, ends in stepping(envs, choose, envs.reset(seeds), limit=most):
+        rows.append((obs, recorded, step.rewards, step.terminated, step.truncated))
+        running.append(envs.running | step.terminated | step.truncated)
+        end_obs.append(step.final_obs[ends])
     if not rows:
         raise InputError(
             f"a limit of {limit} steps is less than one step of each of {envs.num_envs} environments"

@@ -22,16 +22,12 @@ def zeros(obs: Array, begun: Array) -> tuple[Array, list[bool]]:
 def test_each_step_has_its_observation_and_its_ends() -> None:
     """Seeds 1 and 2 take 2 and 3 steps; seed 0, which comes last, takes 1."""
     envs = counting_envs(2)
-    taken = list(stepping(envs, zeros, envs.reset([1, 2, 0])))
-    assert [step.obs.tolist() for step in taken] == [
-        [[1, 0], [2, 0]],
-        [[1, 1], [2, 1]],
-        [[0, 0], [2, 2]],
-    ]
-    assert [step.ends for step in taken] == [[], [0], [0, 1]]
-    assert [step.ended.tolist() for step in taken] == [[False, False], [True, False], [True, True]]
-    assert [step.recorded for step in taken] == [[True, True], [False, False], [True, False]]
-    assert taken[1].step.final_obs.tolist() == [[1, 2], [2, 2]]
+    taken = stepping(envs, zeros, envs.reset([1, 2, 0]))
+    seen, begun, steps, ends = zip(*taken, strict=True)
+    assert [obs.tolist() for obs in seen] == [[[1, 0], [2, 0]], [[1, 1], [2, 1]], [[0, 0], [2, 2]]]
+    assert begun == ([True, True], [False, False], [True, False])
+    assert ends == ([], [0], [0, 1])
+    assert steps[1].final_obs.tolist() == [[1, 2], [2, 2]]
 
 
 @pytest.mark.parametrize(("limit", "steps"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (100, 3)])
@@ -43,11 +39,11 @@ def test_no_step_is_begun_that_would_exceed_the_limit(limit: int, steps: int) ->
 
 def test_a_step_is_taken_when_it_is_asked_for() -> None:
     envs = counting_envs(1)
-    first, second = islice(stepping(envs, zeros, envs.reset([6])), 2)
-    assert (first.obs[0, 1], second.obs[0, 1]) == (0, 1)
-    (third,) = islice(stepping(envs, zeros, second.step.obs, begun=second.ended), 1)
-    assert third.obs[0, 1] == 2
-    assert third.recorded == [False]
+    (_, (obs, _, step, _)) = islice(stepping(envs, zeros, envs.reset([6])), 2)
+    assert obs[0, 1] == 1
+    ((obs, begun, _, _),) = islice(stepping(envs, zeros, step.obs, begun=step.terminated), 1)
+    assert obs[0, 1] == 2
+    assert begun == [False]
 
 
 def test_scores_are_of_episodes_and_unfinished_ones_say_so() -> None:
@@ -55,8 +51,8 @@ def test_scores_are_of_episodes_and_unfinished_ones_say_so() -> None:
     envs = counting_envs(2)
     obs = envs.reset([1, 2, 0])
     tally, ended = Scores(envs), []
-    for taken in islice(stepping(envs, zeros, obs), 2):
-        ended += tally.add(taken)
+    for _, _, step, ends in islice(stepping(envs, zeros, obs), 2):
+        ended += tally.add(step, ends)
     assert ended == [Score(1, 1.0, 2)]
     assert tally.unfinished() == [Score(0, 0.0, 0, whole=False), Score(2, 1.0, 2, whole=False)]
 
