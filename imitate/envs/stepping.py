@@ -20,8 +20,8 @@ Chooser = Callable[[Array, Array], tuple[Array, R]]
 
 
 Taken = tuple[Array, R, Step, list[int]]
-"""A step that was taken: the observations (N, ...) that were acted on, the chooser's record, the environments' answer, and
-the environments whose episode ended with it. It is a plain tuple, since one is made in every step."""
+"""A step that was taken: the observations (N, ...) that were acted on, the chooser's record, the environments' answer,
+and the environments whose episode ended with it. It is a plain tuple, since one is made in every step."""
 
 
 def stepping(
