@@ -14,7 +14,9 @@ from .configs.loki import LOKIConfig
 from .configs.ppo import PPOConfig
 from .configs.qdagger import QDaggerConfig
 from .configs.reinforce import REINFORCEConfig
+from .configs.sac import SACConfig
 from .configs.sqil import SQILConfig
+from .configs.tqc import TQCConfig
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
 from .envs.trust import trust
@@ -31,6 +33,8 @@ from .rl.a2c import A2C
 from .rl.dqn import DQN
 from .rl.ppo import PPO
 from .rl.reinforce import REINFORCE
+from .rl.sac import SAC
+from .rl.tqc import TQC
 from .training.execute import execute
 from .training.experiment import Experiment
 
@@ -43,7 +47,9 @@ __all__ = [
     "LOKI",
     "PPO",
     "REINFORCE",
+    "SAC",
     "SQIL",
+    "TQC",
     "A2CConfig",
     "ActorPolicy",
     "AggreVaTe",
@@ -69,7 +75,9 @@ __all__ = [
     "QDagger",
     "QDaggerConfig",
     "REINFORCEConfig",
+    "SACConfig",
     "SQILConfig",
+    "TQCConfig",
     "Trajectory",
     "Trial",
     "TrialConfig",

@@ -203,6 +203,20 @@ ALGORITHMS = {
         "imitate.configs.dqn:DQNConfig",
         ("envs",),
     ),
+    "sac": Algorithm(
+        "SAC",
+        "pure RL: soft actor-critic, for continuous actions; fewest steps",
+        "imitate.rl.sac:SAC",
+        "imitate.configs.sac:SACConfig",
+        ("envs",),
+    ),
+    "tqc": Algorithm(
+        "TQC",
+        "pure RL: SAC with quantile critics, for continuous actions",
+        "imitate.rl.tqc:TQC",
+        "imitate.configs.tqc:TQCConfig",
+        ("envs",),
+    ),
     "reinforce": Algorithm(
         "REINFORCE",
         "pure RL: policy gradient of whole episodes",

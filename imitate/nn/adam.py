@@ -47,20 +47,31 @@ class Adam:
 
         Raises FloatingPointError if the loss or a gradient is not finite; the parameters are then unchanged.
         """
+        self.collect_views()
+        self._gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.descend(loss.detach())
+
+    def descend(self, loss: Tensor) -> None:
+        """Take a step down the gradients that are in `grad` of the parameters. The loss () is only checked.
+
+        Call `collect_views` before these are written. Raises FloatingPointError as `step` does.
+        """
+        norm = torch.linalg.vector_norm(self._gradient)
+        # One transfer from the device checks both; if a gradient is not finite, neither is the norm.
+        if not math.isfinite(loss + norm):
+            raise FloatingPointError(
+                f"the loss is {float(loss):g} and its gradient's norm {float(norm):g} in update "
+                f"{int(self._count) + 1}: training diverged; lower learning_rate or max_grad_norm"
+            )
+        self._descend(norm)
+
+    def collect_views(self) -> None:
+        """Move parameters that something else has moved back into the vector, and their gradients too."""
         for parameter, address, gradient in self._views:
             if parameter.data_ptr() != address or parameter.grad is not gradient:
                 self._gather()
                 break
-        self._gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.linalg.vector_norm(self._gradient)
-        # One transfer from the device checks both; if a gradient is not finite, neither is the norm.
-        if not math.isfinite(loss.detach() + norm):
-            raise FloatingPointError(
-                f"the loss is {float(loss.detach()):g} and its gradient's norm {float(norm):g} in update "
-                f"{int(self._count) + 1}: training diverged; lower learning_rate or max_grad_norm"
-            )
-        self._descend(norm)
 
     def _gather(self) -> None:
         """Move the parameters into one vector and their gradients into another."""

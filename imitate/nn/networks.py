@@ -62,7 +62,7 @@ class Encoder(nn.Module):
             self.net = nature_cnn(space)
             self.features = 512
             return
-        inputs = self.one_hot or int(np.prod(shape))
+        self.inputs = inputs = self.one_hot or int(np.prod(shape))
         if normalize and not self.one_hot:
             self.moments = RunningMoments((inputs,))
         self.net = MLP([inputs, *hidden], activation)

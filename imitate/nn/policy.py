@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from imitate.errors import InputError
 from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussian
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.networks import Activation, Encoder
+from imitate.nn.stacked import CriticShape, Stack
 
 __all__ = ["ActorPolicy"]
 
@@ -29,6 +31,7 @@ class ActorPolicy(nn.Module):
     `to_env` turns raw actions into the environment's; `act` does all of it on NumPy arrays.
     """
 
+    critic: Stack | None
     first: Tensor  # (D,) of MultiDiscrete and MultiBinary actions, the first value of each part
 
     def __init__(
@@ -41,7 +44,12 @@ class ActorPolicy(nn.Module):
         head: Head | None = None,
         log_std_init: float = 0.0,
         normalize_obs: bool = False,
+        state_std: bool = False,
+        critic: CriticShape | None = None,
     ) -> None:
+        """state_std   the standard deviation of a Gaussian head is an output of the network, and no parameter
+        critic      action values to be stored with the policy, of prepared observations beside actions in [-1, 1]
+        """
         super().__init__()
         check_supported(observation_space, action_space)
         observation_space, discrete = as_fields(observation_space), values_of(action_space)
@@ -49,16 +57,22 @@ class ActorPolicy(nn.Module):
         if (self.head == "categorical") == (discrete is None):
             raise InputError(f"policy head {self.head!r} does not fit action space {action_space}")
         self.observation_space, self.action_space = observation_space, action_space
-        self.architecture: dict[str, Any] = {
-            "hidden": list(hidden),
-            "activation": activation,
-            "head": self.head,
-            "normalize_obs": normalize_obs,
-        }
+        self.architecture: dict[str, Any] = (
+            {
+                "hidden": list(hidden),
+                "activation": activation,
+                "head": self.head,
+                "normalize_obs": normalize_obs,
+            }
+            | ({"state_std": True} if state_std else {})
+            | ({} if critic is None else {"critic": asdict(critic)})
+        )
+        self.state_std = state_std
         plain = isinstance(observation_space, spaces.Box | spaces.Discrete)
         encoder: Any = Encoder if plain else FieldEncoder
         self.encoder = encoder(observation_space, hidden, activation, normalize=normalize_obs)
         self._generator = torch.Generator().manual_seed(0)
+        self.critic = None
         if discrete is not None:
             first, counts = discrete
             self.sizes = tuple(np.ravel(counts).tolist())
@@ -67,8 +81,9 @@ class ActorPolicy(nn.Module):
             return
         assert isinstance(action_space, spaces.Box)
         size = action_space.shape[0]
-        self.output = nn.Linear(self.encoder.features, size)
-        self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
+        self.output = nn.Linear(self.encoder.features, 2 * size if state_std else size)
+        if not state_std:
+            self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
         self.project_()
         self.register_buffer(
             "center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False
@@ -76,17 +91,25 @@ class ActorPolicy(nn.Module):
         self.register_buffer(
             "scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False
         )
+        if critic is not None:
+            self.critic = critic.stack(self.encoder.inputs + size)
 
     def forward(self, prepared: Tensor) -> Distribution:
         return self.distribution(self.encoder(prepared))
 
     def distribution(self, features: Tensor) -> Distribution:
         """The distribution for the encoder's features (B, F)."""
-        out = self.output(features)
+        return self.head_of(self.output(features))
+
+    def head_of(self, out: Tensor) -> Distribution:
+        """The distribution that outputs (B, A) of the network stand for."""
         if isinstance(self.action_space, spaces.Discrete):
             return Categorical(out)
         if self.head == "categorical":
             return Choices(out, self.sizes)
+        if self.state_std:
+            mean, log_std = out.chunk(2, -1)
+            return Gaussian(mean, log_std.clamp(*LOG_STD_RANGE), self.head == "squashed")
         return Gaussian(out, self.log_std, self.head == "squashed")
 
     @torch.no_grad()
@@ -95,7 +118,7 @@ class ActorPolicy(nn.Module):
 
         A clamp in `forward` would have no gradient beyond the bounds, so the parameter could never come back.
         """
-        if self.head != "categorical":
+        if self.head != "categorical" and not self.state_std:
             self.log_std.clamp_(*LOG_STD_RANGE)
 
     def to_env(self, raw: Tensor) -> Tensor:
@@ -163,5 +186,7 @@ class ActorPolicy(nn.Module):
     @staticmethod
     def from_description(data: dict[str, Any]) -> ActorPolicy:
         arguments = dict(data)
+        if "critic" in arguments:
+            arguments["critic"] = CriticShape(**arguments["critic"])
         observation_space = space_from_json(arguments.pop("observation_space"))
         return ActorPolicy(observation_space, space_from_json(arguments.pop("action_space")), **arguments)

@@ -7,6 +7,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.configs.shared import LOG_STD_RANGE
 from imitate.envs.spaces import Array
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.nn.networks import numpy_forward
@@ -37,7 +38,10 @@ class Actor:
             self._center, self._scale = (space.high + space.low) / 2, (space.high - space.low) / 2
 
     def outputs(self, obs: Array) -> Array:
-        """Logits, or means of raw actions (N, A), for raw observations (N, *obs_shape)."""
+        """The network's outputs (N, A) for raw observations (N, *obs_shape).
+
+        They are logits, or means of raw actions, then log standard deviations if these depend on the state.
+        """
         if self._forward is not None:
             return self._forward(self._encoder.prepare_numpy(obs))
         with torch.inference_mode():
@@ -51,7 +55,11 @@ class Actor:
         if isinstance(self.policy.action_space, spaces.Discrete):
             raw = sample_softmax(outputs, np.log(rng.standard_exponential(outputs.shape)))
             return raw + int(self.policy.action_space.start), raw
-        std = np.exp(self.policy.log_std.detach().cpu().numpy())
-        raw = sample_gaussian(outputs, std, rng.standard_normal(outputs.shape, np.float32))
+        if self.policy.state_std:
+            mean, log_std = np.split(outputs, 2, -1)
+            log_std = log_std.clip(*LOG_STD_RANGE)
+        else:
+            mean, log_std = outputs, self.policy.log_std.detach().cpu().numpy()
+        raw = sample_gaussian(mean, np.exp(log_std), rng.standard_normal(mean.shape, np.float32))
         unit = np.tanh(raw) if self.policy.head == "squashed" else raw.clip(-1.0, 1.0)
         return self._center + self._scale * unit, raw

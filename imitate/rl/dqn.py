@@ -28,7 +28,6 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.rl.actor import encode
-from imitate.rl.budget import rounds
 from imitate.rl.off_policy import Batch, OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples
@@ -96,16 +95,6 @@ class DQN(OffPolicy):
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
         self.tutor: Tutor | None = None
         self.schedule(0.0)
-
-    def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps; metrics are means over its gradient steps."""
-        history = []
-        for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
-            self.schedule(progress)
-            self.replay.add(self.collect(left))
-            if self.ready:
-                history += self.learn()
-        return self.end_iteration(history)
 
     def schedule(self, progress: float) -> None:
         """Set epsilon, step size and priority exponent for this progress of the run, in [0, 1]."""

@@ -19,6 +19,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor, encode
+from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
@@ -35,6 +36,8 @@ class OffPolicySettings(Protocol):
     def total_steps(self) -> int: ...
     @property
     def num_steps(self) -> int: ...
+    @property
+    def rounds_per_iteration(self) -> int: ...
     @property
     def batch_size(self) -> int: ...
     @property
@@ -108,6 +111,32 @@ class OffPolicy(ABC):
     def ready(self) -> bool:
         """True if the replay holds enough to learn from."""
         return len(self.replay) >= self.config.learning_starts
+
+    def updates_due(self, per_step: float) -> int:
+        """Gradient steps that are missing to `per_step` for each step since learning started."""
+        return int((self.env_steps - self.config.learning_starts) * per_step) - self.updates
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """One iteration of at most `limit` environment steps; metrics are means over its gradient steps."""
+        history = []
+        for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
+            self.schedule(progress)
+            self.replay.add(self.collect(left))
+            if self.ready:
+                history += self.learn()
+        return self.end_iteration(history)
+
+    @abstractmethod
+    def schedule(self, progress: float) -> None:
+        """Set what changes with the progress of the run, in [0, 1]."""
+
+    @abstractmethod
+    def learn(self) -> list[dict[str, Tensor]]:
+        """The gradient steps of one round, and the metrics of each."""
+
+    @abstractmethod
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        """The metrics that `step` returns, from those of each gradient step."""
 
     @abstractmethod
     def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
@@ -14,7 +15,6 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.budget import rounds
 from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
@@ -26,6 +26,7 @@ GAMMA = 0.5
 class Settings:
     total_steps: int = 40
     num_steps: int = 4
+    rounds_per_iteration: int = 10
     batch_size: int = 6
     replay_size: int = 100
     learning_starts: int = 20
@@ -34,7 +35,7 @@ class Settings:
 
 
 class Random(OffPolicy):
-    """Acts at random and learns nothing."""
+    """Acts at random and learns nothing; keeps the progress of each round, and the steps at which it could learn."""
 
     parts = ("policy",)
 
@@ -42,6 +43,16 @@ class Random(OffPolicy):
         envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
         policy = ActorPolicy(envs.single_observation_space, envs.single_action_space)
         super().__init__(Settings(), policy, envs=envs, seed=seed, device=torch.device("cpu"))
+        self.progresses: list[float] = []
+
+    def schedule(self, progress: float) -> None:
+        self.progresses.append(progress)
+
+    def learn(self) -> list[dict[str, Tensor]]:
+        return [{"steps": torch.tensor(self.env_steps), "due": torch.tensor(self.updates_due(0.5))}]
+
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        return {f"{name} {n}": float(x) for n, found in enumerate(history) for name, x in found.items()}
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         actions = self.rng.uniform(-1, 1, (len(obs), 1)).astype(np.float32)
@@ -83,17 +94,16 @@ def test_a_batch_has_an_equal_share_of_each_replay() -> None:
 
 
 def test_it_is_ready_once_learning_starts_and_done_at_its_total() -> None:
-    learner, progresses = Random(), []
+    learner = Random()
     assert learner.least_steps == 20
     with pytest.raises(InputError, match="takes at least 20 steps, but only 19 are left"):
-        next(rounds(learner, 1, 19))
-    for left, progress in rounds(learner, 10, 38):
-        progresses.append(progress)
-        learner.replay.add(learner.collect(left))
-        assert learner.ready == (learner.env_steps >= 20)
+        learner.step(19)
+    metrics = learner.step(38)
     # Eight steps a round; after four of them six steps are left, three of each environment.
     assert learner.env_steps == 38
-    assert progresses == pytest.approx([0, 8 / 38, 16 / 38, 24 / 38, 32 / 38])
+    assert learner.progresses == pytest.approx([0, 8 / 38, 16 / 38, 24 / 38, 32 / 38])
+    # It learns once there are 20 steps; half a gradient step is due for each one after these.
+    assert metrics == {"steps 0": 24, "due 0": 2, "steps 1": 32, "due 1": 6, "steps 2": 38, "due 2": 9}
     assert learner.least_steps == 2
     assert not learner.done
     learner.collect(2)

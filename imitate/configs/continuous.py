@@ -1,0 +1,69 @@
+"""Hyperparameters that SAC, TQC and TD3 share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from imitate.errors import InputError, check_range
+
+__all__ = ["ContinuousConfig"]
+
+
+@dataclass(frozen=True)
+class ContinuousConfig:
+    """Hyperparameters of off-policy learners with continuous actions."""
+
+    MAIN: ClassVar[tuple[str, ...]] = (
+        "num_steps", "updates_per_step", "batch_size", "replay_size", "learning_starts", "learning_rate",
+        "gamma", "tau", "n_step", "layer_norm", "hidden",
+    )  # fmt: skip
+
+    total_steps: int = 100_000
+    """Environment steps after which training and its schedules end; by default the run's budget."""
+    num_steps: int = 8
+    """Steps of each environment in a round."""
+    updates_per_step: float = 1.0
+    """Gradient steps of the critics for each environment step."""
+    rounds_per_iteration: int = 64
+    """Rounds between two lines of the log."""
+    batch_size: int = 256
+    """Samples in a gradient step; half of them are demonstrations if there are any (RLPD, arXiv:2302.02948)."""
+    replay_size: int = 1_000_000
+    """Steps that the replay remembers, over all environments."""
+    learning_starts: int = 1_000
+    """Steps of uniformly random actions before the first gradient step."""
+    learning_rate: float = 3e-4
+    """Adam's step size at the start."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """`linear` decays to 0 by the end of the run."""
+    gamma: float = 0.99
+    """Discount."""
+    tau: float = 0.005
+    """Share of the critics in each update of their target."""
+    n_step: int = 1
+    """Rewards that a target sums before it bootstraps."""
+    num_critics: int = 2
+    """Critics; a target takes the least of their values."""
+    layer_norm: bool = False
+    """Normalise the critics' hidden layers."""
+    dropout: float = 0.0
+    """Share of the critics' hidden units that a gradient step leaves out (DroQ, arXiv:2110.02034)."""
+    actor_every: int = 1
+    """Gradient steps of the critics for each one of the policy."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers."""
+
+    def __post_init__(self) -> None:
+        names = ("total_steps", "num_steps", "rounds_per_iteration", "batch_size", "n_step", "num_critics")
+        check_range(self, 1, math.inf, *names, "learning_starts", "actor_every")
+        check_range(self, 0, math.inf, "learning_rate", "updates_per_step")
+        check_range(self, 0, 1, "gamma", "tau")
+        check_range(self, 0, 0.9, "dropout")
+        if not self.hidden:
+            raise InputError("hidden needs at least one layer")
+        if self.learning_starts > self.replay_size // 2:
+            raise InputError(
+                f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"
+            )

@@ -1,0 +1,168 @@
+"""Several multilayer perceptrons of the same shape, computed at once, with a backward pass written by hand.
+
+An off-policy update takes gradients of small networks several times. Autograd would compute more than is needed there
+(gradients of critics that only the actor's step looks through) and move every product once more in memory. Losses stay
+functions of the outputs, and autograd derives their gradients, which are small; `backward` takes these the rest of the
+way. `tests/nn/test_stacked.py` compares it with autograd.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["CriticShape", "Stack", "Tape"]
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class CriticShape:
+    """The architecture of a policy's critics and the meaning of their values.
+
+    count, outputs  critics, and outputs of each: 1, or its quantiles
+    gamma           discount of the values
+    mean            the value is the mean over critics, otherwise their minimum
+    """
+
+    count: int
+    outputs: int
+    hidden: Sequence[int]
+    gamma: float
+    layer_norm: bool = False
+    dropout: float = 0.0
+    mean: bool = False
+
+    def stack(self, inputs: int) -> Stack:
+        """Critics of this shape with new weights, for observations and actions of together `inputs` numbers."""
+        sizes = [inputs, *self.hidden, self.outputs]
+        return Stack.of_sizes(self.count, sizes, layer_norm=self.layer_norm, dropout=self.dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """What `backward` needs of a forward pass, layer by layer.
+
+    inputs  of each layer, (C, B, in); of the first (B, in)
+    norms   of each hidden layer: the values before layer norm (C, B, out), mean and reciprocal deviation; or None
+    kept    of each hidden layer: the mask of dropout, with its scale (C, B, out); or None
+    """
+
+    inputs: list[Tensor]
+    norms: list[tuple[Tensor, Tensor, Tensor] | None]
+    kept: list[Tensor | None]
+
+
+class Stack(nn.Module):
+    """C networks of linear layers and relu: inputs (B, in), which all share, to outputs (C, B, out).
+
+    layer_norm  normalise before each relu, without a learned scale (arXiv:2302.02948)
+    dropout     share of units that are dropped before that, in `forward` with a generator (DroQ, arXiv:2110.02034)
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[nn.Parameter],
+        biases: Sequence[nn.Parameter],
+        *,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        """Of each layer: weights (C, out, in) and biases (C, out); or of one network (out, in) and (out,)."""
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
+        self.layer_norm, self.dropout = layer_norm, dropout
+
+    @classmethod
+    def of_sizes(
+        cls, count: int, sizes: Sequence[int], *, layer_norm: bool = False, dropout: float = 0.0
+    ) -> Self:
+        """`count` networks with layers of these sizes, initialised as `nn.Linear`."""
+        weights, biases = [], []
+        for inputs, outputs in itertools.pairwise(sizes):
+            bound = 1.0 / math.sqrt(inputs)
+            weights.append(nn.Parameter(torch.empty(count, outputs, inputs).uniform_(-bound, bound)))
+            biases.append(nn.Parameter(torch.empty(count, outputs).uniform_(-bound, bound)))
+        return cls(weights, biases, layer_norm=layer_norm, dropout=dropout)
+
+    def values(self, x: Tensor) -> Tensor:
+        """Outputs (C, B, out) of inputs (B, in) or (C, B, in) through autograd, without dropout."""
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if number:
+                x = torch.relu(F.layer_norm(x, x.shape[-1:]) if self.layer_norm else x)
+            weight, bias = (weight, bias) if weight.dim() == 3 else (weight[None], bias[None])
+            x = torch.baddbmm(bias.unsqueeze(1), x.expand(len(weight), *x.shape[-2:]), weight.transpose(1, 2))
+        return x
+
+    @torch.no_grad()
+    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tape]:
+        """Outputs (C, B, out) of inputs (B, in), and the tape. Units are only dropped if there is a generator."""
+        tape = Tape([], [], [])
+        last = len(self.weights) - 1
+        for number, (weight, bias) in enumerate(self._layers()):
+            tape.inputs.append(x)
+            many = x.expand(len(weight), *x.shape) if x.dim() == 2 else x
+            x = torch.baddbmm(bias.unsqueeze(1), many, weight.transpose(1, 2))  # (C, B, out)
+            if number == last:
+                break
+            kept, norm = None, None
+            if self.dropout and generator is not None:
+                kept = torch.rand(x.shape, generator=generator, device=x.device).ge_(self.dropout)
+                x.mul_(kept.div_(1.0 - self.dropout))
+            if self.layer_norm:
+                raw = x
+                x, mean, reciprocal = torch.native_layer_norm(raw, raw.shape[-1:], None, None, 1e-5)
+                norm = raw, mean, reciprocal
+            x.relu_()
+            tape.norms.append(norm)
+            tape.kept.append(kept)
+        return x, tape
+
+    @torch.no_grad()
+    def backward(
+        self, tape: Tape, gradient: Tensor, *, learn: bool = True, inputs: slice | None = None
+    ) -> Tensor | None:
+        """Take the gradient (C, B, out) of a loss back.
+
+        learn   write the parameters' gradients into their `grad`, replacing what was there
+        inputs  return the gradient of these columns of the inputs (B, columns), summed over the networks
+        """
+        layers = list(self._layers())
+        for number in reversed(range(len(layers))):
+            weight, x = layers[number][0], tape.inputs[number]
+            if learn:
+                many = x.expand(len(weight), *x.shape) if x.dim() == 2 else x
+                into = self.weights[number].grad, self.biases[number].grad
+                assert into[0] is not None
+                assert into[1] is not None
+                torch.bmm(gradient.transpose(1, 2), many, out=into[0].view_as(weight))
+                torch.sum(gradient, 1, out=into[1].view(len(weight), -1))
+            if not number:
+                break
+            gradient = torch.bmm(gradient, weight)  # (C, B, in)
+            gradient = _aten.threshold_backward.grad_input(gradient, x, 0.0, grad_input=gradient)
+            norm, kept = tape.norms[number - 1], tape.kept[number - 1]
+            if norm is not None:
+                raw, mean, reciprocal = norm
+                gradient = _aten.native_layer_norm_backward(
+                    gradient, raw, raw.shape[-1:], mean, reciprocal, None, None, [True, False, False]
+                )[0]
+            if kept is not None:
+                gradient.mul_(kept)
+        if inputs is None:
+            return None
+        return torch.bmm(gradient, layers[0][0][:, :, inputs]).sum(0)  # (B, columns)
+
+    def _layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Weights (C, out, in) and biases (C, out)."""
+        return [
+            (weight.data, bias.data) if weight.dim() == 3 else (weight.data[None], bias.data[None])
+            for weight, bias in zip(self.weights, self.biases, strict=True)
+        ]

@@ -1,0 +1,129 @@
+"""The common parts of SAC, TQC and TD3: critics with their target, the policy's own network, demonstrations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from imitate.configs.continuous import ContinuousConfig
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.spaces import Array, check_plain
+from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
+from imitate.nn.adam import Adam
+from imitate.nn.average import blend
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import Stack
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.replay import Replay
+from imitate.rl.rollout import Rollout
+
+__all__ = ["Critics", "PolicyNet", "check_continuous", "replay_of"]
+
+
+class Critics:
+    """The critics of a policy, the target that slowly follows them, and their optimiser.
+
+    Observations are prepared (B, F), actions in [-1, 1] (B, D), outputs (C, B, K): K values of each of C critics.
+    """
+
+    parts = ("target", "optimizer")  # the critics themselves are part of the policy
+
+    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+        assert policy.critic is not None
+        self.online, self.tau = policy.critic, config.tau
+        self.target = copy.deepcopy(self.online).requires_grad_(False)
+        self.optimizer = Adam(self.online.parameters(), config.learning_rate)
+        self._followed = tuple(self.target.parameters()), tuple(self.online.parameters())
+
+    def of_target(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """The target's outputs."""
+        outputs: Tensor = self.target(torch.cat([obs, actions], -1))[0]
+        return outputs
+
+    def fit(
+        self, obs: Tensor, actions: Tensor, loss: Callable[[Tensor], Tensor], generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """One gradient step on a loss of the outputs; returns the loss () and the outputs."""
+        outputs, tape = self.online(torch.cat([obs, actions], -1), generator)
+        found = loss(outputs.requires_grad_())
+        (gradient,) = torch.autograd.grad(found, outputs)
+        self.optimizer.collect_views()
+        self.online.backward(tape, gradient)
+        self.optimizer.descend(found.detach())
+        return found.detach(), outputs.detach()
+
+    def slope(self, obs: Tensor, actions: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """Values (B,) of these actions and their gradients by the actions (B, D)."""
+        outputs, tape = self.online(torch.cat([obs, actions], -1))
+        values = value(outputs.requires_grad_())
+        (gradient,) = torch.autograd.grad(values.sum(), outputs)
+        slope = self.online.backward(tape, gradient, learn=False, inputs=slice(obs.shape[-1], None))
+        assert slope is not None
+        return values.detach(), slope
+
+    def follow(self) -> None:
+        """Move the target towards the critics."""
+        blend(*self._followed, self.tau)
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self.parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self.parts)
+
+
+class PolicyNet:
+    """A policy's network with its optimiser: prepared observations (B, F) to the head's outputs (B, A)."""
+
+    parts = ("optimizer",)  # the network is the policy's
+
+    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+        layers = [*policy.encoder.net.linear, policy.output]
+        self.stack = Stack([layer.weight for layer in layers], [layer.bias for layer in layers])
+        self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
+
+    def descend(self, obs: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
+        """One gradient step on a loss of the outputs (B, A); returns it."""
+        outputs, tape = self.stack(obs)
+        found = loss(own := outputs[0].requires_grad_())
+        (gradient,) = torch.autograd.grad(found, own)
+        self.optimizer.collect_views()
+        self.stack.backward(tape, gradient[None])
+        self.optimizer.descend(found.detach())
+        return found.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self.parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self.parts)
+
+
+def check_continuous(name: str, envs: VecEnv) -> None:
+    """Raise InputError unless observations are vectors or numbers, and actions a vector."""
+    space, actions = envs.single_observation_space, envs.single_action_space
+    check_plain(name, space, actions)
+    if not isinstance(actions, spaces.Box):
+        raise InputError(f"{name} wants continuous actions, got {actions}; use dqn or ppo")
+    if len(space.shape or ()) == 3:
+        raise InputError(f"{name} learns from vectors, got pixels {space.shape}; use ppo")
+
+
+def replay_of(
+    demos: DemoReader, episodes: Array | None, policy: ActorPolicy, config: ContinuousConfig
+) -> Replay:
+    """Demonstrations as a replay, with actions in [-1, 1]; `episodes` are indices, by default all."""
+    chosen = range(len(demos)) if episodes is None else episodes.tolist()
+    rollouts = []
+    for trajectory in (demos[index] for index in chosen):
+        actions = policy.to_unit(torch.as_tensor(trajectory.actions)).clamp(-1.0, 1.0).numpy()
+        rollouts.append(Rollout.of_episode(trajectory, actions, trajectory.rewards.astype(np.float32)))
+    spaces_ = policy.observation_space, policy.action_space
+    return Replay.of_episodes(rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step)

@@ -1,0 +1,217 @@
+"""Soft actor-critic (arXiv:1812.05905).
+
+The return of a policy is its rewards plus `ent_coef` times its entropy. Critics learn the soft values of actions from a
+replay, and the policy follows the slope of the least critic at its own actions. Every second part of a batch are
+demonstrations if there are any (arXiv:2302.02948).
+
+The backward passes of the networks are written by hand (`imitate.nn.stacked`), for speed. The losses below are
+functions of the networks' outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from imitate.configs.sac import SACConfig
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.spaces import Array, uniform_actions
+from imitate.envs.vec import VecEnv
+from imitate.nn.adam import Adam
+from imitate.nn.distributions import Gaussian, sample_gaussian
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import CriticShape
+from imitate.rl.continuous import Critics, PolicyNet, check_continuous, replay_of
+from imitate.rl.off_policy import Batch, OffPolicy
+
+__all__ = ["SAC", "TWINS", "Reading", "SACConfig", "Temperature", "actor_loss", "critic_loss", "soft_targets"]
+
+
+def soft_targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
+    """Returns plus the discounted soft value of the next state (B, 1): the least of the critics' outputs (C, B, 1) and
+    the entropy bonus (B,)."""
+    values = outputs.amin(0).squeeze(-1) + bonus  # (B,)
+    return (batch["returns"] + batch["discounts"] * values)[:, None]
+
+
+def critic_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Half the mean squared error of each critic (C, B, 1) to the targets (B, 1), summed over critics."""
+    return 0.5 * (outputs - targets).square().mean((1, 2)).sum()
+
+
+def actor_loss(distribution: Gaussian, noise: Tensor, slopes: Tensor, ent_coef: float) -> Tensor:
+    """Loss () of a policy whose actions at states (B,) are drawn with this noise (B, D).
+
+    slopes  gradients (B, D) of the value by the action in [-1, 1]. `-(slopes * actions).sum()` has the same gradient
+            as minus the value itself, without another pass through the critics
+    """
+    raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
+    return (ent_coef * distribution.log_prob(raw) - (slopes * raw.tanh()).sum(-1)).mean()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The use of the critics' outputs (C, B, K), by which SAC and TQC differ.
+
+    outputs  K, of each critic
+    value    outputs to the value (B,) that the policy climbs
+    targets  outputs of the target for the next action, entropy bonus (B,) and batch, to targets (B, M)
+    loss     outputs and targets, to the loss ()
+    mean     the value is the mean over critics, otherwise their minimum
+    """
+
+    outputs: int
+    value: Callable[[Tensor], Tensor]
+    targets: Callable[[Tensor, Tensor, Batch], Tensor]
+    loss: Callable[[Tensor, Tensor], Tensor]
+    mean: bool = False
+
+
+TWINS = Reading(1, lambda outputs: outputs.amin(0).squeeze(-1), soft_targets, critic_loss)
+
+
+class Temperature:
+    """The weight of the entropy. It rises while the policy's entropy is below the target, and falls above it."""
+
+    parts = ("optimizer",)
+
+    def __init__(self, config: SACConfig, dimensions: int, device: torch.device) -> None:
+        self.fixed, self.target = config.ent_coef, config.target_entropy
+        if self.target is None:
+            self.target = -float(dimensions)
+        self.log = nn.Parameter(torch.tensor([math.log(config.ent_coef_init)], device=device))
+        self.optimizer = Adam([self.log], config.learning_rate)
+        self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
+
+    def adapt(self, log_probs: Tensor) -> None:
+        """One gradient step on -log(ent_coef) * (mean log-probability + target)."""
+        if self.fixed is not None:
+            return
+        self.optimizer.collect_views()
+        slope = -(log_probs.mean() + self.target)
+        assert self.log.grad is not None
+        self.log.grad.copy_(slope)
+        self.optimizer.descend(slope)
+        self.now = float(self.log.detach().exp())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"log": self.log.detach(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with torch.no_grad():
+            self.log.copy_(state["log"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
+
+
+class SAC(OffPolicy):
+    """SAC on vector environments with continuous actions; `demos` fill half of each batch.
+
+    reading  the use of the critics' outputs; TQC's is another
+    """
+
+    config: SACConfig
+    parts = ("policy", "critics", "policy_net", "temperature")
+
+    def __init__(
+        self,
+        config: SACConfig,
+        *,
+        envs: VecEnv,
+        seed: int,
+        demos: DemoReader | None = None,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+        reading: Reading = TWINS,
+    ) -> None:
+        check_continuous("sac", envs)
+        shape = CriticShape(
+            config.num_critics, reading.outputs, config.hidden, config.gamma,
+            layer_norm=config.layer_norm, dropout=config.dropout, mean=reading.mean,
+        )  # fmt: skip
+        with seeded(seed):
+            policy = ActorPolicy(
+                envs.single_observation_space,
+                envs.single_action_space,
+                hidden=config.hidden,
+                activation="relu",
+                head="squashed",
+                state_std=True,
+                critic=shape,
+            ).to(device)
+        self.reading, self.dimensions = reading, policy.output.out_features // 2
+        self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
+        self.temperature = Temperature(config, self.dimensions, torch.device(device))
+        super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device))
+        self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
+
+    def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: uniform at first, then a sample of the policy."""
+        if not self.ready:
+            uniform = uniform_actions(self.policy.action_space, len(obs), self.rng)
+            return uniform, self.policy.to_unit(torch.from_numpy(uniform)).cpu().numpy()
+        actions, raw = self.actor.sample(obs, self.rng)
+        return actions, np.tanh(raw)
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """One gradient step of critics, policy and temperature; returns means."""
+        obs, next_obs = batch["obs"], batch["next_obs"]
+        noise = torch.randn(2, len(obs), self.dimensions, generator=self.generator, device=self.device)
+        with torch.no_grad():
+            following = self.policy(next_obs)
+            raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
+            bonus = -self.temperature.now * following.log_prob(raw)
+            targets = self.reading.targets(self.critics.of_target(next_obs, raw.tanh()), bonus, batch)
+        q_loss, outputs = self.critics.fit(
+            obs, batch["actions"], lambda outputs: self.reading.loss(outputs, targets), self.generator
+        )
+        found = {"q_loss": q_loss, "mean_q": outputs.mean()}
+        self.updates += 1
+        if self.updates % self.config.actor_every == 0:
+            found |= self._improve(obs, noise[1])
+        self.critics.follow()
+        return found
+
+    def _improve(self, obs: Tensor, noise: Tensor) -> dict[str, Tensor]:
+        """One gradient step of the policy and of the temperature."""
+        found: dict[str, Tensor] = {}
+
+        def loss(outputs: Tensor) -> Tensor:
+            distribution = self.policy.head_of(outputs)
+            with torch.no_grad():
+                raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
+                found["log_probs"] = distribution.log_prob(raw)
+            values, slopes = self.critics.slope(obs, raw.tanh(), self.reading.value)
+            found["value"] = values.mean()
+            return actor_loss(distribution, noise, slopes, self.temperature.now)
+
+        self.policy_net.descend(obs, loss)
+        log_probs = found.pop("log_probs")
+        self.temperature.adapt(log_probs)
+        return found | {"entropy": -log_probs.mean()}
+
+    def learn(self) -> list[dict[str, Tensor]]:
+        """The gradient steps that are due after a round."""
+        replays = () if self.demos is None else (self.demos, self.replay)
+        due = self.updates_due(self.config.updates_per_step)
+        return [self.update(batch) for batch in self.batches(due, *replays)] if due > 0 else []
+
+    def schedule(self, progress: float) -> None:
+        if self.config.lr_schedule == "linear":
+            rate = self.config.learning_rate * (1.0 - progress)
+            self.critics.optimizer.learning_rate = self.policy_net.optimizer.learning_rate = rate
+
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        """The metrics that `step` returns, from the results of each `update`."""
+        self.iteration += 1
+        metrics = {"ent_coef": self.temperature.now}
+        for name in history[-1] if history else ():
+            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
+        return metrics | self.sampler.pop_episodes()

@@ -1,0 +1,145 @@
+"""SAC and TQC: losses worked out by hand, and learning."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.configs.sac import SACConfig
+from imitate.configs.tqc import TQCConfig
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.distributions import Gaussian
+from imitate.nn.stored_policy import load_policy, save_policy
+from imitate.rl.sac import SAC, actor_loss, critic_loss, soft_targets
+from imitate.rl.tqc import TQC, quantile_loss, truncated_targets
+
+
+def envs_of(env_id: str = "ContinuousIdentity-v0", count: int = 2) -> SyncVecEnv:
+    return SyncVecEnv([lambda: make_env(env_id)] * count)
+
+
+def small(**settings: object) -> SACConfig:
+    base: dict[str, object] = {
+        "total_steps": 1_000, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "replay_size": 10_000,
+        "rounds_per_iteration": 8, "learning_rate": 3e-3,
+    }  # fmt: skip
+    return SACConfig(**base | settings)  # type: ignore[arg-type]
+
+
+def test_soft_targets_by_hand() -> None:
+    """The least critic is 2 and 5; 1 + 0.9 * (2 + 0.5) = 3.25; the second episode ended: 7."""
+    outputs = torch.tensor([[[2.0], [6.0]], [[3.0], [5.0]]])
+    batch = {"returns": torch.tensor([1.0, 7.0]), "discounts": torch.tensor([0.9, 0.0])}
+    assert soft_targets(outputs, torch.tensor([0.5, 0.5]), batch).tolist() == [[3.25], [7.0]]
+
+
+def test_critic_loss_by_hand() -> None:
+    """0.5 * mean(1, 9) + 0.5 * mean(4, 0) = 2.5 + 1."""
+    outputs = torch.tensor([[[1.0], [3.0]], [[2.0], [0.0]]])
+    assert float(critic_loss(outputs, torch.zeros(2, 1))) == 3.5
+
+
+def test_the_actor_climbs_the_slope() -> None:
+    """At mean 0 without noise tanh has slope 1: the gradient by the mean is minus the slope over the batch."""
+    mean = torch.zeros(4, 1, requires_grad=True)
+    loss = actor_loss(
+        Gaussian(mean, torch.zeros(4, 1), True), torch.zeros(4, 1), torch.full((4, 1), 2.0), 0.0
+    )
+    (gradient,) = torch.autograd.grad(loss, mean)
+    torch.testing.assert_close(gradient, torch.full((4, 1), -0.5))
+
+
+def test_truncated_targets_by_hand() -> None:
+    """Of 1 .. 6 the two highest are left out; 10 + 0.5 * (q + 1)."""
+    outputs = torch.tensor([[[6.0, 1.0, 3.0]], [[2.0, 5.0, 4.0]]])
+    batch = {"returns": torch.tensor([10.0]), "discounts": torch.tensor([0.5])}
+    targets = truncated_targets(outputs, torch.tensor([1.0]), batch, dropped=1)
+    assert targets.tolist() == [[11.0, 11.5, 12.0, 12.5]]
+
+
+def test_quantile_loss_by_hand() -> None:
+    """Levels 0.25 and 0.75; errors 3 and -2 beyond the threshold: 0.25 * 2.5 and 0.25 * 1.5, on average 0.5."""
+    outputs, targets = torch.tensor([[[0.0, 5.0]]]), torch.tensor([[3.0]])
+    assert float(quantile_loss(outputs, targets)) == 0.5
+
+
+def test_quantiles_of_known_returns_are_learned() -> None:
+    """The median of returns 0, 0, 0, 8 is 0, and the quantile at 7/8 is 8."""
+    quantiles = torch.full((1, 1, 4), 4.0, requires_grad=True)
+    optimizer = torch.optim.SGD([quantiles], 0.5)
+    targets = torch.tensor([[0.0, 0.0, 0.0, 8.0]])
+    for _ in range(2_000):
+        optimizer.zero_grad()
+        quantile_loss(quantiles, targets).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    lowest, *_, highest = quantiles.detach().flatten().tolist()
+    assert abs(lowest) < 0.3
+    assert highest > 7
+
+
+@pytest.mark.parametrize("kind", ["sac", "sac with layer norm and dropout", "tqc"])
+def test_the_identity_is_learned(kind: str) -> None:
+    """The best return is 0, random actions make -17."""
+    if kind == "tqc":
+        settings = vars(small()) | {"quantiles": 5, "dropped": 1}
+        learner = TQC(TQCConfig(**settings), envs=envs_of(), seed=3)
+    else:
+        extra = {"layer_norm": True, "dropout": 0.01} if "norm" in kind else {}
+        learner = SAC(small(**extra), envs=envs_of(), seed=3)
+    while not learner.done:
+        metrics = learner.step()
+    assert metrics["train_return"] > -1.0
+    assert learner.updates == learner.env_steps - 100
+    obs = np.linspace(-0.9, 0.9, 7, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(learner.policy.act(obs), obs, atol=0.25)
+
+
+def test_updates_per_step_may_be_a_fraction() -> None:
+    learner = SAC(small(updates_per_step=0.25, total_steps=500), envs=envs_of(), seed=0)
+    while not learner.done:
+        learner.step()
+    assert learner.updates == (learner.env_steps - 100) // 4
+
+
+def test_the_temperature_falls_while_entropy_is_above_its_target() -> None:
+    learner = SAC(small(), envs=envs_of(), seed=0)
+    before = learner.temperature.now
+    learner.temperature.adapt(torch.full((8,), 0.0))  # entropy 0, the target is -1
+    assert learner.temperature.now < before
+    assert math.isclose(SAC(small(ent_coef=0.2), envs=envs_of(), seed=0).temperature.now, 0.2)
+
+
+def test_a_state_continues_byte_for_byte() -> None:
+    ends = []
+    learner = SAC(small(total_steps=600), envs=envs_of(), seed=1)
+    learner.step()
+    state = copy.deepcopy(learner.state_dict())
+    for fresh in (learner, SAC(small(total_steps=600), envs=envs_of(), seed=1)):
+        fresh.load_state_dict(copy.deepcopy(state))
+        while not fresh.done:
+            fresh.step()
+        ends.append([parameter.detach().clone() for parameter in fresh.policy.parameters()])
+    assert len(ends[0]) > 10  # the critics are part of the policy
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
+
+
+def test_a_stored_policy_acts_and_values_alike(tmp_path: Path) -> None:
+    learner = SAC(small(), envs=envs_of(), seed=0)
+    save_policy(tmp_path, learner.policy)
+    loaded, obs = load_policy(tmp_path), np.float32([[0.1], [-0.4]])
+    np.testing.assert_array_equal(loaded.act(obs), learner.policy.act(obs))
+    assert loaded.critic is not None
+    inputs = torch.zeros(3, 2)
+    assert torch.equal(loaded.critic(inputs)[0], learner.critics.online(inputs)[0])
+
+
+def test_discrete_actions_are_refused() -> None:
+    with pytest.raises(InputError, match="continuous actions"):
+        SAC(small(), envs=envs_of("CartPole-v1"), seed=0)
