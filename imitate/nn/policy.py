@@ -99,18 +99,19 @@ class ActorPolicy(nn.Module):
 
     def distribution(self, features: Tensor) -> Distribution:
         """The distribution for the encoder's features (B, F)."""
-        return self.head_of(self.output(features))
-
-    def head_of(self, out: Tensor) -> Distribution:
-        """The distribution that outputs (B, A) of the network stand for."""
+        out = self.output(features)
         if isinstance(self.action_space, spaces.Discrete):
             return Categorical(out)
         if self.head == "categorical":
             return Choices(out, self.sizes)
-        if self.state_std:
-            mean, log_std = out.chunk(2, -1)
-            return Gaussian(mean, log_std.clamp(*LOG_STD_RANGE), self.head == "squashed")
-        return Gaussian(out, self.log_std, self.head == "squashed")
+        return self.gaussian(out)
+
+    def gaussian(self, out: Tensor) -> Gaussian:
+        """The distribution of continuous actions for the network's outputs (B, A)."""
+        if not self.state_std:
+            return Gaussian(out, self.log_std, self.head == "squashed")
+        mean, log_std = out.chunk(2, -1)
+        return Gaussian(mean, log_std.clamp(*LOG_STD_RANGE), self.head == "squashed")
 
     @torch.no_grad()
     def project_(self) -> None:

@@ -89,6 +89,11 @@ class PolicyNet:
         self.stack = Stack([layer.weight for layer in layers], [layer.bias for layer in layers])
         self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
 
+    def outputs(self, obs: Tensor) -> Tensor:
+        """The head's outputs, without gradients."""
+        outputs: Tensor = self.stack(obs)[0][0]
+        return outputs
+
     def descend(self, obs: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
         """One gradient step on a loss of the outputs (B, A); returns it."""
         outputs, tape = self.stack(obs)

@@ -83,9 +83,8 @@ class Temperature:
     parts = ("optimizer",)
 
     def __init__(self, config: SACConfig, dimensions: int, device: torch.device) -> None:
-        self.fixed, self.target = config.ent_coef, config.target_entropy
-        if self.target is None:
-            self.target = -float(dimensions)
+        self.fixed = config.ent_coef
+        self.target = -float(dimensions) if config.target_entropy is None else config.target_entropy
         self.log = nn.Parameter(torch.tensor([math.log(config.ent_coef_init)], device=device))
         self.optimizer = Adam([self.log], config.learning_rate)
         self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
@@ -165,7 +164,7 @@ class SAC(OffPolicy):
         obs, next_obs = batch["obs"], batch["next_obs"]
         noise = torch.randn(2, len(obs), self.dimensions, generator=self.generator, device=self.device)
         with torch.no_grad():
-            following = self.policy(next_obs)
+            following = self.policy.gaussian(self.policy_net.outputs(next_obs))
             raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
             bonus = -self.temperature.now * following.log_prob(raw)
             targets = self.reading.targets(self.critics.of_target(next_obs, raw.tanh()), bonus, batch)
@@ -184,7 +183,7 @@ class SAC(OffPolicy):
         found: dict[str, Tensor] = {}
 
         def loss(outputs: Tensor) -> Tensor:
-            distribution = self.policy.head_of(outputs)
+            distribution = self.policy.gaussian(outputs)
             with torch.no_grad():
                 raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
                 found["log_probs"] = distribution.log_prob(raw)
