@@ -27,7 +27,7 @@ from imitate.experts.values.fqe import FQEConfig
 CHAIN = {
     "total_steps": 480,
     "iterations": 4,
-    "updates_per_iteration": 150,
+    "updates_per_iteration": 80,
     "learning_rate": 1e-2,
     "hidden": (8,),
 }
@@ -165,8 +165,8 @@ def test_a_target_passes_a_poor_expert_and_cloning_does_not(tmp_path: Path) -> N
     base: dict[str, Any] = {
         "total_steps": 800,
         "iterations": 8,
-        "updates_per_iteration": 100,
-        "learning_rate": 5e-3,
+        "updates_per_iteration": 50,
+        "learning_rate": 1e-2,
     }
     means = []
     for delta in (0.0, 0.5):
