@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from imitate.configs.sac import SACConfig
 from imitate.errors import InputError, check_range
@@ -14,6 +15,8 @@ __all__ = ["TQCConfig"]
 @dataclass(frozen=True)
 class TQCConfig(SACConfig):
     """Hyperparameters of TQC: those of SAC, and its quantiles."""
+
+    MAIN: ClassVar[tuple[str, ...]] = (*SACConfig.MAIN, "quantiles", "dropped")
 
     quantiles: int = 25
     """Quantiles of the return that each critic predicts."""
