@@ -17,7 +17,7 @@ class ContinuousConfig:
 
     MAIN: ClassVar[tuple[str, ...]] = (
         "num_steps", "updates_per_step", "batch_size", "replay_size", "learning_starts", "learning_rate",
-        "gamma", "tau", "n_step", "layer_norm", "hidden",
+        "gamma", "n_step", "layer_norm", "hidden",
     )  # fmt: skip
 
     total_steps: int = 100_000
