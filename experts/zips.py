@@ -133,10 +133,9 @@ def _place(archive: Archive, found: Found, asked: Asked, *, time_feature: bool) 
     current, inputs = on_v5(trained_id, _observed(archive, time_feature))
     env_id = asked.env_id or current
     at_home = env_id == current
+    env_kwargs = {**(inputs.env_kwargs if inputs and at_home else {}), **found.env_kwargs}
     if asked.env_kwargs is not None:
         env_kwargs = dict(asked.env_kwargs)
-    else:
-        env_kwargs = {**(inputs.env_kwargs if inputs and at_home else {}), **found.env_kwargs}
     typed = asked.env_kwargs is not None or not found.env_kwargs
     env_id, env, reason = spaces_here(env_id, env_kwargs, typed=typed)
     at_home = env_id == current
@@ -151,14 +150,17 @@ def _place(archive: Archive, found: Found, asked: Asked, *, time_feature: bool) 
             "%s was trained on %s and runs on %s%s", asked.spec, trained_id, current, _said(columns)
         )
     if env is not None and (differences := differences_of(adapted, env)):
-        wrapped = wrappers_of(found.config)
-        if not wrapped and stored_id == env_id:
-            raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
-        cause = (
-            f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
-        )
-        env, reason = None, f"{cause}: {differences}"
+        env, reason = None, _why_unlike(found, asked, stored_id, env_id, differences)
     return _Place(env_id, env_kwargs, env, reason, adapted, trained, keys, columns, current)
+
+
+def _why_unlike(found: Found, asked: Asked, stored_id: str, env_id: str, differences: str) -> str:
+    """The cause of the differences between an agent and its environment. Raises InputError if there is none."""
+    wrapped = wrappers_of(found.config)
+    if not wrapped and stored_id == env_id:
+        raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
+    cause = f"it was trained with {', '.join(wrapped)}" if wrapped else f"{env_id} is not like {stored_id}"
+    return f"{cause}: {differences}"
 
 
 def _build(archive: Archive, found: Found, asked: Asked, place: _Place) -> Expert:

@@ -48,7 +48,7 @@ class CriticShape:
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """What `backward` needs of a forward pass, layer by layer.
+    """Record of a forward pass, layer by layer, for `backward`.
 
     inputs  of each layer, (C, B, in); of the first (B, in)
     norms   of each hidden layer: the values before layer norm (C, B, out), mean and reciprocal deviation; or None

@@ -145,30 +145,36 @@ def _in_its_experts_environment(comparison: Comparison) -> Comparison:
 def _run(pool: Pool, parts: Sequence[_Part], out: Path, screen: Screen) -> None:
     """Run all jobs that are not done; a learner begins when its demonstrations have been recorded."""
     todo = [(part, job) for part in parts for job in part.jobs if not worker.is_done(part.comparison, job)]
-    recording = {job.demos: part.name(job.name) for part, job in todo if job.records}
+    recorders = {job.demos: part.name(job.name) for part, job in todo if job.records}
     learners = {part.name(job.name) for part, job in todo if not job.records}
     position: dict[str, int] = {}
     due = 0.0
     while todo or pool.running:
-        for part, job in list(todo):
-            name, source = part.name(job.name), recording.get(job.demos)
-            if name == source or source is None:
-                pool.submit(_task(part, job))
-            elif pool.failed(source):
-                pool.fail(name, Failure("its demonstrations could not be recorded"))
-                _say_failure(pool, name)
-            else:
-                continue
-            todo.remove((part, job))
+        todo = [(part, job) for part, job in todo if not _begun(pool, part, job, recorders.get(job.demos))]
         for name in pool.ended():
-            recording = {demos: job for demos, job in recording.items() if job != name or pool.failed(name)}
             _say_failure(pool, name)
-            if not screen.live and name in learners and not pool.failed(name):
+            if pool.failed(name):
+                continue
+            recorders = {demos: job for demos, job in recorders.items() if job != name}
+            if name in learners and not screen.live:
                 logger.info("%s has ended: %s", name, summary(states(out, position)))
         position |= dict(pool.news())
         if screen.live and time.monotonic() >= due:
             screen.show(states(out, position))
             due = time.monotonic() + REFRESH_SECONDS
+
+
+def _begun(pool: Pool, part: _Part, job: Job, source: str | None) -> bool:
+    """Submit a job unless its demonstrations are still being recorded by the job `source`; it fails if that failed."""
+    name = part.name(job.name)
+    if source is not None and name != source:
+        if not pool.failed(source):
+            return False
+        pool.fail(name, Failure("its demonstrations could not be recorded"))
+        _say_failure(pool, name)
+        return True
+    pool.submit(_task(part, job))
+    return True
 
 
 def _task(part: _Part, job: Job) -> Task:

@@ -13,7 +13,7 @@ from imitate.compare.plan.learners import title
 from imitate.compare.report.charts import SCORE_AXIS, Dots, Row
 from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, leads, together
 from imitate.compare.statistics.collapse import collapse, mean_words
-from imitate.compare.statistics.finished_runs import Outcome
+from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.job_results import COSTS, Cost
 from imitate.compare.statistics.verdict import cost_words, typical_cost
 from imitate.envs.spaces import Array
@@ -108,29 +108,31 @@ def finals(outcome: Outcome) -> list[Dots]:
 
 def frontier(outcome: Outcome, cost: Cost, label: str = "") -> Dots:
     """The cost at which the median seed first reached each of GOALS, and at which every seed reached the last one."""
-    goal, rows = GOALS[-1], []
-    for entry in outcome.learners:
-        if cost == "queries" and not entry.imitates:
-            continue
-        reached = {share: typical_cost(outcome.to_reach(entry, share, cost)) for share in GOALS}
-        marks = [(percent(share), value) for share, value in reached.items() if value]
-        spent = max(float(getattr(result.curve[-1], cost)) for result in entry.results)
-        if spent <= 0:
-            continue  # a logarithmic axis has no 0
-        ends = [value for _, value in marks] + ([spent] if reached[goal] is None else [])
-        rows.append(
-            Row(
-                entry.algorithm,
-                entry.title,
-                cost_words(outcome, entry, goal, cost).replace(" seeds", ""),
-                marks,
-                (min(ends), max(ends)) if ends else None,
-                [value for value in outcome.to_reach(entry, goal, cost) if value],
-                spent if reached[goal] is None else None,
-            )
-        )
+    asked = [entry for entry in outcome.learners if entry.imitates or cost != "queries"]
+    rows = [row for entry in asked if (row := _costs(outcome, entry, cost)) is not None]
     rows.sort(key=lambda row: (row.beyond is not None, row.marks[-1][1] if row.marks else math.inf))
     known = [value for row in rows for value in (*row.dots, *(row.bar or ()))] or [1.0]
     middle = math.sqrt(min(known) * max(known))
     low, high = min(min(known) / 1.15, middle / 2.5), max(max(known) * 1.15, middle * 2.5)  # a tick or two
     return Dots(label or COSTS[cost][0].upper() + COSTS[cost][1:], COSTS[cost], rows, (low, high), log=True)
+
+
+def _costs(outcome: Outcome, entry: Entry, cost: Cost) -> Row | None:
+    """The row of a learner in `frontier`; None if it spent nothing, as a logarithmic axis has no 0."""
+    spent = max(float(getattr(result.curve[-1], cost)) for result in entry.results)
+    if spent <= 0:
+        return None
+    goal = GOALS[-1]
+    reached = {share: typical_cost(outcome.to_reach(entry, share, cost)) for share in GOALS}
+    marks = [(percent(share), value) for share, value in reached.items() if value]
+    beyond = spent if reached[goal] is None else None
+    ends = [value for _, value in marks] + ([] if beyond is None else [beyond])
+    return Row(
+        entry.algorithm,
+        entry.title,
+        cost_words(outcome, entry, goal, cost).replace(" seeds", ""),
+        marks,
+        (min(ends), max(ends)) if ends else None,
+        [value for value in outcome.to_reach(entry, goal, cost) if value],
+        beyond,
+    )
