@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import tyro
 
-from imitate import experts
+from imitate import datasets, experts
 from imitate.commands.line import CommandLine
 from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, run
 from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import OnFailure
-from imitate.datasets.collect import collect as record
 from imitate.datasets.noise import dart
-from imitate.datasets.play import episodes as play_episodes
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
@@ -33,7 +31,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from imitate.commands.shards import Recording
+    from imitate.commands.shards import Order
     from imitate.compare.backends import Backend
     from imitate.experts import Expert
 
@@ -116,9 +114,9 @@ def command(
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
-    from imitate.commands.shards import Recording  # torch takes a second: arguments are read before
+    from imitate.commands.shards import Order  # torch takes a second: arguments are read before
 
-    asked = Recording(
+    asked = Order(
         expert, vecnormalize, info, num_envs, episodes, steps, 1 if shards is None else shards, on_failure
     )
     if shards is None:
@@ -149,7 +147,7 @@ def _dart_noise(source: Expert, run: str, seed: int) -> str:
     check_expert(learner, run, source.env_id, source.env_kwargs)
     seeds = islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES)
     with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * _DART_EPISODES)) as envs:
-        played = list(play_episodes(source, envs, seeds))
+        played = list(datasets.episodes(source, envs, seeds))
         obs = np.concatenate([episode.obs[:-1] for episode in played])
         labels = np.concatenate([episode.actions for episode in played])
         noise = dart(learner, obs, labels, envs.single_action_space)
@@ -157,12 +155,12 @@ def _dart_noise(source: Expert, run: str, seed: int) -> str:
     return noise
 
 
-def _record_file(source: Expert, asked: Recording, out: Path, *, resume: bool) -> int:
+def _record_file(source: Expert, asked: Order, out: Path, *, resume: bool) -> int:
     """The exit status."""
     make = partial(make_env, source.env_id, source.env_kwargs)
     with closing(SyncVecEnv([make] * asked.num_envs)) as envs:
         try:
-            record(
+            datasets.collect(
                 source,
                 envs,
                 out,
@@ -189,12 +187,12 @@ def _record_file(source: Expert, asked: Recording, out: Path, *, resume: bool) -
     return 0
 
 
-def _record_shards(recording: Recording, out: Path, backend: Backend) -> int:
+def _record_shards(order: Order, out: Path, backend: Backend) -> int:
     """The exit status."""
     from imitate.commands.shards import record_shards
 
     try:
-        failures = record_shards(recording, out, backend, progress=sys.stderr.isatty())
+        failures = record_shards(order, out, backend, progress=sys.stderr.isatty())
     except KeyboardInterrupt:
         _say_what_is_kept(out)
         raise

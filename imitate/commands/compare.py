@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+import imitate.compare
 from imitate import experts
 from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
-from imitate.compare import compare as run_comparison
 from imitate.compare.plan.learners import trust_learner
 from imitate.compare.plan.suite import BUNDLED, is_suite, read_toml
 from imitate.envs.make import resolve_env_id
@@ -87,9 +87,9 @@ def command(
         json: print the summary as JSON
     """
     if watch is not None:
-        from imitate.compare.execute.watch import watch as show
+        import imitate.compare.execute.watch
 
-        show(watch)
+        imitate.compare.execute.watch.watch(watch)
         return 0
     if out is None:
         raise InputError("name the folder of the report with --out")
@@ -120,7 +120,7 @@ def _carry_out(
     wanted: Comparison | Suite, out: Path, backend: Backend | None, workers: int | None, *, as_json: bool
 ) -> int:
     try:
-        report = run_comparison(wanted, out, backend=backend, workers=workers)
+        report = imitate.compare.compare(wanted, out, backend=backend, workers=workers)
     except KeyboardInterrupt:
         print("imitate: the same command goes on from here", file=sys.stderr)
         raise

@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 import tyro
 
+import imitate.datasets.convert
+import imitate.datasets.plot
+import imitate.datasets.replay
 from imitate.commands.options import JsonObject, print_json, report, subcommand
-from imitate.datasets import convert as converting
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
-from imitate.datasets.plot import plot as plotting
 from imitate.datasets.replay import again
-from imitate.datasets.replay import replay as replaying
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import recover
@@ -111,7 +111,11 @@ def replay(
         raise InputError(f"--episodes must be at least 1, got {episodes}")
     with DemoReader(file) as reader:
         chosen = range(min(episodes or len(reader), len(reader)))
-        found = [difference for difference in replaying(reader, chosen) if difference is not None]
+        found = [
+            difference
+            for difference in imitate.datasets.replay.replay(reader, chosen)
+            if difference is not None
+        ]
     if json:
         print_json({"episodes": len(chosen), "differ": [asdict(difference) for difference in found]})
     else:
@@ -156,7 +160,7 @@ def plot(file: tyro.conf.Positional[Path], /, out: Path) -> int:
         file: a file of demonstrations, a folder of them or a pattern
         out: the .png or .html to write
     """
-    plotting(file, out)
+    imitate.datasets.plot.plot(file, out)
     print(out)
     return 0
 
@@ -223,7 +227,7 @@ def convert(
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """
-    done = converting.convert(
+    done = imitate.datasets.convert.convert(
         source_path(source),
         store_path(out),
         format=format or ("minari" if out.startswith("minari:") else None),

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from imitate import experts
 from imitate.commands.options import JsonObject, print_json, run
-from imitate.datasets.evaluation import evaluate as measure
+from imitate.datasets import evaluation
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.trust import trust
@@ -66,7 +66,7 @@ def evaluate(argv: list[str]) -> int:
         if video is not None:
             _check_video(video, env_id, kwargs)
         with tqdm(total=episodes, unit="episode", file=sys.stderr, disable=None, leave=False) as bar:
-            result = measure(
+            result = evaluation.evaluate(
                 policy,
                 env_id,
                 episodes=episodes,

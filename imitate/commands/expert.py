@@ -176,9 +176,9 @@ def _trainer(argv: list[str]) -> Callable[..., int]:
                 grade, in OUT/0.25 and so on
             resume: resume an unfinished training in --out
         """
-        from imitate.experts.training.train import train_expert as run_training
+        from imitate.experts.training.train import train_expert
 
-        written = run_training(
+        written = train_expert(
             algo,
             env,
             out,

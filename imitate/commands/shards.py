@@ -24,11 +24,11 @@ from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import lock
 
-__all__ = ["Recording", "record_shards"]
+__all__ = ["Order", "record_shards"]
 
 
 @dataclass(frozen=True)
-class Recording:
+class Order:
     """The arguments of `imitate collect`; see there. `episodes` and `steps` are of all shards together."""
 
     expert: str
@@ -71,39 +71,35 @@ class Recording:
         )
 
 
-def record_shards(recording: Recording, out: Path, backend: Backend, *, progress: bool) -> list[Failure]:
+def record_shards(order: Order, out: Path, backend: Backend, *, progress: bool) -> list[Failure]:
     """Fill the folder `out`, or what is missing in it; returns what went wrong. Ctrl-C keeps what has been recorded.
 
     Raises InputError if `out` holds other files of demonstrations, or another process records there.
     """
     for path in out.glob("*.h5"):
         go_on(path)
-    strange = {path.name for path in out.glob("*.h5")} - set(map(recording.name, range(recording.shards)))
+    strange = {path.name for path in out.glob("*.h5")} - set(map(order.name, range(order.shards)))
     if strange:
         raise InputError(
-            f"{out} holds {min(strange)}, which is none of {recording.shards} shards: choose another --out"
+            f"{out} holds {min(strange)}, which is none of {order.shards} shards: choose another --out"
         )
-    todo = [shard for shard in range(recording.shards) if not recording.is_complete(shard, out)]
-    unit = "steps" if recording.episodes is None else "episodes"
-    bar = tqdm(
-        total=recording.steps or recording.episodes, unit=unit, disable=not progress, dynamic_ncols=True
-    )
+    todo = [shard for shard in range(order.shards) if not order.is_complete(shard, out)]
+    unit = "steps" if order.episodes is None else "episodes"
+    bar = tqdm(total=order.steps or order.episodes, unit=unit, disable=not progress, dynamic_ncols=True)
     try:
         with lock(out, "another recording"), bar, backend:
-            return _fill(recording, out, backend, todo, bar)
+            return _fill(order, out, backend, todo, bar)
     finally:
         with contextlib.suppress(OSError):  # unless it is empty
             out.rmdir()
 
 
-def _fill(
-    recording: Recording, out: Path, backend: Backend, todo: list[int], bar: tqdm[Any]
-) -> list[Failure]:
-    done = recording.shards - len(todo)
-    whole = (recording.steps or recording.episodes or 0) / recording.shards
+def _fill(order: Order, out: Path, backend: Backend, todo: list[int], bar: tqdm[Any]) -> list[Failure]:
+    done = order.shards - len(todo)
+    whole = (order.steps or order.episodes or 0) / order.shards
     at = {f"shard {shard}": 0 for shard in todo}
     for shard in todo:
-        backend.submit(recording.task(shard, out))
+        backend.submit(order.task(shard, out))
     running, failures = set(at), []
     while running:
         for name, failure in backend.ended():
@@ -117,27 +113,27 @@ def _fill(
     return failures
 
 
-def record_shard(root: Path, recording: Recording, shard: int, *, progress: Report) -> None:
+def record_shard(root: Path, order: Order, shard: int, *, progress: Report) -> None:
     """In a worker: one file, or the rest of it."""
-    info = recording.info
+    info = order.info
     source = load_expert(
-        recording.expert,
+        order.expert,
         env_id=info.env_id,
         env_kwargs=dict(info.env_kwargs),
-        vecnormalize=recording.vecnormalize,
+        vecnormalize=order.vecnormalize,
     )
     # Sampled actions differ between shards, so they need a stream each.
     source.seed(next(episode_seeds(info.seed or 0, shard)))
-    with closing(SyncVecEnv([partial(make_env, info.env_id, info.env_kwargs)] * recording.num_envs)) as envs:
+    with closing(SyncVecEnv([partial(make_env, info.env_id, info.env_kwargs)] * order.num_envs)) as envs:
         collect(
             source,
             envs,
-            root / recording.name(shard),
+            root / order.name(shard),
             info,
-            episodes=recording.episodes,
-            steps=recording.steps,
-            shard=(shard, recording.shards),
+            episodes=order.episodes,
+            steps=order.steps,
+            shard=(shard, order.shards),
             resume=True,
-            on_failure=recording.on_failure,
+            on_failure=order.on_failure,
             report=progress,
         ).close()

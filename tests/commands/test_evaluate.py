@@ -83,7 +83,7 @@ def test_a_result_is_printed_before_it_can_not_be_stored(
 def test_what_can_not_be_filmed_is_said_before_anything_is_played(
     tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imitate.commands.evaluate.measure", lambda *_, **__: pytest.fail("played"))
+    monkeypatch.setattr("imitate.datasets.evaluation.evaluate", lambda *_, **__: pytest.fail("played"))
     film = tmp_path / "film.mp4"
     assert "takes no render_mode" in said("evaluate", EXPERT, "--env", "HeavyPole-v0", "--video", film)
     assert "written as .mp4" in said("evaluate", EXPERT, "--video", tmp_path / "film.gif")

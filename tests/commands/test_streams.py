@@ -86,7 +86,7 @@ def test_an_interrupted_comparison_says_so_with_its_status(
         os.kill(os.getpid(), number)
         time.sleep(1)
 
-    monkeypatch.setattr("imitate.commands.compare.run_comparison", interrupted)
+    monkeypatch.setattr("imitate.compare.compare", interrupted)
     assert main(["compare", "--env", "CartPole-v1", "--out", str(tmp_path / "out")]) == status
     assert "the same command goes on from here" in capsys.readouterr().err
 

@@ -10,7 +10,6 @@ import pytest
 from reported import BUDGET, fill, five
 
 from imitate.cli import main
-from imitate.commands import compare as commands
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.report.report import write_report
 from imitate.files import write_json
@@ -43,7 +42,7 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
         seen.append(comparison)
         return write_report(folder) if len(seen) == 1 else folder / "report.html"
 
-    monkeypatch.setattr(commands, "run_comparison", run)
+    monkeypatch.setattr("imitate.compare.compare", run)
     assert main(["compare", "--out", str(out), *argv]) == 0
     assert {name: getattr(seen[0], name) for name in asked} == asked
     assert (seen[0].env_id, seen[0].expert) == ("CartPole-v1", "CartPole-v1")
@@ -74,7 +73,7 @@ def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
         seen.append(comparison)
         return write_report(folder)
 
-    monkeypatch.setattr(commands, "run_comparison", run)
+    monkeypatch.setattr("imitate.compare.compare", run)
     assert main(["compare", "--env", "my_balls:Balls-v0", "--out", str(out), "--add", "dqn"]) == 0
     assert (seen[0].algorithms, seen[0].budget, seen[0].seeds) == (("bc", "ppo", "dqn"), BUDGET, 5)
 
@@ -82,7 +81,7 @@ def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
 def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": []})
     write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: boom", "traceback": ""})
-    monkeypatch.setattr(commands, "run_comparison", lambda _comparison, folder, **_: write_report(folder))
+    monkeypatch.setattr("imitate.compare.compare", lambda _comparison, folder, **_: write_report(folder))
     assert main(["compare", "--out", str(out)]) == 1
 
 
