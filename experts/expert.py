@@ -40,7 +40,7 @@ class Expert:
                       such as "dagger"; "custom" for a callable; "random"
     source, sha256    the spec it was loaded by, and the hash of its weights file (empty if it has none)
     revision          commit on the hub
-    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, and all that are not from SB3)
+    oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, imitators)
     state_values      V: raw observations (B, *obs_shape) -> (B,), or None; see `value`
     normalised_by     origin of the normalisation statistics, such as a vecnormalize.pkl; empty if there are none
     gamma             discount of its training, if its file says

@@ -27,6 +27,7 @@ from imitate.experts.sources import (
     is_callable,
     known_experts,
 )
+from imitate.experts.values.critics import PolicyOracle
 from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy
@@ -179,6 +180,7 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
     elif differences := differences_of((policy.observation_space, policy.action_space), env):
         raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
     weights = read_bytes(folder / "policy" / "policy.safetensors", LARGEST_WEIGHTS)
+    oracle = None if policy.critic is None else PolicyOracle(policy)
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
@@ -188,6 +190,8 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
         observation_space=policy.observation_space,
         action_space=policy.action_space,
         policy=policy,
+        oracle=oracle,
+        gamma=None if oracle is None else oracle.gamma,
         runnable=env is not None,
     )
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from imitate.errors import InputError
 from imitate.experts.sb3.networks import Networks, PolicySpec
+from imitate.nn.policy import ActorPolicy
 
-__all__ = ["CriticOracle", "QOracle"]
+__all__ = ["CriticOracle", "PolicyOracle", "QOracle"]
 
 
 class QOracle(Protocol):
@@ -105,3 +106,33 @@ class CriticOracle(nn.Module):
         if self.num_actions is None:
             raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
         return cast(Tensor, self.action_values(obs))
+
+
+class PolicyOracle(nn.Module):
+    """The critics that SAC and TQC store with their policy. Values include the entropy bonus of future steps.
+
+    `q` is the minimum over SAC's critics, and the mean over TQC's critics and quantiles.
+    """
+
+    greedy = False
+    reward_scale = 1.0
+
+    def __init__(self, policy: ActorPolicy) -> None:
+        super().__init__()
+        assert policy.critic is not None
+        self.policy, self.critics = policy, policy.critic
+        self.gamma: float = policy.architecture["critic"]["gamma"]
+        self._mean: bool = policy.architecture["critic"]["mean"]
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        values = self.heads(obs, actions)
+        return values.mean(0) if self._mean else values.amin(0)
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Each critic's estimate (H, B)."""
+        unit = self.policy.to_unit(actions)
+        prepared = self.policy.encoder.prepare(obs).expand(*unit.shape[:-1], -1)
+        return self.critics.values(torch.cat([prepared, unit], -1)).mean(-1)
+
+    def q_all(self, obs: Tensor) -> Tensor:  # noqa: ARG002
+        raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")

@@ -16,6 +16,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.values.critics import CriticOracle
+from imitate.nn.stored_policy import load_policy
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 
 CONTINUOUS = {"sac": sb3.SAC, "td3": sb3.TD3, "ddpg": sb3.DDPG, "tqc": sb3_contrib.TQC}
 
@@ -100,3 +103,26 @@ def test_actor_critics_bring_state_values(tmp_path: Path, raw_obs: torch.Tensor)
     sac = sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu", buffer_size=10)
     with pytest.raises(InputError, match="no state values"):
         load_expert(_saved(sac, tmp_path / "Pendulum-v1.zip")).value(raw_obs)
+
+
+def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
+    """Its values are the minimum over its critics at the action in [-1, 1], and can be differentiated."""
+    out = tmp_path / "run"
+    budget = {"learning_starts": 50, "hidden": [16, 16]}
+    assert execute(Experiment.create("sac", "ContinuousIdentity-v0", hyperparameters=budget, budget=100), out)
+    expert = load_expert(str(out))
+    assert expert.oracle is not None
+    assert expert.gamma == expert.oracle.gamma == 0.99
+    obs, actions = torch.tensor([[0.1], [-0.3]]), torch.tensor([[0.5], [-2.0]], requires_grad=True)
+    critic = load_policy(out).critic
+    assert critic is not None
+    outputs = critic(torch.tensor([[0.1, 0.25], [-0.3, -1.0]]))[0].squeeze(-1)  # actions lie in [-2, 2]
+    torch.testing.assert_close(expert.oracle.heads(obs, actions).detach(), outputs)
+    values = expert.oracle.q(obs, actions)
+    torch.testing.assert_close(values.detach(), outputs.amin(0))
+    (slope,) = torch.autograd.grad(values.sum(), actions)
+    assert slope.abs().min() > 0
+    separate = expert.oracle.heads(obs, actions.detach().expand(2, 2, 1))
+    torch.testing.assert_close(separate.detach(), outputs)
+    with pytest.raises(InputError, match="discrete actions"):
+        expert.oracle.q_all(obs)
