@@ -292,6 +292,12 @@ def _own(name: str) -> Algorithm:
             "as CONTRIBUTING.md describes"
         )
     takes = inspect.signature(learner).parameters
+    given = ("seed", "device", *(("episodes",) if "demos" in takes else ()))
+    lacking = [name for name in given if name not in takes]
+    if lacking and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+        raise InputError(
+            f"{name} is given {', '.join(given)} by keyword and does not take {', '.join(lacking)}"
+        )
     summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
     needs = tuple(need for need in get_args(Need) if need in takes)
     path = f"{module.__name__}:{class_name}"

@@ -35,6 +35,10 @@ from imitate.training.settings import RUN_FIELDS, make_config, over, tuned
 __all__ = ["Experiment", "resolve_device"]
 
 
+_OFFLINE_BUDGET = 100_000_000
+"""Demonstrations count as steps, and offline learners take no others."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """Everything a run depends on, with complete `hyperparameters`. Steps are environment steps.
@@ -117,6 +121,8 @@ class Experiment:
         env_id = resolve_env_id(env_id) if env_id else ""
         settings = tuned(algorithm, env_id)
         run = {name: settings.pop(name) for name in RUN_FIELDS if name in settings}
+        if find(algorithm).offline:
+            run.setdefault("budget", _OFFLINE_BUDGET)
         if "total_steps" in _fields(algorithm):
             settings.setdefault("total_steps", run.get("budget", cls.budget))
         config = make_config(algorithm, settings)

@@ -188,6 +188,14 @@ class Mine(PPO):
 
 class NoConfig:
     pass
+
+
+class NoSeed(Mine):
+    def __init__(self, config, *, envs, device="cpu"):
+        super().__init__(config, envs=envs, device=device)
+
+
+NoSeedConfig = MineConfig
 '''
 
 
@@ -229,6 +237,9 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
         InputError, match=f"{module}:NoConfig: {module} must have a class NoConfig and its settings"
     ):
         job_of(small(f"{module}:NoConfig"), out)
+    trust(f"{module}:NoSeed")
+    with pytest.raises(InputError, match=r"NoSeed is given seed, device by keyword and does not take seed$"):
+        job_of(small(f"{module}:NoSeed"), out)
 
 
 def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) -> None:

@@ -47,3 +47,9 @@ def test_of_nested_settings_the_others_keep_the_outer_algorithms_defaults(
     config = ALGORITHMS[name].config
     wanted = dataclasses.replace(getattr(config(), inner), **{field: 3})
     assert getattr(config(**{inner: {field: 3}}), inner) == wanted
+
+
+def test_an_offline_learner_has_room_for_its_demonstrations() -> None:
+    """Their steps count, and it takes no others; no preset is needed for that."""
+    assert Experiment.preset("bc", "Acrobot-v1").budget == Experiment.preset("bc").budget == 100_000_000
+    assert Experiment.preset("ppo", "Acrobot-v1").budget < 100_000_000
