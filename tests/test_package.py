@@ -1,4 +1,4 @@
-"""What is installed where, and what help costs."""
+"""The installed files, the floors of the imports, and the cost of help."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_no_import_runs_upward() -> None:
 
 
 def imports() -> dict[str, set[str]]:
-    """What each of our modules imports of ours, for types alone too."""
+    """The imports of our modules among themselves, for types alone too."""
     paths = {"imitate": ROOT / "imitate"} | {
         f"imitate.{name}": ROOT / name for name in ("datasets", "experts")
     }

@@ -1,4 +1,4 @@
-"""What the README and the documents of benchmarks/ say is what the records say, and what they name is there."""
+"""The README and the documents of benchmarks/ agree with the records, and the files that they name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before a comparison runs, and what is shortened so that it need not be."""
+"""Comparisons that are refused before they run, and settings that are shortened so that they fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part: Stable-Baselines3's algorithms on the same budget, settings under a label, and learners of a user."""
+"""Learners that take part: SB3's on the same budget, settings under a label, and those of a user."""
 
 from __future__ import annotations
 

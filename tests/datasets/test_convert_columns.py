@@ -1,4 +1,4 @@
-"""What columns of plain files are called, and what a conversion says that it guessed or left out."""
+"""Names of columns in plain files, and the notes of a conversion on its guesses and losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs because its name was given, and what does not because a file or a folder names it."""
+"""A name that the user typed is imported and called; one that only a file or a folder holds is not."""
 
 from __future__ import annotations
 

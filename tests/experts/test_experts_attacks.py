@@ -42,7 +42,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
 
 
 def opened(cases: list[Case], folder: Path) -> dict[str, dict[str, Any]]:
-    """What came of each case, opened in a child process, which is started again where one of them ended it."""
+    """The outcome of each case, opened in a child process, which is started again where one of them ended it."""
     for number, (name, files) in enumerate(cases):
         case = folder / "cases" / f"{number:05d} {name}"
         case.mkdir(parents=True)

@@ -12,6 +12,7 @@ import torch
 
 from imitate.configs.sac import SACConfig
 from imitate.configs.tqc import TQCConfig
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -143,3 +144,29 @@ def test_a_stored_policy_acts_and_values_alike(tmp_path: Path) -> None:
 def test_discrete_actions_are_refused() -> None:
     with pytest.raises(InputError, match="continuous actions"):
         SAC(small(), envs=envs_of("CartPole-v1"), seed=0)
+
+
+def test_half_of_a_batch_are_demonstrations(tmp_path: Path) -> None:
+    """Their rewards are 7, which the environment never gives, and their actions are stored in [-1, 1]."""
+    envs = envs_of()
+    info = DemoInfo("ContinuousIdentity-v0", envs.single_observation_space, envs.single_action_space)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        obs, actions = np.zeros((4, 1), np.float32), np.full((3, 1), 1.0, np.float32)
+        writer.append(Trajectory(obs, actions, np.full(3, 7, np.float32), terminated=False, truncated=True))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        learner = SAC(small(total_steps=300), envs=envs, seed=0, demos=demos)
+    assert learner.demos is not None
+    seen: list[dict[str, torch.Tensor]] = []
+    update = learner.update
+
+    def watched(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        seen.append(batch)
+        return update(batch)
+
+    learner.update = watched  # type: ignore[method-assign]
+    learner.step()
+    assert seen
+    for batch in seen:
+        demonstrated = batch["returns"] == 7
+        assert int(demonstrated.sum()) == 32
+        assert set(batch["actions"][demonstrated].flatten().tolist()) == {0.5}  # 1 of 2

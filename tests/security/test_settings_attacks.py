@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(folder: Path, seed: int, start: int, stop: int) -> list[dict[str, Any]]:
-    """What came of the files with these numbers, in a child process, which is started again where one ended it."""
+    """The outcomes of the files with these numbers, in a child process, which is started again where one ended it."""
     found: dict[int, dict[str, Any]] = {}
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parent)])
