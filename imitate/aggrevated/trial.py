@@ -12,11 +12,9 @@ student.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from imitate.aggrevated.learner import AggreVaTeD
@@ -24,24 +22,17 @@ from imitate.configs.aggrevated import TrialConfig
 from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
-from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.student import Student
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
 
-__all__ = ["Trial", "lead", "paired", "played", "wins"]
+__all__ = ["Trial"]
 
 _TRIAL_AT = 0.6  # share of the steps after which the trial comes: both have learned, and steps are left
-_LEAST_PAIRS = 3  # of episodes: fewer tell nothing
-_LEAST_SHARE = 0.5  # of the episodes: if the limit cuts more, those that ended are the short ones
-_CLEAR = 0.03  # of the mean return
-# Standard errors: one-sided, a level of 5 %. One fall in any number of episodes against none is a lead of 1, two in
-# seven are 1.55, three 2.12.
-_LEAD = 1.645
 
 
 class Trial:
@@ -126,7 +117,7 @@ class Trial:
         room = room if limit is None else min(room, limit)
         # Episodes of each policy that the trial's share pays for, if they are as long as those of the roll-ins were.
         pairs = int(config.trial * config.total_steps * self.episodes / (2 * self.env_steps))
-        if pairs < _LEAST_PAIRS or room < 4 * self.least_steps:
+        if pairs < LEAST_PAIRS or room < 4 * self.least_steps:
             return {}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
         plays = [played(each.policy, sampler.envs, seeds, room // 3) for each in (learner.student, rival)]
@@ -157,60 +148,3 @@ class Trial:
         self.rival = self._dagger() if "rival" in state else None
         load_parts(self, state, "rival")
         self.learner.load_state_dict(state)
-
-
-def played(
-    policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int
-) -> tuple[Rollout, dict[int, float]]:
-    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps.
-
-    Also the return of each episode that came to its end, by seed. Those that the limit cut, or that it left out, are
-    not among them.
-    """
-    playing: list[Array] = []  # (N,) seeds at each step
-
-    def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
-        playing.append(envs.seeds.copy())
-        actions = policy.act(obs, deterministic=True)
-        return actions, actions
-
-    rollout = whole_episodes(envs, choose, seeds, limit)
-    # An environment that still runs with the seed of its last step was cut; one that ended has begun the next episode.
-    cut = envs.running & (envs.seeds == playing[-1])
-    sums = (rollout.rewards * rollout.steps).cumsum(0, dtype=np.float64)  # (T, N)
-    returns, before = {}, np.zeros(len(cut))
-    for t, n in rollout.ends:
-        if t < len(sums) - 1 or not cut[n]:
-            returns[int(playing[t][n])] = float(sums[t, n] - before[n])
-        before[n] = sums[t, n]
-    return rollout, returns
-
-
-def paired(own: Mapping[int, float], others: Mapping[int, float], wanted: int) -> tuple[Array, Array] | None:
-    """Returns (P,) of both on the seeds that both played to the end; None if that is not half of the seeds `wanted`."""
-    both = [seed for seed in own if seed in others]
-    if len(both) < max(_LEAST_PAIRS, _LEAST_SHARE * wanted):
-        return None
-    return np.array([own[seed] for seed in both]), np.array([others[seed] for seed in both])
-
-
-def lead(returns: Array, others: Array) -> float:
-    """By how many standard errors the mean of the paired differences (P,) of `returns` and `others` is above 0.
-
-    >>> lead(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 0.0]))  # mean 4, standard error 1 / sqrt(3)
-    6.928...
-    """
-    gains = returns - others
-    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    return float(gains.mean()) / max(error, 1e-8)
-
-
-def wins(returns: Array, others: Array) -> bool:
-    """True if the mean of `returns` is higher by more than 1.645 standard errors and by more than 3 %.
-
-    So one fall does not decide. A few episodes often show none of a policy's rare falls, and then their standard
-    error is nearly 0.
-    """
-    if lead(returns, others) <= _LEAD:
-        return False
-    return float(returns.mean() - others.mean()) > _CLEAR * abs(float(returns.mean()))

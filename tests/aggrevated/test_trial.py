@@ -16,10 +16,10 @@ from problems import ChainOracle, chain_expert, learning, trained
 from torch import Tensor
 
 from imitate.aggrevated.gate import GATE
-from imitate.aggrevated.trial import lead, paired, played, wins
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
+from imitate.rl.paired import lead, paired, played, wins
 from imitate.rl.rollout import Rollout
 
 FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 60}
