@@ -10,6 +10,7 @@ from .configs.bc import BCConfig
 from .configs.dagger import DAggerConfig
 from .configs.dqn import DQNConfig
 from .configs.gail import GAILConfig
+from .configs.guided import GuidedConfig
 from .configs.loki import LOKIConfig
 from .configs.ppo import PPOConfig
 from .configs.qdagger import QDaggerConfig
@@ -24,6 +25,7 @@ from .experts import Expert, load_expert
 from .imitators.bc import BC
 from .imitators.dagger import DAgger
 from .imitators.gail import GAIL
+from .imitators.guided.hand_over import HandOver
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
 from .media.video import record_video
@@ -67,6 +69,8 @@ __all__ = [
     "Experiment",
     "Expert",
     "GAILConfig",
+    "GuidedConfig",
+    "HandOver",
     "InputError",
     "LOKIConfig",
     "Learner",

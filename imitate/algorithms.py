@@ -158,6 +158,14 @@ ALGORITHMS = {
         "imitate.configs.loki:LOKIConfig",
         ("envs", "expert", "store"),
     ),
+    "guided": Algorithm(
+        "Guided",
+        "TQC that begins at an expert and leaves it behind, for continuous actions",
+        "imitate.imitators.guided.hand_over:HandOver",
+        "imitate.configs.guided:GuidedConfig",
+        ("envs", "expert"),
+        teachers=True,
+    ),
     "gail": Algorithm(
         "GAIL",
         "on-policy RL whose reward is to pass for the expert",

@@ -128,7 +128,10 @@ class ActorPolicy(nn.Module):
             return raw + int(self.action_space.start)
         if self.head == "categorical":
             return raw + self.first
-        unit = raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0)
+        return self.from_unit(raw.tanh() if self.head == "squashed" else raw.clamp(-1.0, 1.0))
+
+    def from_unit(self, unit: Tensor) -> Tensor:
+        """Actions in [-1, 1]^D to the environment's."""
         return self.center + self.scale * unit  # type: ignore[operator]
 
     def to_unit(self, actions: Tensor) -> Tensor:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Rollout, whole_episodes
 
 __all__ = ["LEAST_PAIRS", "lead", "paired", "played", "wins"]
@@ -23,9 +22,9 @@ _LEAD = 1.645
 
 
 def played(
-    policy: ActorPolicy, envs: VecEnv, seeds: Sequence[int], limit: int
+    act: Callable[[Array], Array], envs: VecEnv, seeds: Sequence[int], limit: int
 ) -> tuple[Rollout, dict[int, float]]:
-    """One episode for each seed with the policy's deterministic actions, in all at most `limit` steps.
+    """One episode for each seed, in all at most `limit` steps; `act` gives actions (N, *action_shape).
 
     Also the return of each episode that came to its end, by seed. Those that the limit cut, or that it left out, are
     not among them.
@@ -34,7 +33,7 @@ def played(
 
     def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
         playing.append(envs.seeds.copy())
-        actions = policy.act(obs, deterministic=True)
+        actions = act(obs)
         return actions, actions
 
     rollout = whole_episodes(envs, choose, seeds, limit)

@@ -66,7 +66,7 @@ class Marathon(gym.Env[Any, Any]):
 
 
 class Runner:
-    def act(self, obs: Array, *, deterministic: bool) -> Array:
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         assert deterministic
         return np.zeros(len(obs), np.int64)
 
@@ -84,7 +84,7 @@ class Runner:
 def test_only_whole_episodes_have_a_return(limit: int, whole: list[int]) -> None:
     """Twelve episodes in four environments: 40, 120 and 120 steps."""
     policy: Any = Runner()
-    rollout, returns = played(policy, SyncVecEnv([Marathon] * 4), range(12), limit)
+    rollout, returns = played(policy.act, SyncVecEnv([Marathon] * 4), range(12), limit)
     assert returns == dict.fromkeys(whole, 3_000.0)
     assert int(rollout.steps.sum()) <= limit
 

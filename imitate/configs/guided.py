@@ -1,0 +1,57 @@
+"""Hyperparameters of guided learning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from imitate.configs.tqc import TQCConfig
+from imitate.errors import InputError, check_range
+
+__all__ = ["GuidedConfig"]
+
+
+@dataclass(frozen=True)
+class GuidedConfig(TQCConfig):
+    """Hyperparameters of guided learning: TQC's, and those of the expert's part."""
+
+    MAIN: ClassVar[tuple[str, ...]] = (
+        "learning_starts", "offline_updates", "guidance_fraction", "cloning", "cloning_fraction",
+        "updates_per_step", "batch_size", "learning_rate", "gamma", "n_step", "hidden",
+    )  # fmt: skip
+
+    learning_starts: int = 5_000
+    """Steps of the expert's episodes before the first gradient step."""
+    offline_updates: int = 5_000
+    """Gradient steps on the expert's steps before the student acts."""
+    guidance_fraction: float = 0.5
+    """Share of the run during which the critics may choose the expert's action; afterwards the student is alone."""
+    cloning: float = 1.0
+    """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
+    cloning_fraction: float = 0.5
+    """Share of the run over which the weight of cloning falls to 0."""
+    ent_coef_init: float = 0.1
+    """Weight of the entropy at the start, if it adapts."""
+    test: float = 0.05
+    """Share of the steps for the test at the end; 0: the student is handed over untested."""
+    clone_updates: int = 5_000
+    """Gradient steps of the clone that is handed over if the expert wins the test."""
+    average: float = 0.999
+    """Decay of the moving average of weights that is handed over."""
+    quantiles: int = 8
+    """Quantiles of the return that each critic predicts."""
+    dropped: int = 1
+    """Quantiles of each critic, the highest of all together, that a target leaves out."""
+    layer_norm: bool = True
+    """Normalise the critics' hidden layers."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, 0, math.inf, "offline_updates", "cloning", "clone_updates")
+        check_range(self, 0, 1, "guidance_fraction", "cloning_fraction", "average")
+        check_range(self, 0, 0.5, "test")
+        if self.learning_starts >= self.total_steps:
+            raise InputError(
+                f"learning_starts must be less than total_steps, got {self.learning_starts} of {self.total_steps}"
+            )

@@ -1,0 +1,1 @@
+"""Guided learning: reinforcement that begins at an expert and leaves it behind."""

@@ -1,0 +1,38 @@
+"""The experts' actions, asked once in each state and kept in the replay beside its observation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from imitate.datasets.asking import Askable, asking
+from imitate.envs.spaces import Array
+from imitate.nn.policy import ActorPolicy
+
+__all__ = ["Experts", "joined"]
+
+
+class Experts:
+    """Asks K experts for their actions; `queries` counts the observations."""
+
+    def __init__(self, experts: Sequence[Askable], policy: ActorPolicy) -> None:
+        self.asks = [asking(expert, policy.action_space, who="the expert") for expert in experts]
+        self.policy, self.queries = policy, 0
+
+    def __call__(self, obs: Array) -> Array:
+        """Actions (N, K, D) in [-1, 1] for raw observations (N, *obs_shape)."""
+        self.queries += len(obs)
+        actions = np.stack([ask(obs) for ask in self.asks], 1)
+        unit = self.policy.to_unit(torch.from_numpy(actions).to(self.policy.output.weight.device))
+        return unit.clamp(-1.0, 1.0).cpu().numpy()
+
+
+def joined(obs: Array, advice: Array) -> Array:
+    """Observations (..., *obs_shape) and advice (..., K, D) as rows (..., F + K * D)."""
+    lead = advice.shape[:-2]
+    parts = [part.reshape(*lead, math.prod(part.shape[len(lead) :])) for part in (obs, advice)]
+    rows: Array = np.concatenate(parts, -1, dtype=np.float32)
+    return rows

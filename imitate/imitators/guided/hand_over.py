@@ -1,0 +1,105 @@
+"""The test at the end of guided learning: what is handed over is not clearly worse than the expert.
+
+The student and the expert play the same whole episodes, which chose nothing. If the expert is clearly ahead, a clone of
+it is handed over instead: DAgger's, as the expert was asked in the student's own states too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from imitate.configs.guided import GuidedConfig
+from imitate.datasets.asking import Askable
+from imitate.envs.seeds import draw_seed, episode_seeds
+from imitate.envs.vec import VecEnv
+from imitate.imitators.guided.learner import Guided
+from imitate.nn.policy import ActorPolicy
+from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
+
+__all__ = ["HandOver"]
+
+
+class HandOver:
+    """Guided learning with the test; takes what `Guided` takes.
+
+    tested  the test is over
+    """
+
+    def __init__(
+        self,
+        config: GuidedConfig,
+        *,
+        envs: VecEnv,
+        expert: Askable | Sequence[Askable],
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.config, self.tested = config, False
+        self.learner = Guided(config, envs=envs, expert=expert, seed=seed, device=device)
+
+    @property
+    def policy(self) -> ActorPolicy:
+        return self.learner.policy
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        return self.learner.expert_queries
+
+    @property
+    def least_steps(self) -> int:
+        return self.learner.least_steps
+
+    @property
+    def done(self) -> bool:
+        return self.tested or self.learner.done
+
+    def step(self, limit: int | None = None) -> dict[str, float]:
+        """An iteration of guided learning, or at the end the test; at most `limit` environment steps."""
+        room = self.config.total_steps - self.env_steps
+        room = room if limit is None else min(room, limit)
+        spare = int(self.config.test * self.config.total_steps)
+        if room - spare >= self.least_steps:
+            return self.learner.step(room - spare)
+        self.tested = True
+        return self._test(room)
+
+    def _test(self, room: int) -> dict[str, float]:
+        """Let the policy and each expert play the same episodes; if an expert is clearly ahead, clone it."""
+        learner, sampler = self.learner, self.learner.sampler
+        players = [learner.policy.act, *learner.experts.asks]
+        share = room // len(players)
+        pairs = share * learner.episodes // max(self.env_steps, 1)
+        if pairs < LEAST_PAIRS:
+            return {"test_pairs": 0.0}
+        seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
+        plays = [played(act, sampler.envs, seeds, share) for act in players]
+        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
+        (_, own), *experts = plays
+        metrics = {"test_pairs": 0.0}
+        for _, returns in experts:
+            both = paired(returns, own, pairs)
+            if both is None:  # the limit cut too many episodes
+                continue
+            lost = wins(*both)
+            metrics = {"test_pairs": float(len(both[0])), "test_lost": float(lost)}
+            metrics |= {"test_expert": float(both[0].mean()), "test_return": float(both[1].mean())}
+            if lost:
+                learner.clone_alone(self.config.clone_updates)
+                break
+        learner.restart()
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.learner.state_dict() | {"tested": self.tested}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.learner.load_state_dict(state)
+        self.tested = state["tested"]

@@ -1,0 +1,147 @@
+"""Guided learning: its parts by hand, what the replay keeps, learning past an expert, and the test at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.configs.guided import GuidedConfig
+from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.imitators.guided.advice import joined
+from imitate.imitators.guided.hand_over import HandOver
+from imitate.imitators.guided.learner import Guided, best_of, cloning_loss
+
+
+def envs_of(env_id: str = "ContinuousIdentity-v0", count: int = 2) -> SyncVecEnv:
+    return SyncVecEnv([lambda: make_env(env_id)] * count)
+
+
+def small(**settings: Any) -> GuidedConfig:
+    base: dict[str, Any] = {
+        "total_steps": 1_000, "learning_starts": 100, "offline_updates": 100, "hidden": (32, 32), "batch_size": 64,
+        "replay_size": 10_000, "rounds_per_iteration": 8, "learning_rate": 3e-3, "average": 0.9, "quantiles": 5,
+    }  # fmt: skip
+    return GuidedConfig(**base | settings)
+
+
+def half(obs: Array) -> Array:
+    """Right where the observation is positive; elsewhere it names the opposite."""
+    return np.abs(obs)
+
+
+def test_the_best_candidate_by_hand() -> None:
+    candidates = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
+    actions, best = best_of(torch.tensor([[0.0, 5.0], [7.0, 6.0]]), candidates)
+    assert actions.tolist() == [[2.0], [3.0]]
+    assert best.tolist() == [1, 0]
+
+
+def test_cloning_loss_by_hand() -> None:
+    """Squared distances 1 + 4 and 9, of which the second does not count: 5 / 2."""
+    actions, expert = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    assert float(cloning_loss(actions, expert, torch.tensor([1.0, 0.0]))) == 2.5
+
+
+def test_observations_and_advice_are_joined() -> None:
+    obs, advice = np.ones((3, 2, 4)), np.zeros((3, 2, 2, 1))
+    rows = joined(obs, advice)
+    assert rows.shape == (3, 2, 6)
+    assert rows[0, 0].tolist() == [1, 1, 1, 1, 0, 0]
+    assert joined(obs[:0, 0], advice[:0, 0]).shape == (0, 6)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_the_replay_keeps_each_experts_answer_beside_its_observation(n_step: int) -> None:
+    """Also where episodes end, and where a round begins."""
+    learner = Guided(small(n_step=n_step, num_steps=7), envs=envs_of(), expert=[half, np.negative], seed=0)
+    for _ in range(4):
+        learner.step()
+    (batch,) = learner.batches(1)
+    for obs, advice in (("obs", "advice"), ("next_obs", "next_advice")):
+        told = batch[advice] * 2.0  # actions are in [-2, 2]
+        torch.testing.assert_close(told[:, 0], batch[obs].abs())
+        torch.testing.assert_close(told[:, 1], -batch[obs])
+
+
+def test_a_state_is_asked_about_once() -> None:
+    asked = []
+
+    def expert(obs: Array) -> Array:
+        asked.append(len(obs))
+        return half(obs)
+
+    learner = Guided(small(num_steps=5), envs=envs_of(), expert=expert, seed=0)
+    while learner.env_steps < 400:
+        learner.step()
+    ends = 2 * (
+        learner.env_steps // 20
+    )  # two environments, episodes of ten steps, whose last observation is asked too
+    assert sum(asked) == learner.expert_queries
+    assert learner.expert_queries <= learner.env_steps + ends + learner.env_steps // 10
+
+
+def test_the_student_passes_its_expert() -> None:
+    """The expert makes -6.7 in ten steps; the student must be right in the other half too."""
+    expert = evaluate(lambda obs: half(obs), "ContinuousIdentity-v0", episodes=50, seed=1).mean
+    learner = HandOver(small(total_steps=1_200), envs=envs_of(), expert=half, seed=3)
+    metrics: dict[str, float] = {}
+    while not learner.done:
+        metrics |= learner.step()
+    assert learner.env_steps <= 1_200
+    assert expert < -5.0
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=50, seed=1).mean > -1.0
+    assert metrics["test_lost"] == 0.0
+    assert metrics["test_return"] > metrics["test_expert"] + 3
+
+
+def test_a_student_that_learned_nothing_is_not_handed_over() -> None:
+    """The expert wins the test, and a clone of it is handed over."""
+    config = small(offline_updates=0, updates_per_step=0.0, clone_updates=500, test=0.2)
+    learner = HandOver(config, envs=envs_of(), expert=lambda obs: obs, seed=3)
+    metrics: dict[str, float] = {}
+    while not learner.done:
+        metrics |= learner.step()
+    assert metrics["test_lost"] == 1.0
+    assert learner.env_steps <= 1_000
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -0.5
+
+
+def test_the_expert_retires() -> None:
+    learner = Guided(small(guidance_fraction=0.3), envs=envs_of(), expert=half, seed=3)
+    shares = []
+    while not learner.done:
+        shares.append(learner.step().get("expert_share"))
+    assert shares[1] is not None
+    assert shares[-1] is None
+
+
+def test_a_state_continues_byte_for_byte() -> None:
+    def made() -> HandOver:
+        return HandOver(small(), envs=envs_of(), expert=half, seed=0)
+
+    one, other = made(), made()
+    for _ in range(4):
+        one.step()
+    state = one.state_dict()
+    one.load_state_dict(state)
+    other.load_state_dict(state)
+    while not one.done:
+        one.step()
+        other.step()
+    for name, value in one.policy.state_dict().items():
+        assert torch.equal(value, other.policy.state_dict()[name]), name
+    assert one.expert_queries == other.expert_queries
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(InputError, match="less than total_steps, got 1000 of 1000"):
+        small(learning_starts=1_000)
+    with pytest.raises(InputError, match="continuous"):
+        Guided(small(), envs=envs_of("CartPole-v1"), expert=half, seed=0)
