@@ -16,7 +16,8 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
-from imitate.imitators.guided.learner import Guided, best_of, cloning_loss
+from imitate.imitators.guided.learner import Guided
+from imitate.imitators.guided.updates import best_of, cloning_loss
 
 
 def envs_of(env_id: str = "ContinuousIdentity-v0", count: int = 2) -> SyncVecEnv:

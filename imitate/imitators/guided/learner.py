@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,35 +28,18 @@ from imitate.datasets.asking import Askable
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.advice import Experts, joined
+from imitate.imitators.guided.updates import Phase, Updates, best_of
 from imitate.nn.average import Average
-from imitate.nn.distributions import sample_gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.rl.actor import encode
-from imitate.rl.continuous import Critics, PolicyNet, check_continuous
+from imitate.rl.continuous import check_continuous
 from imitate.rl.off_policy import Batch, OffPolicy
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout
-from imitate.rl.sac import Temperature, actor_loss
-from imitate.rl.tqc import quantile_loss, truncated_targets
 
-__all__ = ["Guided", "GuidedConfig", "best_of", "cloning_loss"]
-
-
-Pull = tuple[Tensor, Tensor, Tensor]
-"""Slopes of the value (B, D) at the student's actions, the expert's actions (B, D), and weights of cloning (B,)."""
-
-
-def best_of(values: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """Of candidates (B, M, D) with values (B, M) the best: actions (B, D) and indices (B,)."""
-    best = values.argmax(-1)
-    return candidates[torch.arange(len(best)), best], best
-
-
-def cloning_loss(actions: Tensor, expert: Tensor, weights: Tensor) -> Tensor:
-    """Mean squared distance () of the student's actions (B, D) to the expert's, weighted (B,)."""
-    return (weights * (actions - expert).square().sum(-1)).mean()
+__all__ = ["Guided", "GuidedConfig"]
 
 
 class Guided(OffPolicy):
@@ -71,7 +54,7 @@ class Guided(OffPolicy):
     """
 
     config: GuidedConfig
-    parts = ("policy", "student", "critics", "policy_net", "temperature", "average")
+    parts = ("policy", "student", "updater", "average")
 
     def __init__(
         self,
@@ -92,9 +75,8 @@ class Guided(OffPolicy):
             student = ActorPolicy(
                 space, actions, hidden=config.hidden, activation="relu", head="squashed", state_std=True, critic=shape
             ).to(device)  # fmt: skip
-        self.student, self.dimensions = student, student.output.out_features // 2
-        self.critics, self.policy_net = Critics(student, config), PolicyNet(student, config)
-        self.temperature = Temperature(config, self.dimensions, torch.device(device))
+        self.student = student
+        self.updater = Updates(student, config)
         self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
         self.count, self.obs_shape = len(self.experts.asks), space.shape or ()
         self.leaders = np.zeros(envs.num_envs, np.int64)
@@ -102,7 +84,7 @@ class Guided(OffPolicy):
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = copy.deepcopy(student)
         self.average = Average(self.policy, student, config.average)
-        width = math.prod(self.obs_shape) + self.count * self.dimensions
+        width = math.prod(self.obs_shape) + self.count * self.updater.dimensions
         stored = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         self.replay = Replay(
             config.replay_size, envs.num_envs, stored, actions, gamma=config.gamma, n_step=config.n_step
@@ -132,7 +114,7 @@ class Guided(OffPolicy):
         ahead = self.experts(rollout.last_obs)
         self._ahead = (
             None if rollout.done[-1].any() else ahead
-        )  # the next round begins with these observations
+        )  # else the next round begins where this one ended
         ends = self.experts(rollout.end_obs) if len(rollout.ends) else ahead[:0]
         return replace(
             rollout,
@@ -159,24 +141,16 @@ class Guided(OffPolicy):
         if not self.guided:
             return unit
         candidates = torch.from_numpy(np.concatenate([unit[:, None], advice], 1)).to(self.device)
-        chosen, best = best_of(self._values(encode(self.student, obs), candidates), candidates)
+        chosen, best = best_of(self.updater.values(encode(self.student, obs), candidates), candidates)
         self._shares.append(float((best > 0).float().mean()))
         return chosen.cpu().numpy()
-
-    @torch.no_grad()
-    def _values(self, obs: Tensor, candidates: Tensor) -> Tensor:
-        """The critics' values (B, M) of candidates (B, M, D) for prepared observations (B, F)."""
-        many = obs[:, None].expand(-1, candidates.shape[1], -1)
-        outputs = self.critics.online.values(torch.cat([many, candidates], -1).flatten(0, 1))  # (C, B * M, K)
-        return outputs.mean((0, 2)).unflatten(0, candidates.shape[:2])
 
     # Learning
 
     def schedule(self, progress: float) -> None:
         self.progress = progress
         if self.config.lr_schedule == "linear":
-            rate = self.config.learning_rate * (1.0 - progress)
-            self.critics.optimizer.learning_rate = self.policy_net.optimizer.learning_rate = rate
+            self.updater.set_learning_rate(self.config.learning_rate * (1.0 - progress))
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
@@ -192,96 +166,22 @@ class Guided(OffPolicy):
         batch = super().tensors(samples._replace(obs=raw, next_obs=following))
         for name, rows in (("advice", samples.obs), ("next_advice", samples.next_obs)):
             advice = torch.from_numpy(rows[:, width:]).to(self.device)
-            batch[name] = advice.unflatten(-1, (self.count, self.dimensions))
+            batch[name] = advice.unflatten(-1, (self.count, self.updater.dimensions))
         return batch
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of critics, student and temperature; returns means."""
-        obs, advice = batch["obs"], batch["advice"]
-        noise = torch.randn(2, len(obs), self.dimensions, generator=self.generator, device=self.device)
-        with torch.no_grad():
-            targets = self._targets(batch, noise[0])
-        q_loss, outputs = self.critics.fit(
-            obs, batch["actions"], lambda outputs: quantile_loss(outputs, targets), self.generator
-        )
-        found = {"q_loss": q_loss, "mean_q": outputs.mean()}
-        if self.offline:
-            found |= self._clone(obs, advice, noise[1])
-        elif self.updates % self.config.actor_every == 0:
-            found |= self._improve(obs, batch["actions"], advice, noise[1])
+        fading = 1.0 - self.progress / max(self.config.cloning_fraction, 1e-9)
+        phase = Phase(self.offline, self.guided, self.config.cloning * max(fading, 0.0))
+        found = self.updater.step(batch, phase, self.generator)
         self.updates += 1
         self.average.update()
-        self.critics.follow()
         return found
-
-    def _targets(self, batch: Batch, noise: Tensor) -> Tensor:
-        """Truncated targets (B, M) of the best candidate; entropy counts only where that is the student's action."""
-        next_obs, dropped = batch["next_obs"], self.config.dropped
-        following = self.student.gaussian(self.policy_net.outputs(next_obs))
-        raw = sample_gaussian(following.mean, following.log_std.exp(), noise)
-        bonus, own = -self.temperature.now * following.log_prob(raw), raw.tanh()
-        if not self.guided:
-            return truncated_targets(self.critics.of_target(next_obs, own), bonus, batch, dropped)
-        advice = batch["next_advice"]
-        candidates = advice if self.offline else torch.cat([advice, own[:, None]], 1)  # (B, M, D)
-        size, count = candidates.shape[:2]
-        many = next_obs[:, None].expand(-1, count, -1).flatten(0, 1)
-        outputs = self.critics.of_target(many, candidates.flatten(0, 1)).unflatten(1, (size, count))
-        best = outputs.mean((0, 3)).argmax(-1)  # (B,)
-        outputs = outputs[:, torch.arange(size), best]
-        return truncated_targets(outputs, bonus * (best == self.count), batch, dropped)
-
-    def _clone(self, obs: Tensor, advice: Tensor, noise: Tensor) -> dict[str, Tensor]:
-        """One gradient step towards the best expert's actions."""
-        expert, _ = best_of(self._values(obs, advice), advice)
-
-        def pull(actions: Tensor) -> Pull:
-            return torch.zeros_like(actions), expert, torch.ones_like(actions[:, 0])
-
-        return self._descend(obs, noise, pull)
-
-    def _improve(self, obs: Tensor, taken: Tensor, advice: Tensor, noise: Tensor) -> dict[str, Tensor]:
-        """One gradient step up the value, and towards the best expert's actions where these are worth more."""
-        found: dict[str, Tensor] = {}
-        fading = 1.0 - self.progress / max(self.config.cloning_fraction, 1e-9)
-        weight = self.config.cloning * max(fading, 0.0)
-
-        def pull(actions: Tensor) -> Pull:
-            values, slopes = self.critics.slope(obs, actions, lambda outputs: outputs.mean((0, 2)))
-            found["value"] = values.mean()
-            if not weight:
-                return slopes, actions, torch.zeros_like(values)
-            advised = self._values(obs, advice)
-            expert, _ = best_of(advised, advice)
-            preferred = advised.amax(-1) > values
-            found["expert_preferred"] = preferred.float().mean()
-            cloned = (preferred | _same(taken, expert)).float()
-            return slopes, expert, weight * slopes.norm(dim=-1).mean() * cloned
-
-        return self._descend(obs, noise, pull) | found
-
-    def _descend(self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull]) -> dict[str, Tensor]:
-        """One gradient step of the student and of the temperature."""
-        found: dict[str, Tensor] = {}
-
-        def loss(outputs: Tensor) -> Tensor:
-            distribution = self.student.gaussian(outputs)
-            raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
-            slopes, expert, weights = pull(raw.detach().tanh())
-            with torch.no_grad():
-                found["log_probs"] = distribution.log_prob(raw)
-            reinforced = actor_loss(distribution, noise, slopes, self.temperature.now)
-            return reinforced + cloning_loss(raw.tanh(), expert, weights)
-
-        self.policy_net.descend(obs, loss)
-        log_probs = found.pop("log_probs")
-        self.temperature.adapt(log_probs)
-        return {"entropy": -log_probs.mean()}
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.iteration += 1
-        metrics = {"ent_coef": self.temperature.now}
+        metrics = {"ent_coef": self.updater.temperature.now}
         if self._shares:
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []
         for name in history[-1] if history else ():
@@ -290,12 +190,12 @@ class Guided(OffPolicy):
 
     def clone_alone(self, count: int) -> None:
         """Make the policy a clone of the expert, from its actions in all states of the replay."""
-        self.policy_net.optimizer.restart()
+        self.updater.policy_net.optimizer.restart()
         for update in range(count):
             (batch,) = self.batches(1)
-            noise = torch.zeros(len(batch["obs"]), self.dimensions, device=self.device)
-            self.policy_net.optimizer.learning_rate = self.config.learning_rate * (1.0 - update / count)
-            self._clone(batch["obs"], batch["advice"], noise)
+            noise = torch.zeros(len(batch["obs"]), self.updater.dimensions, device=self.device)
+            self.updater.set_learning_rate(self.config.learning_rate * (1.0 - update / count))
+            self.updater.clone(batch, noise)
         self.policy.load_state_dict(self.student.state_dict())
 
     def restart(self) -> None:
@@ -315,8 +215,3 @@ class Guided(OffPolicy):
         self.experts.queries = state["expert_queries"]
         for name in self._SCALARS:
             setattr(self, name, state[name])
-
-
-def _same(actions: Tensor, others: Tensor) -> Tensor:
-    """Mask (B,) of equal actions (B, D)."""
-    return (actions == others).all(-1)

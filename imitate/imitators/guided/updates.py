@@ -1,0 +1,166 @@
+"""The gradient steps of guided learning: critics, student and temperature.
+
+Wherever an action must be chosen, the experts' are candidates beside the student's, and the critics' mean decides. The
+student climbs that mean as in TQC, and is pulled to the best expert's action only in two kinds of samples: where the
+critics prefer that action to its own, and where the expert itself acted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from imitate.configs.guided import GuidedConfig
+from imitate.nn.distributions import sample_gaussian
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.state import load_parts, parts_state
+from imitate.rl.continuous import Critics, PolicyNet
+from imitate.rl.off_policy import Batch
+from imitate.rl.sac import Temperature, actor_loss
+from imitate.rl.tqc import quantile_loss, truncated_targets
+
+__all__ = ["Phase", "Updates", "best_of", "cloning_loss"]
+
+
+class Phase(NamedTuple):
+    """The experts' part in a gradient step.
+
+    offline  the student only clones, and the critics learn the experts' values
+    guided   an expert's action is a candidate in the targets
+    cloning  weight of cloning
+    """
+
+    offline: bool
+    guided: bool
+    cloning: float
+
+
+class Pull(NamedTuple):
+    """The forces on the student's actions: slopes of their value (B, D), the experts' actions (B, D), and the weights
+    (B,) of cloning these."""
+
+    slopes: Tensor
+    expert: Tensor
+    weights: Tensor
+
+
+def best_of(values: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    """Of candidates (B, M, D) with values (B, M) the best: actions (B, D) and indices (B,)."""
+    best = values.argmax(-1)
+    return candidates[torch.arange(len(best)), best], best
+
+
+def cloning_loss(actions: Tensor, expert: Tensor, weights: Tensor) -> Tensor:
+    """Mean squared distance () of the student's actions (B, D) to the expert's, weighted (B,)."""
+    return (weights * (actions - expert).square().sum(-1)).mean()
+
+
+class Updates:
+    """The student with its critics and temperature. Batches have the experts' actions beside `OffPolicy.tensors`'
+    columns: `advice` and `next_advice` (B, K, D)."""
+
+    parts = ("critics", "policy_net", "temperature")
+
+    def __init__(self, student: ActorPolicy, config: GuidedConfig) -> None:
+        self.student, self.config, self.dimensions = student, config, student.output.out_features // 2
+        self.critics, self.policy_net = Critics(student, config), PolicyNet(student, config)
+        self.temperature = Temperature(config, self.dimensions, student.output.weight.device)
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Change Adam's step size of critics and student."""
+        for part in (self.critics, self.policy_net):
+            part.optimizer.learning_rate = rate
+
+    @torch.no_grad()
+    def values(self, obs: Tensor, candidates: Tensor) -> Tensor:
+        """The critics' values (B, M) of candidates (B, M, D) for prepared observations (B, F)."""
+        return self._outputs(self.critics.online.values, obs, candidates).mean((0, 3))
+
+    def _outputs(self, critics: Callable[[Tensor], Tensor], obs: Tensor, candidates: Tensor) -> Tensor:
+        """Critics' outputs (C, B, M, K) of candidates (B, M, D)."""
+        many = obs[:, None].expand(-1, candidates.shape[1], -1)
+        return critics(torch.cat([many, candidates], -1).flatten(0, 1)).unflatten(1, candidates.shape[:2])
+
+    def step(self, batch: Batch, phase: Phase, generator: torch.Generator) -> dict[str, Tensor]:
+        """One gradient step of the critics and the student's; returns means."""
+        obs = batch["obs"]
+        noise = torch.randn(2, len(obs), self.dimensions, generator=generator, device=obs.device)
+        with torch.no_grad():
+            targets = self.targets(batch, phase, noise[0])
+        q_loss, outputs = self.critics.fit(
+            obs, batch["actions"], lambda outputs: quantile_loss(outputs, targets), generator
+        )
+        found = {"q_loss": q_loss, "mean_q": outputs.mean()}
+        found |= (
+            self.clone(batch, noise[1]) if phase.offline else self.improve(batch, phase.cloning, noise[1])
+        )
+        self.critics.follow()
+        return found
+
+    def targets(self, batch: Batch, phase: Phase, noise: Tensor) -> Tensor:
+        """Truncated targets (B, M) of the best candidate; entropy counts only where that is the student's action."""
+        next_obs, advice, dropped = batch["next_obs"], batch["next_advice"], self.config.dropped
+        following = self.student.gaussian(self.policy_net.outputs(next_obs))
+        raw = sample_gaussian(following.mean, following.log_std.exp(), noise)
+        bonus, own = -self.temperature.now * following.log_prob(raw), raw.tanh()
+        if not phase.guided:
+            return truncated_targets(self.critics.of_target(next_obs, own), bonus, batch, dropped)
+        candidates = advice if phase.offline else torch.cat([advice, own[:, None]], 1)
+        outputs = self._outputs(lambda inputs: self.critics.target(inputs)[0], next_obs, candidates)
+        best = outputs.mean((0, 3)).argmax(-1)  # (B,)
+        chosen = outputs[:, torch.arange(len(best)), best]  # (C, B, K)
+        return truncated_targets(chosen, bonus * (best == advice.shape[1]), batch, dropped)
+
+    def clone(self, batch: Batch, noise: Tensor) -> dict[str, Tensor]:
+        """One gradient step towards the best expert's actions."""
+        expert, _ = best_of(self.values(batch["obs"], batch["advice"]), batch["advice"])
+
+        def pull(actions: Tensor) -> Pull:
+            return Pull(torch.zeros_like(actions), expert, torch.ones_like(actions[:, 0]))
+
+        return self._descend(batch["obs"], noise, pull)
+
+    def improve(self, batch: Batch, cloning: float, noise: Tensor) -> dict[str, Tensor]:
+        """One gradient step up the value, and towards the best expert's actions where the module's text says so."""
+        obs, advice = batch["obs"], batch["advice"]
+        found: dict[str, Tensor] = {}
+
+        def pull(actions: Tensor) -> Pull:
+            values, slopes = self.critics.slope(obs, actions, lambda outputs: outputs.mean((0, 2)))
+            found["value"] = values.mean()
+            if not cloning:
+                return Pull(slopes, actions, torch.zeros_like(values))
+            advised = self.values(obs, advice)
+            expert, _ = best_of(advised, advice)
+            preferred = advised.amax(-1) > values
+            found["expert_preferred"] = preferred.float().mean()
+            cloned = preferred | (batch["actions"] == expert).all(-1)
+            return Pull(slopes, expert, cloning * slopes.norm(dim=-1).mean() * cloned)
+
+        return self._descend(obs, noise, pull) | found
+
+    def _descend(self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull]) -> dict[str, Tensor]:
+        """One gradient step of the student and of the temperature."""
+        found: dict[str, Tensor] = {}
+
+        def loss(outputs: Tensor) -> Tensor:
+            distribution = self.student.gaussian(outputs)
+            raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
+            slopes, expert, weights = pull(raw.detach().tanh())
+            with torch.no_grad():
+                found["log_probs"] = distribution.log_prob(raw)
+            reinforced = actor_loss(distribution, noise, slopes, self.temperature.now)
+            return reinforced + cloning_loss(raw.tanh(), expert, weights)
+
+        self.policy_net.descend(obs, loss)
+        self.temperature.adapt(found["log_probs"])
+        return {"entropy": -found["log_probs"].mean()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self.parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self.parts)
