@@ -17,7 +17,8 @@ from imitate.errors import InputError
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
-from imitate.imitators.guided.updates import best_of, cloning_loss
+from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_loss
+from imitate.rl.tqc import truncated_targets
 
 
 def envs_of(env_id: str = "ContinuousIdentity-v0", count: int = 2) -> SyncVecEnv:
@@ -48,6 +49,60 @@ def test_cloning_loss_by_hand() -> None:
     """Squared distances 1 + 4 and 9, of which the second does not count: 5 / 2."""
     actions, expert = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     assert float(cloning_loss(actions, expert, torch.tensor([1.0, 0.0]))) == 2.5
+
+
+def updates() -> Updates:
+    return Guided(small(), envs=envs_of(), expert=half, seed=0).updater
+
+
+def test_the_student_clones_where_the_expert_is_better_and_where_it_acted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The student's actions are worth 0 with slopes 3, 4, the experts' -1, 2, -1; in the last sample the expert acted.
+
+    The weight is half the mean slope where cloning counts, which is 0.5 * 5.
+    """
+    updater = updates()
+    slopes = torch.tensor([[3.0, 4.0]]).expand(3, 2)
+    monkeypatch.setattr(updater.critics, "slope", lambda *_: (torch.zeros(3), slopes))
+    monkeypatch.setattr(updater, "values", lambda *_: torch.tensor([[-1.0], [2.0], [-1.0]]))
+    advice = torch.full((3, 1, 2), 0.25)
+    taken = torch.tensor([[0.25, 0.0], [0.0, 0.0], [0.25, 0.25]])
+    batch = {"obs": torch.zeros(3, 1), "actions": taken, "advice": advice}
+    pull = updater.pull(batch, torch.zeros(3, 2), 0.5)
+    assert pull.slopes is slopes
+    assert pull.expert.tolist() == advice[:, 0].tolist()
+    assert pull.weights.tolist() == [0.0, 2.5, 2.5]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_the_target_bootstraps_from_the_best_candidate(offline: bool) -> None:
+    """Of the two experts' actions and the student's, each alone; entropy counts for the student's only."""
+    updater = updates()
+    count = 200
+    batch = {
+        "next_obs": torch.randn(count, 1),
+        "next_advice": torch.rand(count, 2, 1) * 2 - 1,
+        "returns": torch.randn(count),
+        "discounts": torch.full((count,), 0.9),
+    }
+    noise = torch.randn(count, 1)
+    with torch.no_grad():
+        outputs = updater.policy_net.outputs(batch["next_obs"])
+        following = updater.student.gaussian(outputs)
+        raw = following.mean + following.log_std.exp() * noise
+        bonus = -updater.temperature.now * following.log_prob(raw)
+        found = updater.targets(batch, Phase(offline, True, 1.0), noise)
+    candidates = [batch["next_advice"][:, 0], batch["next_advice"][:, 1], raw.tanh()]
+    chosen = []
+    for row in range(count):
+        each = [updater.critics.of_target(batch["next_obs"][[row]], x[[row]]) for x in candidates]
+        best = max(range(2 if offline else 3), key=lambda index: float(each[index].mean()))
+        chosen.append(best)
+        entropy = bonus[[row]] * (best == 2)
+        one = {name: column[[row]] for name, column in batch.items()}
+        torch.testing.assert_close(found[[row]], truncated_targets(each[best], entropy, one, 1))
+    assert len(set(chosen)) == (2 if offline else 3)
 
 
 def test_observations_and_advice_are_joined() -> None:

@@ -117,30 +117,25 @@ class Updates:
     def clone(self, batch: Batch, noise: Tensor) -> dict[str, Tensor]:
         """One gradient step towards the best expert's actions."""
         expert, _ = best_of(self.values(batch["obs"], batch["advice"]), batch["advice"])
-
-        def pull(actions: Tensor) -> Pull:
-            return Pull(torch.zeros_like(actions), expert, torch.ones_like(actions[:, 0]))
-
-        return self._descend(batch["obs"], noise, pull)
+        everywhere = torch.ones_like(expert[:, 0])
+        return self._descend(
+            batch["obs"], noise, lambda actions: Pull(torch.zeros_like(actions), expert, everywhere)
+        )
 
     def improve(self, batch: Batch, cloning: float, noise: Tensor) -> dict[str, Tensor]:
-        """One gradient step up the value, and towards the best expert's actions where the module's text says so."""
-        obs, advice = batch["obs"], batch["advice"]
-        found: dict[str, Tensor] = {}
+        """One gradient step up the value, and towards the experts."""
+        return self._descend(batch["obs"], noise, lambda actions: self.pull(batch, actions, cloning))
 
-        def pull(actions: Tensor) -> Pull:
-            values, slopes = self.critics.slope(obs, actions, lambda outputs: outputs.mean((0, 2)))
-            found["value"] = values.mean()
-            if not cloning:
-                return Pull(slopes, actions, torch.zeros_like(values))
-            advised = self.values(obs, advice)
-            expert, _ = best_of(advised, advice)
-            preferred = advised.amax(-1) > values
-            found["expert_preferred"] = preferred.float().mean()
-            cloned = preferred | (batch["actions"] == expert).all(-1)
-            return Pull(slopes, expert, cloning * slopes.norm(dim=-1).mean() * cloned)
-
-        return self._descend(obs, noise, pull) | found
+    def pull(self, batch: Batch, actions: Tensor, cloning: float) -> Pull:
+        """The forces on the student's actions (B, D). At `cloning` 1 an expert's action half a unit away pulls as hard
+        as the mean slope of the value."""
+        values, slopes = self.critics.slope(batch["obs"], actions, lambda outputs: outputs.mean((0, 2)))
+        if not cloning:
+            return Pull(slopes, actions, torch.zeros_like(values))
+        advised = self.values(batch["obs"], batch["advice"])
+        expert, _ = best_of(advised, batch["advice"])
+        cloned = (advised.amax(-1) > values) | (batch["actions"] == expert).all(-1)
+        return Pull(slopes, expert, cloning * slopes.norm(dim=-1).mean() * cloned)
 
     def _descend(self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull]) -> dict[str, Tensor]:
         """One gradient step of the student and of the temperature."""
@@ -152,12 +147,14 @@ class Updates:
             slopes, expert, weights = pull(raw.detach().tanh())
             with torch.no_grad():
                 found["log_probs"] = distribution.log_prob(raw)
+            found["cloned"] = (weights > 0).float().mean()
             reinforced = actor_loss(distribution, noise, slopes, self.temperature.now)
             return reinforced + cloning_loss(raw.tanh(), expert, weights)
 
         self.policy_net.descend(obs, loss)
-        self.temperature.adapt(found["log_probs"])
-        return {"entropy": -found["log_probs"].mean()}
+        log_probs = found.pop("log_probs")
+        self.temperature.adapt(log_probs)
+        return found | {"entropy": -log_probs.mean()}
 
     def state_dict(self) -> dict[str, Any]:
         return parts_state(self, *self.parts)
