@@ -47,9 +47,9 @@ class TrainArguments:
     demo_episodes: Annotated[int | None, Rare]
     """use only this many episodes, the first ones"""
     expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
-    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger and AggreVaTeD
-    take several (--expert A --expert B) and imitate each where it is best; DAgger also takes human, or human:keys.toml:
-    you press what you would do in each state that is shown"""
+    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger, AggreVaTeD and
+    guided take several (--expert A --expert B) and follow each where it is best; DAgger also takes human, or
+    human:keys.toml: you press what you would do in each state that is shown"""
     vecnormalize: Annotated[str | None, Rare]
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: str | None

@@ -22,6 +22,11 @@ class Experts:
         self.asks = [asking(expert, policy.action_space, who="the expert") for expert in experts]
         self.policy, self.queries = policy, 0
 
+    @property
+    def count(self) -> int:
+        """K."""
+        return len(self.asks)
+
     def __call__(self, obs: Array) -> Array:
         """Actions (N, K, D) in [-1, 1] for raw observations (N, *obs_shape)."""
         self.queries += len(obs)

@@ -7,6 +7,7 @@ it is handed over instead: DAgger's, as the expert was asked in the student's ow
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from imitate.nn.policy import ActorPolicy
 from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
 
 __all__ = ["HandOver"]
+
+logger = logging.getLogger(__name__)
 
 
 class HandOver:
@@ -65,19 +68,30 @@ class HandOver:
         """An iteration of guided learning, or at the end the test; at most `limit` environment steps."""
         room = self.config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
-        spare = int(self.config.test * self.config.total_steps)
+        spare = self._spare()
         if room - spare >= self.least_steps:
             return self.learner.step(room - spare)
         self.tested = True
         return self._test(room)
+
+    def _spare(self) -> int:
+        """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
+        if not self.config.test:
+            return 0
+        share, least = self.config.test * self.config.total_steps, 0.0
+        if self.learner.episodes:
+            length = self.env_steps / self.learner.episodes
+            least = (1 + self.learner.experts.count) * LEAST_PAIRS * length
+        return int(min(max(share, least), 0.5 * self.config.total_steps))
 
     def _test(self, room: int) -> dict[str, float]:
         """Let the policy and each expert play the same episodes; if an expert is clearly ahead, clone it."""
         learner, sampler = self.learner, self.learner.sampler
         players = [learner.policy.act, *learner.experts.asks]
         share = room // len(players)
-        pairs = share * learner.episodes // max(self.env_steps, 1)
+        pairs = int(share * learner.episodes / max(self.env_steps, 1) + 1e-6)
         if pairs < LEAST_PAIRS:
+            logger.warning("%d steps are too few for a test: the student is handed over untested", room)
             return {"test_pairs": 0.0}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
         plays = [played(act, sampler.envs, seeds, share) for act in players]
@@ -91,6 +105,10 @@ class HandOver:
             lost = wins(*both)
             metrics = {"test_pairs": float(len(both[0])), "test_lost": float(lost)}
             metrics |= {"test_expert": float(both[0].mean()), "test_return": float(both[1].mean())}
+            logger.info(
+                "in %d paired episodes the student makes %.4g, the expert %.4g: %s is handed over",
+                len(both[0]), both[1].mean(), both[0].mean(), "a clone of the expert" if lost else "the student",
+            )  # fmt: skip
             if lost:
                 learner.clone_alone(self.config.clone_updates)
                 break

@@ -81,13 +81,13 @@ class Guided(OffPolicy):
         self.student = student
         self.updater = Updates(student, config)
         self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
-        self.count, self.obs_shape = len(self.experts.asks), space.shape or ()
+        self.obs_shape = space.shape or ()
         self.leaders = np.zeros(envs.num_envs, np.int64)
         self.progress, self.episodes = 0.0, 0
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = copy.deepcopy(student)
         self.average = Average(self.policy, student, config.average)
-        width = math.prod(self.obs_shape) + self.count * self.updater.dimensions
+        width = math.prod(self.obs_shape) + self.experts.count * self.updater.dimensions
         stored = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         self.replay = Replay(
             config.replay_size, envs.num_envs, stored, actions, gamma=config.gamma, n_step=config.n_step
@@ -137,7 +137,7 @@ class Guided(OffPolicy):
     def _chosen(self, obs: Array, advice: Array, begun: Array) -> Array:
         """Actions (N, D) in [-1, 1]."""
         if not self.ready:
-            drawn = self.rng.integers(self.count, size=len(obs))  # who leads each episode
+            drawn = self.rng.integers(self.experts.count, size=len(obs))  # who leads each episode
             self.leaders = np.where(begun, drawn, self.leaders)
             return advice[np.arange(len(obs)), self.leaders]
         unit = np.tanh(self.actor.sample(obs, self.rng)[1])
@@ -172,7 +172,7 @@ class Guided(OffPolicy):
         batch = super().tensors(samples._replace(obs=raw, next_obs=following))
         for name, rows in (("advice", samples.obs), ("next_advice", samples.next_obs)):
             advice = torch.from_numpy(rows[:, width:]).to(self.device)
-            batch[name] = advice.unflatten(-1, (self.count, self.updater.dimensions))
+            batch[name] = advice.unflatten(-1, (self.experts.count, self.updater.dimensions))
         return batch
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
