@@ -50,6 +50,8 @@ class ContinuousConfig:
     """Normalise the critics' hidden layers."""
     dropout: float = 0.0
     """Share of the critics' hidden units that a gradient step leaves out (DroQ, arXiv:2110.02034)."""
+    least_reward: float | None = None
+    """Lower rewards count as this in training, as published solvers of Hardcore do with the -100 of a fall."""
     actor_every: int = 1
     """Gradient steps of the critics for each one of the policy."""
     hidden: tuple[int, ...] = (256, 256)

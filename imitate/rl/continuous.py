@@ -131,4 +131,6 @@ def replay_of(
         actions = policy.to_unit(torch.as_tensor(trajectory.actions)).clamp(-1.0, 1.0).numpy()
         rollouts.append(Rollout.of_episode(trajectory, actions, trajectory.rewards.astype(np.float32)))
     spaces_ = policy.observation_space, policy.action_space
-    return Replay.of_episodes(rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step)
+    return Replay.of_episodes(
+        rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward
+    )

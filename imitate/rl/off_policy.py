@@ -83,12 +83,14 @@ class OffPolicy(ABC):
         seed: int,
         device: torch.device,
         replay: type[Replay] = Replay,
+        least_reward: float | None = None,
     ) -> None:
         self.config, self.policy, self.seed, self.device = config, policy, seed, device
         spaces = envs.single_observation_space, envs.single_action_space
         self.replay = replay(
-            config.replay_size, envs.num_envs, *spaces, gamma=config.gamma, n_step=config.n_step
-        )
+            config.replay_size, envs.num_envs, *spaces,
+            gamma=config.gamma, n_step=config.n_step, least_reward=least_reward,
+        )  # fmt: skip
         self.actor, self.sampler = Actor(policy), Sampler(envs)
         self.iteration = self.updates = 0
         self.restart()

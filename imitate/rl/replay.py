@@ -45,7 +45,10 @@ class Samples(NamedTuple):
 
 
 class Replay:
-    """The last `capacity` rows of N environments, one ring each; sampled uniformly."""
+    """The last `capacity` rows of N environments, one ring each; sampled uniformly.
+
+    least_reward  lower rewards are stored as this
+    """
 
     _arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
 
@@ -58,9 +61,11 @@ class Replay:
         *,
         gamma: float,
         n_step: int = 1,
+        least_reward: float | None = None,
     ) -> None:
         shape, self.stack = space.shape or (), _frames_stacked(space)
         self.gamma, self.n_step, self.num_envs = gamma, n_step, num_envs
+        self.least_reward = least_reward
         self.rows = capacity // num_envs
         if self.rows < 2 * self.stack + n_step:
             raise InputError(
@@ -86,11 +91,12 @@ class Replay:
         *,
         gamma: float,
         n_step: int = 1,
+        least_reward: float | None = None,
     ) -> Self:
         """A replay of these episodes, each from one environment, with room for no more."""
         stack = _frames_stacked(space)
         rows = sum(len(episode.obs) + stack for episode in episodes) + 2 * stack + n_step
-        replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step)
+        replay = cls(rows, 1, space, action_space, gamma=gamma, n_step=n_step, least_reward=least_reward)
         for episode in episodes:
             replay.add(episode)
         return replay
@@ -127,7 +133,9 @@ class Replay:
                 successors[-1, self._begun] = self._frame(rollout.end_obs[ended : ended + ends], 0)
                 ended += ends
             slots = self._write(self._everywhere, successors)
-            self.actions[slots], self.rewards[slots] = rollout.actions[begin:end], rollout.rewards[begin:end]
+            rewards = rollout.rewards[begin:end]
+            self.rewards[slots] = rewards if self.least_reward is None else rewards.clip(self.least_reward)
+            self.actions[slots] = rollout.actions[begin:end]
             self.terminated[slots] = rollout.terminated[begin:end]
             self._mark(slots, acted=True)
             begin = end

@@ -148,7 +148,14 @@ class SAC(OffPolicy):
         self.reading, self.dimensions = reading, policy.output.out_features // 2
         self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
         self.temperature = Temperature(config, self.dimensions, torch.device(device))
-        super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device))
+        super().__init__(
+            config,
+            policy,
+            envs=envs,
+            seed=seed,
+            device=torch.device(device),
+            least_reward=config.least_reward,
+        )
         self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:

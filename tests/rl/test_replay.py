@@ -201,6 +201,13 @@ def test_continuous_actions_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(samples.actions, actions[samples.returns.astype(int) - 1, 0])
 
 
+def test_low_rewards_count_as_the_least() -> None:
+    """Rewards 1, 2 and 3 are stored as 2, 2 and 3."""
+    replay = Replay(20, 1, spaces.Box(-9, 9, (1,), np.float32), ACTIONS, gamma=0.5, least_reward=2)
+    replay.add(steps([1, 2, 3]))
+    assert set(replay.sample(50, np.random.default_rng(0)).returns.tolist()) == {2.0, 3.0}
+
+
 def test_each_frame_is_stored_once() -> None:
     space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     replay = PrioritizedReplay(1_000_000, 8, space, ACTIONS, gamma=0.99)

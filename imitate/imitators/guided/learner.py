@@ -90,8 +90,9 @@ class Guided(OffPolicy):
         width = math.prod(self.obs_shape) + self.experts.count * self.updater.dimensions
         stored = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         self.replay = Replay(
-            config.replay_size, envs.num_envs, stored, actions, gamma=config.gamma, n_step=config.n_step
-        )
+            config.replay_size, envs.num_envs, stored, actions,
+            gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
+        )  # fmt: skip
 
     @property
     def expert_queries(self) -> int:
