@@ -31,13 +31,15 @@ from shown import (
     suite_scores,
 )
 
+from imitate.reproduce.rows import ROWS_FILE
+
 BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
-ROWS: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "rows.toml").read_text())
+ROWS: dict[str, dict[str, Any]] = tomllib.loads(ROWS_FILE.read_text())
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:

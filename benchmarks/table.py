@@ -11,15 +11,9 @@ purpose. `python benchmarks/results.py` then writes the documents.
 """
 
 import argparse
-import json
-import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,44 +23,10 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
 from imitate.files import versions, write_json
+from imitate.reproduce.rows import EPISODES, read_rows
+from imitate.reproduce.run_row import run_seed
 
 BENCHMARKS = Path(__file__).parent
-EPISODES = 50
-MEASURE = f"imitate evaluate run --episodes {EPISODES} --json"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A table of rows.toml; the head of that file describes the fields."""
-
-    label: str
-    algorithm: str
-    env: str
-    section: str = ""
-    expert: str | None = None
-    demos: int = 0
-    options: str = ""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    seeds: int = 3
-    protocol: str = ""
-    settings: str = ""
-
-    def commands(self, seed: int) -> list[str]:
-        """The commands for a seed, in an empty folder; the last one writes the run folder `run`."""
-        train = ["imitate", "train", self.algorithm, "--env", self.env]
-        train += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
-        collect = []
-        if self.demos:
-            collect = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
-            train += ["--demos", "demos.h5"]
-        elif self.expert is not None:
-            train += ["--expert", self.expert]
-        train += [*shlex.split(self.options), "--seed", str(seed), "--out", "run"]
-        return [*collect, shlex.join(train)]
-
-
-def read_rows() -> dict[str, Row]:
-    return {name: Row(**row) for name, row in tomllib.loads((BENCHMARKS / "rows.toml").read_text()).items()}
 
 
 def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
@@ -91,30 +51,6 @@ def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
     if row.expert is not None:
         record["share_of_range"] = (record["mean"] - random.mean) / (record["expert_mean"] - random.mean)
     return record
-
-
-def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
-    """Run and measure one seed in `folder`: wall and CPU seconds, validations, steps, and the returns of the test
-    episodes."""
-
-    def output(command: str) -> str:
-        done = subprocess.run(
-            shlex.split(command), cwd=folder, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        return done.stdout.decode()
-
-    begin = time.monotonic()
-    for command in commands:
-        output(command)
-    seconds = time.monotonic() - begin
-    result = json.loads(output(MEASURE))
-    run = folder / "run"
-    validations = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
-    found: dict[str, Any] = {"commands": [*commands, MEASURE], "seconds": seconds}
-    found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in validations]}
-    found |= {"config": json.loads((run / "config.json").read_text())}
-    found |= json.loads((run / "finished.json").read_text()) | json.loads((run / "timing.json").read_text())
-    return found | result
 
 
 def main() -> None:

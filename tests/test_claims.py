@@ -17,7 +17,7 @@ from imitate.training.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "benchmarks" / "results"
-ROWS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "benchmarks" / "rows.toml").read_text())
+ROWS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "imitate/reproduce/rows.toml").read_text())
 RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text()
 README = (ROOT / "README.md").read_text().partition("## Results")[2].partition("## Adding")[0]
 

@@ -104,7 +104,7 @@ FLOORS = (
     ("aggrevated",),
     ("algorithms",),
     ("training",),
-    ("compare",),
+    ("compare", "reproduce"),
     ("commands",),
     ("cli",),
 )

@@ -305,7 +305,7 @@ def test_its_curve_begins_with_the_clone(tmp_path: Path) -> None:
 
 
 def test_bc_with_the_rows_options_is_gails_clone(tmp_path: Path) -> None:
-    """benchmarks/rows.toml measures the clone so; PPO leaves it as it is while the value network warms up."""
+    """imitate/reproduce/rows.toml measures the clone so; PPO leaves it as it is while the value network warms up."""
     path = named(tmp_path / "demos.h5", ENVS["continuous"])
     options = ["--max-updates", "30", "--holdout", "0", "--log-std-init", "-2", "--seed", "3"]
     words = ["--env", ENVS["continuous"], "--demos", str(path), "--out", str(tmp_path / "clone")]

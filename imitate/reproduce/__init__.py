@@ -1,0 +1,1 @@
+"""Rows of the results tables: their commands, what they gave before, and running them again."""
