@@ -1,4 +1,4 @@
-"""Write RESULTS.md, SPEED.md, docs/scale.md and the README's results from templates/, rows.toml and the records.
+"""Write RESULTS.md, SPEED.md, docs/, the README's results and the package's summaries from templates/ and the records.
 
     python benchmarks/results.py
 
@@ -31,12 +31,16 @@ from shown import (
     suite_scores,
 )
 
+from imitate.compare.statistics.intervals import interval
+from imitate.reproduce.experiments import read_experiments
 from imitate.reproduce.rows import ROWS_FILE
+from imitate.reproduce.summaries import SUMMARIES, Summary
 
 BENCHMARKS = Path(__file__).parent
 README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
+EXPERIMENTS = BENCHMARKS.parent / "docs" / "experiments.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads(ROWS_FILE.read_text())
@@ -48,8 +52,34 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     readme = README.read_text()
     results = BEGIN + render("README-results.md", known) + END
     readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
-    written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md"}
-    return {README: readme} | {path: render(template, known) for path, template in written.items()}
+    written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md", EXPERIMENTS: "experiments.md"}
+    texts = {path: render(template, known) for path, template in written.items()}
+    short = {name: vars(summary) for name, summary in summaries(known).items()}
+    return {README: readme, SUMMARIES: json.dumps(short, indent=1) + "\n"} | texts
+
+
+def summaries(known: dict[str, Any]) -> dict[str, Summary]:
+    """The records of rows in short, for the package."""
+    found = {}
+    for name in (name for name in ROWS if name in known):
+        record, seeds = known[name], known[name]["seeds"]
+        counted = [
+            sum(seed.get(kind, 0) for kind in ("env_steps", "demo_steps", "validation_steps"))
+            for seed in seeds
+        ]
+        spent_ = [seed.get("cpu_seconds", seed.get("seconds", 0.0)) / 60 for seed in seeds]
+        ci95 = interval([seed["returns"] for seed in seeds]) if len(seeds) > 1 else None
+        found[name] = Summary(
+            means=tuple(round(seed["mean"], 3) for seed in seeds),
+            ci95=None if ci95 is None else (round(ci95[0], 3), round(ci95[1], 3)),
+            expert=record["expert_mean"],
+            random=record["random"],
+            steps=max(counted),
+            minutes=round(statistics.fmean(spent_), 2),
+            cpu=record.get("machine", {}).get("cpu", ""),
+            commit=record.get("machine", {}).get("commit", ""),
+        )
+    return found
 
 
 def render(template: str, known: dict[str, Any]) -> str:
@@ -85,6 +115,7 @@ def render(template: str, known: dict[str, Any]) -> str:
     }
     environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
+    environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}
     missing = [name for name in ROWS if name not in known]
     text = environment.get_template(template).render(
         record=known, row=rows, sections=sections, missing=missing, shown=shown

@@ -28,6 +28,7 @@ COMMANDS = {
     "evaluate": "measure a run or an expert, optionally with a video",
     "compare": "compare imitation and RL on equal budgets of environment steps, with a report",
     "report": "write the report of a comparison again, or one report of several comparisons",
+    "reproduce": "run rows of the results again, and compare with their record",
     "envs": "list the environments that can be run here, and what extras would add",
     "expert": "list, show, check or train experts (`expert list|show|check|train`)",
 }

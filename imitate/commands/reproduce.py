@@ -1,0 +1,149 @@
+"""`imitate reproduce`"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from imitate.commands.options import print_json, run
+from imitate.errors import InputError, did_you_mean
+from imitate.reproduce.experiments import failing_forms
+from imitate.reproduce.rows import Row, read_rows
+from imitate.reproduce.run_row import run_seed
+from imitate.reproduce.summaries import Summary, prediction_interval, read_summaries
+
+__all__ = ["reproduce"]
+
+logger = logging.getLogger(__name__)
+
+
+def reproduce(argv: list[str]) -> int:
+    def command(
+        rows: Annotated[list[str], tyro.conf.Positional] = [],  # noqa: B006
+        list: bool = False,
+        failing: bool = False,
+        seeds: int = 1,
+        seed: int = 1000,
+        out: Path | None = None,
+        json: bool = False,
+    ) -> int:
+        """Run rows of the results again with fresh seeds, and say whether they agree with the record.
+
+        The exit status is 1 if one lies outside the 95 % prediction interval of its record.
+
+        Args:
+            rows: names of rows, as --list prints them
+            list: print the rows with their recorded figures and costs
+            failing: run the forms that failed before this project, beside the rows that mend them
+            seeds: seeds to run
+            seed: the first seed; 0 repeats the record's own
+            out: folder in which the runs are kept; by default they are removed
+            json: print it as JSON
+        """
+        known = read_rows()
+        if list:
+            _list(known, read_summaries(), json=json)
+            return 0
+        if seeds < 1:
+            raise InputError(f"--seeds must be at least 1, got {seeds}")
+        if not rows:
+            raise InputError("which rows? `imitate reproduce --list` names them")
+        for name in rows:
+            if name not in known:
+                raise InputError(
+                    f"no row {name!r}{did_you_mean(name, known)}: `imitate reproduce --list` names them"
+                )
+        named = [*rows, *(form for name in rows for form in failing_forms(name) if failing)]
+        if failing and len(named) == len(rows):
+            logger.info(
+                "no failing form of %s is a row; docs/experiments.md says why it failed", ", ".join(rows)
+            )
+        found = []
+        for name in dict.fromkeys(named):
+            found.append(_reproduced(name, known[name], range(seed, seed + seeds), out))
+            if not json:
+                print(found[-1]["verdict"])
+        if json:
+            print_json(found)
+        return 0 if all(each["agrees"] is not False for each in found) else 1
+
+    return run(command, argv, "reproduce")
+
+
+def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) -> None:
+    """Print a line for each row."""
+    if json:
+        print_json({name: _facts(row, summaries.get(name)) for name, row in rows.items()})
+        return
+    width = max(map(len, rows))
+    print(
+        f"{'row':{width}}  {'task':28}  {'learner':18}  {'return':>9}  {'95 % interval':>20}  minutes  fits in"
+    )
+    for name, row in rows.items():
+        head = f"{name:{width}}  {row.env:28}  {row.algorithm:18}"
+        if (summary := summaries.get(name)) is None:
+            print(f"{head}  {'not measured':>9}")
+            continue
+        ci95 = "one seed" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
+        print(f"{head}  {summary.mean:9,.1f}  {ci95:>20}  {summary.minutes:7.1f}  {summary.fits}")
+
+
+def _facts(row: Row, summary: Summary | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"task": row.env, "learner": row.algorithm, "commands": row.commands(0)}
+    if summary is not None:
+        facts |= vars(summary) | {"mean": summary.mean, "fits": summary.fits}
+    return facts
+
+
+def _reproduced(name: str, row: Row, seeds: range, out: Path | None) -> dict[str, Any]:
+    """Run a row and compare it with its record."""
+    means = []
+    for seed in seeds:
+        logger.info("%s", "; ".join(row.commands(seed)))
+        mean = _mean(row, seed, None if out is None else out / name / str(seed))
+        logger.info("%s, seed %d: %.1f", name, seed, mean)
+        means.append(mean)
+    summary, mean = read_summaries().get(name), statistics.fmean(means)
+    among = None if summary is None else prediction_interval(summary.means, len(means))
+    agrees = None if among is None else among[0] - 1e-6 <= mean <= among[1] + 1e-6
+    several = f"{len(means)} seed{'s' * (len(means) > 1)}"
+    return {
+        "row": name,
+        "seeds": [*seeds],
+        "means": means,
+        "among": among,
+        "agrees": agrees,
+        "verdict": f"{name}: {mean:,.1f} ({several}); {_verdict(summary, among, agrees)}",
+    }
+
+
+def _verdict(summary: Summary | None, among: tuple[float, float] | None, agrees: bool | None) -> str:
+    if summary is None:
+        return "it was never measured"
+    if among is None:
+        return f"the record has {summary.mean:,.1f} from one seed, so no interval"
+    low, high = among
+    where = "inside" if agrees else "OUTSIDE"
+    return (
+        f"the record has {summary.mean:,.1f} ({len(summary.means)} seeds): {where} {low:,.1f} to {high:,.1f}"
+    )
+
+
+def _mean(row: Row, seed: int, folder: Path | None) -> float:
+    """The mean return of a seed, run in a folder or, by default, in a temporary one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            found = run_seed(row.commands(seed), Path(scratch))
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.decode(errors="replace").strip().splitlines()
+            raise InputError(f"a command of the row failed: {lines[-1] if lines else error}") from None
+        if folder is not None:
+            shutil.copytree(scratch, folder, dirs_exist_ok=True)
+    return float(found["mean"])

@@ -1,0 +1,80 @@
+"""`imitate reproduce`: the list, the verdict, the exit status; every short row really runs (slow)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import imitate.commands.reproduce as module
+from imitate.cli import main
+from imitate.reproduce.summaries import read_summaries
+
+
+@pytest.fixture
+def returns(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Means by the last part of a row's last command, instead of running it; anything else makes 500."""
+    means: dict[str, float] = {}
+
+    def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
+        (folder / "run").mkdir()
+        return {"mean": next((mean for part, mean in means.items() if part in commands[-1]), 500.0)}
+
+    monkeypatch.setattr(module, "run_seed", run_seed)
+    return means
+
+
+def test_the_list_has_figures_and_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("ppo-cartpole ")]
+    assert "500.0 to 500.0" in line
+    assert "10 minutes" in line
+    assert main(["reproduce", "--list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ppo-cartpole"]["mean"] == 500.0
+
+
+@pytest.mark.usefixtures("returns")
+def test_a_row_that_agrees(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["reproduce", "ppo-cartpole", "--seeds", "2", "--out", str(tmp_path)]) == 0
+    assert "500.0 (2 seeds)" in capsys.readouterr().out
+    assert (tmp_path / "ppo-cartpole" / "1001" / "run").is_dir()
+
+
+def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
+    returns["--seed 1000"] = 499.0
+    assert main(["reproduce", "ppo-cartpole"]) == 1
+    assert "OUTSIDE 500.0 to 500.0" in capsys.readouterr().out
+
+
+def test_the_failing_form_runs_beside_the_working_one(
+    capsys: pytest.CaptureFixture[str], returns: dict[str, float]
+) -> None:
+    returns["--reward positive"] = 9.0
+    main(["reproduce", "gail-cartpole-30-pairs", "--failing", "--json"])
+    means = {each["row"]: each["means"] for each in json.loads(capsys.readouterr().out)}
+    assert means == {"gail-cartpole-30-pairs": [500.0], "gail-cartpole-30-pairs-positive": [9.0]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "which rows?"),
+        (["ppo-cartpol"], "did you mean 'ppo-cartpole'"),
+        (["ppo-cartpole", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+    ],
+)
+def test_mistakes_get_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("row", [name for name, each in read_summaries().items() if each.minutes <= 10])
+def test_every_row_under_ten_minutes_runs(row: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One in twenty lies outside by chance, so only the commands are checked, and that something was learned."""
+    assert main(["reproduce", row, "--json"]) in (0, 1)
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["means"][0] > read_summaries()[row].random
