@@ -25,13 +25,14 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     for command in commands:
         _output(command, folder)
     seconds = time.monotonic() - begin
-    result = json.loads(_output(MEASURE, folder))
+    result: dict[str, Any] = json.loads(_output(MEASURE, folder))
     run = folder / "run"
     validations = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
     found: dict[str, Any] = {"commands": [*commands, MEASURE], "seconds": seconds}
     found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in validations]}
     found |= {"config": json.loads((run / "config.json").read_text())}
-    found |= json.loads((run / "finished.json").read_text()) | json.loads((run / "timing.json").read_text())
+    for facts in ("finished.json", "timing.json"):
+        found |= json.loads((run / facts).read_text())
     return found | result
 
 

@@ -71,7 +71,6 @@ class OffPolicy(ABC):
     parts           the attributes whose states are saved, beside the replay
     """
 
-    expert_queries = 0
     parts: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -98,6 +97,11 @@ class OffPolicy(ABC):
     @property
     def env_steps(self) -> int:
         return self.sampler.env_steps
+
+    @property
+    def expert_queries(self) -> int:
+        """Observations that an expert labelled."""
+        return 0
 
     @property
     def least_steps(self) -> int:

@@ -58,6 +58,8 @@ class Guided(OffPolicy):
 
     config: GuidedConfig
     parts = ("policy", "student", "updater", "average")
+    _ahead: Array | None  # the experts' actions for the next observations, if they were asked
+    _shares: list[float]
 
     def __init__(
         self,
@@ -173,7 +175,7 @@ class Guided(OffPolicy):
         batch = super().tensors(samples._replace(obs=raw, next_obs=following))
         for name, rows in (("advice", samples.obs), ("next_advice", samples.next_obs)):
             advice = torch.from_numpy(rows[:, width:]).to(self.device)
-            batch[name] = advice.unflatten(-1, (self.experts.count, self.updater.dimensions))
+            batch[name] = torch.unflatten(advice, -1, (self.experts.count, self.updater.dimensions))
         return batch
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
@@ -208,8 +210,7 @@ class Guided(OffPolicy):
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""
         super().restart()
-        self._ahead: Array | None = None  # the experts' actions for the next observations, if they were asked
-        self._shares: list[float] = []
+        self._ahead, self._shares = None, []
 
     _SCALARS = ("progress", "episodes")
 

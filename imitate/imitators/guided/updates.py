@@ -82,7 +82,8 @@ class Updates:
     def _outputs(self, critics: Callable[[Tensor], Tensor], obs: Tensor, candidates: Tensor) -> Tensor:
         """Critics' outputs (C, B, M, K) of candidates (B, M, D)."""
         many = obs[:, None].expand(-1, candidates.shape[1], -1)
-        return critics(torch.cat([many, candidates], -1).flatten(0, 1)).unflatten(1, candidates.shape[:2])
+        outputs = critics(torch.cat([many, candidates], -1).flatten(0, 1))
+        return torch.unflatten(outputs, 1, candidates.shape[:2])
 
     def step(self, batch: Batch, phase: Phase, generator: torch.Generator) -> dict[str, Tensor]:
         """One gradient step of the critics and the student's; returns means."""
