@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -21,13 +22,19 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
         ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
         ("03_compare.py", ["CartPole-v1", "3000", "1"], r"open .*report\.html"),
+        pytest.param("05_mistakes.py", [], r"right +returns 500.0", marks=pytest.mark.slow),
     ],
 )
 def test_example(name: str, arguments: list[str], wanted: str, tmp_path: Path) -> None:
     path = EXAMPLES / name
     assert len(path.read_text().splitlines()) <= 60
     done = subprocess.run(
-        [sys.executable, str(path), *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
+        [sys.executable, str(path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     assert re.search(wanted, done.stdout), done.stdout
