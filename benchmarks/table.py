@@ -14,6 +14,7 @@ import argparse
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from imitate.reproduce.run_row import run_seed
 BENCHMARKS = Path(__file__).parent
 
 
-def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
-    """The record of a row. Raises CalledProcessError if one of its commands fails."""
+def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
+    """The record of a row after each seed. Raises CalledProcessError if one of its commands fails."""
     row = read_rows()[name]
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
@@ -41,16 +42,16 @@ def run_row(name: str, seeds: int | None = None) -> dict[str, Any]:
     if row.expert is not None:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
         record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
-    for seed in range(row.seeds if seeds is None else seeds):
+    for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(row.commands(seed), Path(folder))
         record.setdefault("config", found.pop("config"))  # of the first seed; the others differ in the seed
         record["seeds"].append(found)
         print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
-    record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
-    if row.expert is not None:
-        record["share_of_range"] = (record["mean"] - random.mean) / (record["expert_mean"] - random.mean)
-    return record
+        record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
+        if row.expert is not None:
+            record["share_of_range"] = (record["mean"] - random.mean) / (record["expert_mean"] - random.mean)
+        yield record
 
 
 def main() -> None:
@@ -68,8 +69,8 @@ def main() -> None:
     if not arguments.rows or (unknown := [name for name in arguments.rows if name not in rows]):
         parser.error(f"no row {', '.join(unknown)}" if arguments.rows else "which rows? --list names them")
     for name in arguments.rows:
-        record = run_row(name, arguments.seeds)
-        write_json(BENCHMARKS / "results" / f"{name}.json", record)
+        for record in run_row(name, arguments.seeds):  # written after each seed, as a row may take a day
+            write_json(BENCHMARKS / "results" / f"{name}.json", record)
         expert = "" if record["expert_mean"] is None else f" of {record['expert_mean']:.1f}"
         print(f"{name}: {record['mean']:.1f}{expert}, random {record['random']:.1f}")
 

@@ -43,7 +43,7 @@ def reproduce(argv: list[str]) -> int:
             list: print the rows with their recorded figures and costs
             failing: run the forms that failed before this project, beside the rows that mend them
             seeds: seeds to run
-            seed: the first seed; 0 repeats the record's own
+            seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
             out: folder in which the runs are kept; by default they are removed
             json: print it as JSON
         """

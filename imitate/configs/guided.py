@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from imitate.configs.tqc import TQCConfig
 from imitate.errors import InputError, check_range
@@ -39,8 +39,10 @@ class GuidedConfig(TQCConfig):
     """Share of the steps for the test at the end; 0: the student is handed over untested."""
     clone_updates: int = 5_000
     """Gradient steps of the clone that is handed over if the expert wins the test."""
-    average: float = 0.999
+    average: float = 0.9995
     """Decay of the moving average of weights that is handed over."""
+    lr_schedule: Literal["constant", "linear"] = "linear"
+    """`linear` decays to 0 by the end of the run."""
     quantiles: int = 8
     """Quantiles of the return that each critic predicts."""
     dropped: int = 1

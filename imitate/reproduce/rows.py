@@ -30,6 +30,7 @@ class Row:
     options: str = ""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     seeds: int = 3
+    first_seed: int = 0
     protocol: str = ""
     settings: str = ""
 

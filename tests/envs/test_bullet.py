@@ -160,8 +160,49 @@ def test_the_undamped_plate_is_hard() -> None:
     assert 1_400 < fed_back.mean < 1_770
 
 
+class PositionsTiltAndRates:
+    """The signs of a linear feedback of everything, the plate's angular velocities included."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        x, y, _, vx, vy, _, about_x, about_y, rate_x, rate_y = obs.T
+        turn_x = 2 * y + 2 * vy - 12 * about_x - 12 * rate_x > 0
+        turn_y = 2 * x + 2 * vx + 12 * about_y + 12 * rate_y < 0
+        return 2 * turn_x.astype(np.int64) + turn_y
+
+
+def test_rates_are_what_the_notebooks_plate_lacked() -> None:
+    """Random actions hold some 300 steps; a feedback with the plate's angular velocities all of 2,000."""
+    kwargs = {"plate": "notebook", "observe_rates": True}
+    env = make_env(PLATE, kwargs)
+    random = evaluate(RandomPolicy(env.action_space), PLATE, env_kwargs=kwargs, episodes=20)
+    assert 250 < random.mean < 350
+    fed_back = evaluate(PositionsTiltAndRates(), PLATE, env_kwargs=kwargs, episodes=4)
+    assert_array_equal(fed_back.returns, 2000.0)
+
+
+def test_observed_rates_are_the_change_of_the_angles() -> None:
+    env = make_env(PLATE, {"observe_rates": True})
+    *_, last, after = play(env, 0, np.full(50, 3))
+    assert last.shape == (10,)
+    assert_allclose((after[6:8] - last[6:8]) * 100, after[8:], rtol=1e-3, atol=1e-4)
+    assert env.observation_space.contains(after)
+
+
+def test_without_friction_a_push_has_its_whole_force() -> None:
+    """(M + m) a - m 3 a / 4 = F with F = 10 N."""
+    env = make_env(CART_POLE, {"force": 10.0, "friction": 0.0}).unwrapped
+    env.reset(seed=0)
+    for joint in (0, 1):
+        pybullet.resetJointState(env.body, joint, 0.0, 0.0, physicsClientId=env.world.client)
+    obs, *_ = env.step(1)
+    assert_allclose(obs[1], 10.0 / (1.1 - 0.1 * 3 / 4) / 20, rtol=1e-3)
+    env.close()
+    with pytest.raises(InputError, match="force must be above 0 and friction at least 0"):
+        make_env(CART_POLE, {"friction": -1.0})
+
+
 def test_a_plate_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InputError, match="plate must be one of damped, undamped, got 'icy'"):
+    with pytest.raises(InputError, match="plate must be one of damped, undamped, notebook, got 'icy'"):
         make_env(PLATE, {"plate": "icy"})
 
 

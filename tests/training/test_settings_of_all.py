@@ -32,7 +32,7 @@ def test_the_gaussian_policies_are_all_there() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_without_a_preset_python_and_the_command_line_have_the_same_settings(name: str) -> None:
-    run = Experiment.preset(name, "HalfCheetah-v5")
+    run = Experiment.preset(name, "Swimmer-v5")
     own = {"total_steps": run.budget} if "total_steps" in run.hyperparameters else {}
     own |= {"rpo_alpha": 0.5} if name == "rpo" else {}  # which is PPO but for this
     assert make_config(name, run.hyperparameters) == ALGORITHMS[name].config(**own)

@@ -42,6 +42,7 @@ class Plate:
 PLATES = {
     "damped": Plate("balancing_plate.urdf", 0.01, 0.0, (0.01, 0.01, 0.01, 0.01)),
     "undamped": Plate("balancing_plate_undamped.urdf", 0.02, 0.05, (0.005, 0.005, 0.0, 0.0)),
+    "notebook": Plate("balancing_plate_notebook.urdf", 0.02, 0.02, (0.005, 0.005, 0.0, 0.0)),
 }
 
 
@@ -52,6 +53,8 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
             17 mm below them, so that it returns to level; the ball, of 1 cm radius, starts at rest on it
             "undamped" (`imitate/BalancingPlateUndamped-v0`): a board of 0.8 kg and 20 cm that turns freely about its
             centre of mass, as in many such tasks; a ball of 2 cm radius is dropped on it from 5 cm
+            "notebook": as "undamped", but 30 cm wide, and the ball is dropped from 2 cm
+    observe_rates   the angular velocities of the plate are observed too, as the last two of (10,), in rad/s times 10
 
     Action 2 i + j turns the plate about the x axis by the i-th of (-, +) and about the y axis by the j-th. A positive
     angle about x rolls the ball towards -y, one about y towards +x. Observation (8,) float32: the ball's position x, y,
@@ -62,18 +65,24 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
     The ball tips the plate: more than 4.4 cm off the centre it outweighs a motor. On the damped plate random actions
     lose the ball after 170 to 320 steps, and the signs of a linear feedback of the observation hold it indefinitely
     (see examples/04_balancing_plate.py). On the undamped plate random actions last 230 steps on average, and such a
-    feedback 1,600, since the plate's angular velocity is not observed and swings build up.
+    feedback 1,600, since the plate's angular velocity is not observed and swings build up; a feedback of that too holds
+    the ball on the notebook's plate.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
 
     def __init__(
-        self, plate: Literal["damped", "undamped"] = "damped", render_mode: str | None = None
+        self,
+        plate: Literal["damped", "undamped", "notebook"] = "damped",
+        *,
+        observe_rates: bool = False,
+        render_mode: str | None = None,
     ) -> None:
         if plate not in PLATES:
             raise ValueError(f"plate must be one of {', '.join(PLATES)}, got {plate!r}")
-        self._kind = PLATES[plate]
-        high = np.array([1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2, np.float32) * np.float32(_SCALE)
+        self._kind, self._observe_rates = PLATES[plate], observe_rates
+        limits = [1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2 + [_FASTEST] * 2 * observe_rates
+        high = np.array(limits, np.float32) * np.float32(_SCALE)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
         self.action_space = spaces.Discrete(4)
         self.render_mode = render_mode
@@ -143,4 +152,6 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         position, _ = pybullet.getBasePositionAndOrientation(self._ball, physicsClientId=client)
         velocity, _ = pybullet.getBaseVelocity(self._ball, physicsClientId=client)
         about_x, about_y = pybullet.getJointStates(self._plate, _JOINTS, physicsClientId=client)
-        return np.array([*position, *velocity, about_x[0], about_y[0]], np.float32) * np.float32(_SCALE)
+        rates = (about_x[1], about_y[1]) if self._observe_rates else ()
+        observed = [*position, *velocity, about_x[0], about_y[0], *rates]
+        return np.array(observed, np.float32) * np.float32(_SCALE)

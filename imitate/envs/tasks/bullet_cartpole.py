@@ -36,11 +36,18 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     dry friction of 20 N at this time step. The friction makes 50 N playable: a net 30 N acts on the cart. Without it a
     push changes the pole's angular velocity by more than 3 rad/s, and we found no feedback that holds the pole; with
     10 N it would be playable.
+
+    force, friction   of a push, and of the slider, in N
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
-    def __init__(self, render_mode: str | None = None) -> None:
+    def __init__(
+        self, *, force: float = FORCE, friction: float = FRICTION, render_mode: str | None = None
+    ) -> None:
+        if force <= 0 or friction < 0:
+            raise ValueError(f"force must be above 0 and friction at least 0, got {force} and {friction}")
+        self.force = force
         reach = _FASTEST * TIME_STEP  # the last step of an episode may overshoot the limits by this much
         high = np.array([X_LIMIT + reach, _FASTEST, ANGLE_LIMIT + reach, _FASTEST], np.float32)
         self.observation_space = spaces.Box(-high, high, dtype=np.float32)
@@ -48,9 +55,9 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         self.render_mode = render_mode
         self.world = World(TIME_STEP)
         self.body = self.world.load("cart_pole.urdf")
-        for joint, force in ((_SLIDER, FRICTION), (_HINGE, 0.0)):
+        for joint, most in ((_SLIDER, friction), (_HINGE, 0.0)):
             pybullet.setJointMotorControl2(
-                self.body, joint, pybullet.VELOCITY_CONTROL, force=force, physicsClientId=self.world.client
+                self.body, joint, pybullet.VELOCITY_CONTROL, force=most, physicsClientId=self.world.client
             )
         self._marked = False
 
@@ -65,7 +72,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        force = FORCE if check_action(action, 2) else -FORCE
+        force = self.force if check_action(action, 2) else -self.force
         client = self.world.client
         pybullet.setJointMotorControl2(
             self.body, _SLIDER, pybullet.TORQUE_CONTROL, force=force, physicsClientId=client
