@@ -52,7 +52,7 @@ class Adam:
         loss.backward()  # type: ignore[no-untyped-call]
         self.descend(loss.detach())
 
-    def descend(self, loss: Tensor) -> None:
+    def descend(self, loss: Tensor | float = 0.0) -> None:
         """Take a step down the gradients that are in `grad` of the parameters. The loss () is only checked.
 
         Call `collect_views` before these are written. Raises FloatingPointError as `step` does.

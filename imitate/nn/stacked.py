@@ -2,8 +2,8 @@
 
 An off-policy update takes gradients of small networks several times. Autograd would compute more than is needed there
 (gradients of critics that only the actor's step looks through) and move every product once more in memory. Losses stay
-functions of the outputs, and autograd derives their gradients, which are small; `backward` takes these the rest of the
-way. `tests/nn/test_stacked.py` compares it with autograd.
+functions of the outputs that also return their gradient by these; `backward` takes it the rest of the way.
+`tests/nn/test_stacked.py` compares it with autograd.
 """
 
 from __future__ import annotations
@@ -142,7 +142,11 @@ class Stack(nn.Module):
                 into = self.weights[number].grad, self.biases[number].grad
                 assert into[0] is not None
                 assert into[1] is not None
-                torch.bmm(gradient.transpose(1, 2), many, out=into[0].view_as(weight))
+                if number:
+                    torch.bmm(gradient.transpose(1, 2), many, out=into[0].view_as(weight))
+                else:  # few inputs: this product is twice as fast the other way round
+                    product = torch.bmm(many.transpose(1, 2), gradient)
+                    into[0].view_as(weight).copy_(product.transpose(1, 2))
                 torch.sum(gradient, 1, out=into[1].view(len(weight), -1))
             if not number:
                 break
@@ -158,7 +162,8 @@ class Stack(nn.Module):
                 gradient.mul_(kept)
         if inputs is None:
             return None
-        return torch.bmm(gradient, layers[0][0][:, :, inputs]).sum(0)  # (B, columns)
+        weight = layers[0][0][:, :, inputs].transpose(1, 2)  # of few columns: see above
+        return torch.bmm(weight, gradient.transpose(1, 2)).sum(0).t()  # (B, columns)
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:
         """Weights (C, out, in) and biases (C, out)."""

@@ -24,7 +24,10 @@ from imitate.nn.state import load_parts, parts_state
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
-__all__ = ["Critics", "PolicyNet", "check_continuous", "replay_of"]
+__all__ = ["Critics", "Graded", "PolicyNet", "check_continuous", "replay_of"]
+
+Graded = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""A function of critics' outputs (C, B, K), with the gradient of its sum by them, (C, B, K)."""
 
 
 class Critics:
@@ -48,25 +51,23 @@ class Critics:
         return outputs
 
     def fit(
-        self, obs: Tensor, actions: Tensor, loss: Callable[[Tensor], Tensor], generator: torch.Generator
+        self, obs: Tensor, actions: Tensor, loss: Graded, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """One gradient step on a loss of the outputs; returns the loss () and the outputs."""
         outputs, tape = self.online(torch.cat([obs, actions], -1), generator)
-        found = loss(outputs.requires_grad_())
-        (gradient,) = torch.autograd.grad(found, outputs)
+        found, gradient = loss(outputs)
         self.optimizer.collect_views()
         self.online.backward(tape, gradient)
-        self.optimizer.descend(found.detach())
-        return found.detach(), outputs.detach()
+        self.optimizer.descend(found)
+        return found, outputs
 
-    def slope(self, obs: Tensor, actions: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    def slope(self, obs: Tensor, actions: Tensor, value: Graded) -> tuple[Tensor, Tensor]:
         """Values (B,) of these actions and their gradients by the actions (B, D)."""
         outputs, tape = self.online(torch.cat([obs, actions], -1))
-        values = value(outputs.requires_grad_())
-        (gradient,) = torch.autograd.grad(values.sum(), outputs)
+        values, gradient = value(outputs)
         slope = self.online.backward(tape, gradient, learn=False, inputs=slice(obs.shape[-1], None))
         assert slope is not None
-        return values.detach(), slope
+        return values, slope
 
     def follow(self) -> None:
         """Move the target towards the critics."""
@@ -94,15 +95,13 @@ class PolicyNet:
         outputs: Tensor = self.stack(obs)[0][0]
         return outputs
 
-    def descend(self, obs: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
-        """One gradient step on a loss of the outputs (B, A); returns it."""
+    def descend(self, obs: Tensor, gradient: Callable[[Tensor], Tensor]) -> None:
+        """One gradient step; `gradient` takes the outputs (B, A) to the gradient of the loss by them."""
         outputs, tape = self.stack(obs)
-        found = loss(own := outputs[0].requires_grad_())
-        (gradient,) = torch.autograd.grad(found, own)
+        by_outputs = gradient(outputs[0])
         self.optimizer.collect_views()
-        self.stack.backward(tape, gradient[None])
-        self.optimizer.descend(found.detach())
-        return found.detach()
+        self.stack.backward(tape, by_outputs[None])
+        self.optimizer.descend()
 
     def state_dict(self) -> dict[str, Any]:
         return parts_state(self, *self.parts)

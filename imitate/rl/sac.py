@@ -4,8 +4,8 @@ The return of a policy is its rewards plus `ent_coef` times its entropy. Critics
 replay, and the policy follows the slope of the least critic at its own actions. Every second part of a batch are
 demonstrations if there are any (arXiv:2302.02948).
 
-The backward passes of the networks are written by hand (`imitate.nn.stacked`), for speed. The losses below are
-functions of the networks' outputs.
+The backward passes of the networks are written by hand (`imitate.nn.stacked`), for speed. So are the gradients of the
+losses below by the networks' outputs; tests compare them with autograd.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from imitate.configs.sac import SACConfig
+from imitate.configs.shared import LOG_STD_RANGE
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array, uniform_actions
 from imitate.envs.vec import VecEnv
@@ -28,10 +29,20 @@ from imitate.nn.distributions import Gaussian, sample_gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
-from imitate.rl.continuous import Critics, PolicyNet, check_continuous, replay_of
+from imitate.rl.continuous import Critics, Graded, PolicyNet, check_continuous, replay_of
 from imitate.rl.off_policy import Batch, OffPolicy
 
-__all__ = ["SAC", "TWINS", "Reading", "SACConfig", "Temperature", "actor_loss", "critic_loss", "soft_targets"]
+__all__ = [
+    "SAC",
+    "TWINS",
+    "Reading",
+    "SACConfig",
+    "Temperature",
+    "actor_gradient",
+    "critic_loss",
+    "least",
+    "soft_targets",
+]
 
 
 def soft_targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
@@ -41,19 +52,34 @@ def soft_targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
     return (batch["returns"] + batch["discounts"] * values)[:, None]
 
 
-def critic_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Half the mean squared error of each critic (C, B, 1) to the targets (B, 1), summed over critics."""
-    return 0.5 * (outputs - targets).square().mean((1, 2)).sum()
+def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Half the mean squared error of each critic (C, B, 1) to the targets (B, 1), summed over critics; and its
+    gradient by the outputs."""
+    errors = outputs - targets
+    return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
-def actor_loss(distribution: Gaussian, noise: Tensor, slopes: Tensor, ent_coef: float) -> Tensor:
-    """Loss () of a policy whose actions at states (B,) are drawn with this noise (B, D).
+def least(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The least value (B,) of the critics (C, B, 1), and the gradient of its sum."""
+    values, which = outputs.min(0)  # (B, 1)
+    return values.squeeze(-1), torch.zeros_like(outputs).scatter_(0, which[None], 1.0)
 
-    slopes  gradients (B, D) of the value by the action in [-1, 1]. `-(slopes * actions).sum()` has the same gradient
-            as minus the value itself, without another pass through the critics
+
+def actor_gradient(distribution: Gaussian, noise: Tensor, slopes: Tensor, ent_coef: float) -> Tensor:
+    """Gradient of the policy's loss by its outputs, means and log standard deviations (B, 2 D).
+
+    The loss is `mean(ent_coef * log_prob(u) - value(tanh(u)))` at `u = mean + std * noise` (arXiv:1812.05905, eq. 7).
+    The density of u at fixed noise changes only by -log std and by tanh's slope.
+
+    slopes  gradients (B, D) of the value by the action in [-1, 1]
     """
-    raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
-    return (ent_coef * distribution.log_prob(raw) - (slopes * raw.tanh()).sum(-1)).mean()
+    std = distribution.log_std.exp()
+    action = sample_gaussian(distribution.mean, std, noise).tanh()
+    by_mean = (2.0 * ent_coef * action - slopes * (1.0 - action.square())) / len(action)
+    by_log_std = by_mean * std * noise - ent_coef / len(action)
+    low, high = LOG_STD_RANGE  # beyond which it was clamped
+    by_log_std *= (distribution.log_std > low) & (distribution.log_std < high)
+    return torch.cat([by_mean, by_log_std], -1)
 
 
 @dataclass(frozen=True)
@@ -61,20 +87,20 @@ class Reading:
     """The use of the critics' outputs (C, B, K), by which SAC and TQC differ.
 
     outputs  K, of each critic
-    value    outputs to the value (B,) that the policy climbs
+    value    outputs to the value (B,) that the policy climbs, and its gradient
     targets  outputs of the target for the next action, entropy bonus (B,) and batch, to targets (B, M)
-    loss     outputs and targets, to the loss ()
+    loss     outputs and targets, to the loss () and its gradient
     mean     the value is the mean over critics, otherwise their minimum
     """
 
     outputs: int
-    value: Callable[[Tensor], Tensor]
+    value: Graded
     targets: Callable[[Tensor, Tensor, Batch], Tensor]
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
     mean: bool = False
 
 
-TWINS = Reading(1, lambda outputs: outputs.amin(0).squeeze(-1), soft_targets, critic_loss)
+TWINS = Reading(1, least, soft_targets, critic_loss)
 
 
 class Temperature:
@@ -166,15 +192,15 @@ class SAC(OffPolicy):
         actions, raw = self.actor.sample(obs, self.rng)
         return actions, np.tanh(raw)
 
+    @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of critics, policy and temperature; returns means."""
         obs, next_obs = batch["obs"], batch["next_obs"]
         noise = torch.randn(2, len(obs), self.dimensions, generator=self.generator, device=self.device)
-        with torch.no_grad():
-            following = self.policy.gaussian(self.policy_net.outputs(next_obs))
-            raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
-            bonus = -self.temperature.now * following.log_prob(raw)
-            targets = self.reading.targets(self.critics.of_target(next_obs, raw.tanh()), bonus, batch)
+        following = self.policy.gaussian(self.policy_net.outputs(next_obs))
+        raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
+        bonus = -self.temperature.now * following.log_prob(raw)
+        targets = self.reading.targets(self.critics.of_target(next_obs, raw.tanh()), bonus, batch)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: self.reading.loss(outputs, targets), self.generator
         )
@@ -189,16 +215,15 @@ class SAC(OffPolicy):
         """One gradient step of the policy and of the temperature."""
         found: dict[str, Tensor] = {}
 
-        def loss(outputs: Tensor) -> Tensor:
+        def gradient(outputs: Tensor) -> Tensor:
             distribution = self.policy.gaussian(outputs)
-            with torch.no_grad():
-                raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
-                found["log_probs"] = distribution.log_prob(raw)
+            raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
+            found["log_probs"] = distribution.log_prob(raw)
             values, slopes = self.critics.slope(obs, raw.tanh(), self.reading.value)
             found["value"] = values.mean()
-            return actor_loss(distribution, noise, slopes, self.temperature.now)
+            return actor_gradient(distribution, noise, slopes, self.temperature.now)
 
-        self.policy_net.descend(obs, loss)
+        self.policy_net.descend(obs, gradient)
         log_probs = found.pop("log_probs")
         self.temperature.adapt(log_probs)
         return found | {"entropy": -log_probs.mean()}

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.configs.tqc import TQCConfig
 from imitate.rl.off_policy import Batch
 from imitate.rl.sac import SAC, Reading
 
-__all__ = ["TQC", "TQCConfig", "quantile_loss", "truncated_targets"]
+__all__ = ["TQC", "TQCConfig", "mean_value", "quantile_loss", "truncated_targets"]
 
 
 def truncated_targets(outputs: Tensor, bonus: Tensor, batch: Batch, dropped: int) -> Tensor:
@@ -27,14 +26,21 @@ def truncated_targets(outputs: Tensor, bonus: Tensor, batch: Batch, dropped: int
     return batch["returns"][:, None] + batch["discounts"][:, None] * kept
 
 
-def quantile_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Huber quantile regression (arXiv:1710.10044) of quantiles (C, B, K) to targets (B, M), mean over all pairs."""
+def quantile_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Huber quantile regression (arXiv:1710.10044) of quantiles (C, B, K) to targets (B, M), mean over all pairs; and
+    its gradient by the quantiles."""
     quantiles = outputs.shape[-1]
     levels = (torch.arange(quantiles, device=outputs.device) + 0.5) / quantiles  # (K,)
     errors = targets[:, None, :] - outputs[..., None]  # (C, B, K, M)
-    huber = F.huber_loss(errors, torch.zeros_like(errors), reduction="none")
-    weights = (levels[:, None] - (errors.detach() < 0).float()).abs()
-    return (weights * huber).mean()
+    clipped = errors.clamp(-1.0, 1.0)
+    weighted = torch.where(errors < 0, 1.0 - levels[:, None], levels[:, None]) * clipped
+    # Huber's loss is clipped * (error - clipped / 2), and its slope is clipped.
+    return (weighted * (errors - 0.5 * clipped)).mean(), weighted.sum(-1) / -errors.numel()
+
+
+def mean_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean (B,) of all quantiles (C, B, K), and the gradient of its sum."""
+    return outputs.mean((0, 2)), torch.full_like(outputs, 1.0 / (outputs.shape[0] * outputs.shape[2]))
 
 
 def TQC(config: TQCConfig, **handed: Any) -> SAC:
@@ -43,7 +49,5 @@ def TQC(config: TQCConfig, **handed: Any) -> SAC:
     def targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
         return truncated_targets(outputs, bonus, batch, config.dropped)
 
-    reading = Reading(
-        config.quantiles, lambda outputs: outputs.mean((0, 2)), targets, quantile_loss, mean=True
-    )
+    reading = Reading(config.quantiles, mean_value, targets, quantile_loss, mean=True)
     return SAC(config, reading=reading, **handed)

@@ -17,7 +17,7 @@ from imitate.errors import InputError
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
-from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_loss
+from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_slopes
 from imitate.rl.tqc import truncated_targets
 
 
@@ -45,10 +45,10 @@ def test_the_best_candidate_by_hand() -> None:
     assert best.tolist() == [1, 0]
 
 
-def test_cloning_loss_by_hand() -> None:
-    """Squared distances 1 + 4 and 9, of which the second does not count: 5 / 2."""
+def test_cloning_slopes_by_hand() -> None:
+    """Minus (1, -2) squared has the slopes (-2, 4); the second sample does not count."""
     actions, expert = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
-    assert float(cloning_loss(actions, expert, torch.tensor([1.0, 0.0]))) == 2.5
+    assert cloning_slopes(actions, expert, torch.tensor([1.0, 0.0])).tolist() == [[-2.0, 4.0], [0.0, 0.0]]
 
 
 def updates() -> Updates:

@@ -19,10 +19,10 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.continuous import Critics, PolicyNet
 from imitate.rl.off_policy import Batch
-from imitate.rl.sac import Temperature, actor_loss
-from imitate.rl.tqc import quantile_loss, truncated_targets
+from imitate.rl.sac import Temperature, actor_gradient
+from imitate.rl.tqc import mean_value, quantile_loss, truncated_targets
 
-__all__ = ["Phase", "Updates", "best_of", "cloning_loss"]
+__all__ = ["Phase", "Updates", "best_of", "cloning_slopes"]
 
 
 class Phase(NamedTuple):
@@ -53,9 +53,9 @@ def best_of(values: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     return candidates[torch.arange(len(best)), best], best
 
 
-def cloning_loss(actions: Tensor, expert: Tensor, weights: Tensor) -> Tensor:
-    """Mean squared distance () of the student's actions (B, D) to the expert's, weighted (B,)."""
-    return (weights * (actions - expert).square().sum(-1)).mean()
+def cloning_slopes(actions: Tensor, expert: Tensor, weights: Tensor) -> Tensor:
+    """Slopes (B, D), by the student's actions, of minus their squared distance to the expert's, weighted (B,)."""
+    return -2.0 * weights[:, None] * (actions - expert)
 
 
 class Updates:
@@ -85,12 +85,12 @@ class Updates:
         outputs = critics(torch.cat([many, candidates], -1).flatten(0, 1))
         return torch.unflatten(outputs, 1, candidates.shape[:2])
 
+    @torch.no_grad()
     def step(self, batch: Batch, phase: Phase, generator: torch.Generator) -> dict[str, Tensor]:
         """One gradient step of the critics and the student's; returns means."""
         obs = batch["obs"]
         noise = torch.randn(2, len(obs), self.dimensions, generator=generator, device=obs.device)
-        with torch.no_grad():
-            targets = self.targets(batch, phase, noise[0])
+        targets = self.targets(batch, phase, noise[0])
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: quantile_loss(outputs, targets), generator
         )
@@ -115,6 +115,7 @@ class Updates:
         chosen = outputs[:, torch.arange(len(best)), best]  # (C, B, K)
         return truncated_targets(chosen, bonus * (best == advice.shape[1]), batch, dropped)
 
+    @torch.no_grad()
     def clone(self, batch: Batch, noise: Tensor) -> dict[str, Tensor]:
         """One gradient step towards the best expert's actions."""
         expert, _ = best_of(self.values(batch["obs"], batch["advice"]), batch["advice"])
@@ -130,7 +131,7 @@ class Updates:
     def pull(self, batch: Batch, actions: Tensor, cloning: float) -> Pull:
         """The forces on the student's actions (B, D). At `cloning` 1 an expert's action half a unit away pulls as hard
         as the mean slope of the value."""
-        values, slopes = self.critics.slope(batch["obs"], actions, lambda outputs: outputs.mean((0, 2)))
+        values, slopes = self.critics.slope(batch["obs"], actions, mean_value)
         if not cloning:
             return Pull(slopes, actions, torch.zeros_like(values))
         advised = self.values(batch["obs"], batch["advice"])
@@ -142,17 +143,17 @@ class Updates:
         """One gradient step of the student and of the temperature."""
         found: dict[str, Tensor] = {}
 
-        def loss(outputs: Tensor) -> Tensor:
+        def gradient(outputs: Tensor) -> Tensor:
             distribution = self.student.gaussian(outputs)
             raw = sample_gaussian(distribution.mean, distribution.log_std.exp(), noise)
-            slopes, expert, weights = pull(raw.detach().tanh())
-            with torch.no_grad():
-                found["log_probs"] = distribution.log_prob(raw)
+            actions = raw.tanh()
+            slopes, expert, weights = pull(actions)
+            found["log_probs"] = distribution.log_prob(raw)
             found["cloned"] = (weights > 0).float().mean()
-            reinforced = actor_loss(distribution, noise, slopes, self.temperature.now)
-            return reinforced + cloning_loss(raw.tanh(), expert, weights)
+            slopes = slopes + cloning_slopes(actions, expert, weights)
+            return actor_gradient(distribution, noise, slopes, self.temperature.now)
 
-        self.policy_net.descend(obs, loss)
+        self.policy_net.descend(obs, gradient)
         log_probs = found.pop("log_probs")
         self.temperature.adapt(log_probs)
         return found | {"entropy": -log_probs.mean()}
