@@ -105,6 +105,7 @@ FLOORS = (
     ("algorithms",),
     ("training",),
     ("compare",),
+    ("improve",),
     ("commands",),
     ("cli",),
 )

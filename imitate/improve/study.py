@@ -1,0 +1,172 @@
+"""Carries out the actions of a search: training to a rung, validation, test. Each is done once and kept on disk."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from imitate.compare.statistics.job_results import Row
+from imitate.datasets.trajectory import Policy
+from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.errors import InputError
+from imitate.experts import Expert
+from imitate.files import atomic_folder, read_json, write_json
+from imitate.improve.candidates import experiment
+from imitate.improve.episodes import Played, play
+from imitate.improve.journal import Dropped, Journal, Snapshot
+from imitate.improve.plan import PLAYERS, Plan
+from imitate.nn.stored_policy import load_policy
+from imitate.rl.paired import LEAST_PAIRS
+from imitate.training.execute import execute
+
+__all__ = ["Study"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_VALIDATION, _MOST_TEST = 20, 100  # episodes
+
+
+class Study:
+    """A search in the folder `out`: snapshots/ has the policies at the rungs, runs/ the learners' runs."""
+
+    def __init__(self, journal: Journal, expert: Expert, out: Path) -> None:
+        self.journal, self.expert, self.out = journal, expert, out
+        self.task = journal.task
+
+    def measure_expert(self, room: float = 0.0) -> Played:
+        """Let the expert play validation episodes, as many as fit into `room` steps, at least three.
+
+        Raises InputError if the budget does not last for three.
+        """
+        played, seeds = self.journal.expert or Played(), self._seeds(Stream.VALIDATION, _MOST_VALIDATION)
+        if not played.seeds:
+            played = self._play(self.expert, seeds[:LEAST_PAIRS], 0.0)
+            if len(played.seeds) < LEAST_PAIRS:
+                raise InputError(
+                    f"a budget of {self.task.budget} steps is too small: {LEAST_PAIRS} episodes of the expert take more"
+                )
+        elif len(played.seeds) == LEAST_PAIRS and room - played.steps >= played.steps:
+            played = played.plus(self._play(self.expert, seeds[LEAST_PAIRS:], room - played.steps))
+        self.journal.expert = played
+        self._keep()
+        return played
+
+    def train(self, learner: str, plan: Plan, share: float, others: int = 0) -> None:
+        """Train a learner up to this share of the winner's steps, and validate it.
+
+        others   steps that are kept for other learners
+        """
+        if any(each.learner == learner and each.share >= share for each in self.journal.snapshots):
+            return
+        if any(each.learner == learner for each in self.journal.dropped):
+            return
+        imitates, folder = learner in plan.imitators, self.out / "runs" / learner
+        steps = plan.imitation if imitates else plan.winner
+        if not (folder / "finished.json").exists() and not self._execute(
+            learner, steps, math.inf if imitates else share * plan.winner, others + self._reserve(plan)
+        ):
+            return
+        row = Row.last(folder / "metrics.jsonl") or Row()
+        before = self.journal.latest(learner)
+        if before is not None and before.steps == row.budget_steps:  # nothing was left to learn from
+            self.journal.snapshots[self.journal.snapshots.index(before)] = replace(before, share=share)
+            return
+        snapshot = Snapshot(
+            learner, share, row.budget_steps, row.expert_queries, _cpu_seconds(folder), Played()
+        )
+        self._store(snapshot, folder)
+        policy = load_policy(self.out / "snapshots" / snapshot.name)
+        self.journal.snapshots.append(snapshot)
+        played = self._play(policy, self._seeds(Stream.VALIDATION, _MOST_VALIDATION), plan.validation)
+        self.journal.snapshots[-1] = replace(snapshot, validation=played)
+        logger.info(
+            "%s after %d steps: %.4g in %d validation episodes",
+            learner,
+            snapshot.steps,
+            played.mean,
+            len(played.seeds),
+        )
+        self._keep()
+
+    def test(self, player: str) -> Played:
+        """Let the expert or a snapshot play the test, of as many episodes as all players can afford."""
+        tests = self.journal.tests
+        if player not in tests:
+            count = max((len(each.seeds) for each in tests.values()), default=0)
+            if not tests:
+                count = int(self.journal.left / (PLAYERS * self.journal.longest))
+            policy = self.expert if player == "expert" else load_policy(self.out / "snapshots" / player)
+            seeds = self._seeds(Stream.VERDICT, max(min(count, _MOST_TEST), LEAST_PAIRS))
+            tests[player] = self._play(policy, seeds, math.inf)
+            self._keep()
+        return tests[player]
+
+    def hand_over(self, best: Sequence[str]) -> None:
+        """Make policy/ a copy of the first of these snapshots, which are runs' folders."""
+        if not best:
+            return
+        target, old = self.out / "policy", self.out / ".old-policy"
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
+        shutil.copytree(self.out / "snapshots" / best[0], target)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _execute(self, learner: str, steps: int, until: float, reserved: int) -> bool:
+        """Train to `until`, keeping `reserved` steps of the budget; returns False if the learner is dropped."""
+        folder, journal = self.out / "runs" / learner, self.journal
+        limit = journal.spent_by(learner) + journal.left - reserved
+        try:
+            run = experiment(learner, self.task, self.expert.env_kwargs, steps)
+            run = replace(run, budget=max(min(limit, steps), 1))
+            self.expert.seed(0)
+            logger.info("%s learns, up to %d steps", learner, min(until, run.budget))
+            if not execute(run, folder, experts=[self.expert], resume=folder.exists(), until=until):
+                raise KeyboardInterrupt
+        except InputError as error:
+            begun = (folder / "config.json").exists()
+            if begun and not isinstance(error.__cause__, FloatingPointError):
+                reason = str(error).rpartition("; ")[0] or str(error)
+                raise InputError(f"{reason}; go on with `{self.task.command(self.out)}`") from error
+            row = Row.last(folder / "metrics.jsonl") or Row()
+            journal.dropped.append(Dropped(learner, str(error), row.budget_steps))
+            logger.warning("%s is left out: %s", learner, error)
+            self._keep()
+            return False
+        return True
+
+    def _reserve(self, plan: Plan) -> int:
+        """Steps for the validations and the test that are still to come, also if episodes have become longer."""
+        few = LEAST_PAIRS * self.journal.longest
+        validations = plan.validations - len(self.journal.snapshots)
+        return math.ceil(validations * max(plan.validation, few) + PLAYERS * max(plan.test, few))
+
+    def _store(self, snapshot: Snapshot, run: Path) -> None:
+        folder = self.out / "snapshots" / snapshot.name
+        shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
+        folder.parent.mkdir(exist_ok=True)
+        with atomic_folder(folder) as temporary:
+            shutil.copy(run / "config.json", temporary)
+            shutil.copytree(run / "policy", temporary / "policy")
+            costs = {"env_steps": snapshot.steps, "demo_steps": 0, "validation_steps": 0}
+            write_json(temporary / "finished.json", costs | {"expert_queries": snapshot.answers})
+
+    def _play(self, policy: Policy, seeds: Sequence[int], room: float) -> Played:
+        return play(
+            policy, self.task.env_id, self.expert.env_kwargs, seeds, room=room, limit=max(self.journal.left, 0)
+        )  # fmt: skip
+
+    def _seeds(self, stream: Stream, count: int) -> list[int]:
+        return list(itertools.islice(episode_seeds(draw_seed(stream, self.task.seed)), count))
+
+    def _keep(self) -> None:
+        self.journal.write(self.out)
+
+
+def _cpu_seconds(run: Path) -> float:
+    return read_json(run / "timing.json", dict[str, float]).get("cpu_seconds", 0.0)
