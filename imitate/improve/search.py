@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from imitate.envs.make import make_env
+from imitate.envs.seeds import Stream
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improve.candidates import imitates, suited
+from imitate.improve.films import films
 from imitate.improve.journal import Journal
 from imitate.improve.plan import Plan, affordable
 from imitate.improve.ranking import ranked
+from imitate.improve.report import write_report
+from imitate.improve.result import Result
 from imitate.improve.study import Study
 from imitate.improve.task import Task
+from imitate.improve.teacher import teacher
 from imitate.improve.verdict import Verdict, gain, verdict_of
+from imitate.nn.stored_policy import load_policy
 from imitate.training.inputs import check_expert
 
 __all__ = ["search"]
@@ -33,22 +39,12 @@ __all__ = ["search"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Ending:
-    """The content of verdict.json. `costs` are environment steps by purpose."""
-
-    verdict: Verdict
-    task: Task
-    costs: dict[str, int]
-    versions: dict[str, str]
-
-
 def search(task: Task, out: Path) -> Verdict:
     """Carry out the search in `out`, or the rest of it; see `imitate.improve.improve`."""
     journal = Journal.open(out, task)
     if (out / "verdict.json").exists():
         logger.info("%s is finished: this is its verdict", out)
-        return read_json(out / "verdict.json", Ending).verdict
+        return read_json(out / "verdict.json", Result).verdict
     expert = _expert(task)
     with lock(out, "a search"):
         sweep(out)
@@ -56,7 +52,7 @@ def search(task: Task, out: Path) -> Verdict:
         plan = _plan(study)
         verdict = _test(study, _race(study, plan))
         study.hand_over([verdict.policy])
-        write_json(out / "verdict.json", asdict(Ending(verdict, task, journal.costs, versions())))
+        _report(study, verdict)
     return verdict
 
 
@@ -81,8 +77,7 @@ def _plan(study: Study) -> Plan:
         first.length,
     )
     played = study.measure_expert(plan.validation)
-    critic = "with a critic" if expert.oracle is not None else "without a critic"
-    logger.info("%s, %s: %.4g in %d episodes", expert.describe(), critic, played.mean, len(played.seeds))
+    logger.info("%s", teacher(expert, played).describe())
     return plan
 
 
@@ -131,3 +126,26 @@ def _test(study: Study, learners: list[str]) -> Verdict:
             if second is not None and (not second.worse or second.mean > found.mean):
                 student, found = other, second
     return verdict_of(student, found, study.task.budget)
+
+
+def _report(study: Study, verdict: Verdict) -> None:
+    """Write the report and then verdict.json, which says that the search is finished."""
+    journal, expert, task = study.journal, study.expert, study.task
+    assert journal.expert is not None
+    tested = study.test("expert")
+    facts = teacher(expert, journal.expert.plus(tested))
+    seeds = {
+        name: study.seed(stream)
+        for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))
+    }
+    result = Result(verdict, facts, task, seeds, journal.costs, versions())
+    players = {"expert": expert, "student": load_policy(study.out / "policy")}
+    episodes = {}
+    if tested.seeds:
+        worst = tested.seeds[min(range(len(tested.seeds)), key=lambda n: tested.returns[n])]
+        episodes = {"The episode in which the expert did worst": worst}
+        if worst != tested.seeds[0]:
+            episodes = {"The first episode": tested.seeds[0]} | episodes
+    shown = films(players, task.env_id, expert.env_kwargs, episodes, study.out / "films")
+    write_report(journal, result, shown, study.out)
+    write_json(study.out / "verdict.json", asdict(result))

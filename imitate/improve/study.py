@@ -161,8 +161,12 @@ class Study:
             policy, self.task.env_id, self.expert.env_kwargs, seeds, room=room, limit=max(self.journal.left, 0)
         )  # fmt: skip
 
+    def seed(self, stream: Stream) -> int:
+        """The seed from which those of the episodes follow."""
+        return draw_seed(stream, self.task.seed)
+
     def _seeds(self, stream: Stream, count: int) -> list[int]:
-        return list(itertools.islice(episode_seeds(draw_seed(stream, self.task.seed)), count))
+        return list(itertools.islice(episode_seeds(self.seed(stream)), count))
 
     def _keep(self) -> None:
         self.journal.write(self.out)
