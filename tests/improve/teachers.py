@@ -9,7 +9,23 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Tallied", "always_first", "perfect"]
+from imitate.improve.candidates import Candidate
+
+__all__ = ["QUICK", "Tallied", "always_first", "perfect"]
+
+_FEW = {"updates_per_iteration": 5, "final_updates": 50, "hidden": (16,), "iterations": 5}
+QUICK = (
+    Candidate(
+        "qdagger",
+        settings={
+            "offline_updates": 10, "num_updates": 4, "hidden": (32,), "learning_rate": 5e-3, "epsilon_final": 0.5,
+            "n_step": 1, "gamma": 0.0, "distill_coef": 0.0, "learning_starts": 32, "rounds_per_iteration": 2,
+        },
+    ),
+    Candidate("loki", settings={"aggrevated": {**_FEW, "fqe_updates": 5}, "ppo": {"num_steps": 16}}),
+    Candidate("dagger", imitates=True, settings=_FEW),
+)  # fmt: skip
+"""The candidates of a search with settings that learn Identity in a second."""
 
 Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
