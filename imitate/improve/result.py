@@ -23,6 +23,6 @@ class Result:
     verdict: Verdict
     teacher: Teacher
     task: Task
-    seeds: dict[str, Count]
+    seeds: dict[str, int]
     costs: dict[str, Count]
     versions: dict[str, str]

@@ -46,13 +46,16 @@ def search(task: Task, out: Path) -> Verdict:
         logger.info("%s is finished: this is its verdict", out)
         return read_json(out / "verdict.json", Result).verdict
     expert = _expert(task)
-    with lock(out, "a search"):
-        sweep(out)
-        study = Study(journal, expert, out)
-        plan = _plan(study)
-        verdict = _test(study, _race(study, plan))
-        study.hand_over([verdict.policy])
-        _report(study, verdict)
+    study = Study(journal, expert, out)
+    try:
+        with lock(out, "a search"):
+            sweep(out)
+            verdict = _test(study, _race(study, _plan(study)))
+            study.hand_over([verdict.policy])
+            _report(study, verdict)
+    finally:
+        if out.is_dir() and not any(out.iterdir()):
+            out.rmdir()
     return verdict
 
 

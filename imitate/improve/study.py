@@ -39,7 +39,9 @@ class Study:
         self.task = journal.task
 
     def measure_expert(self, room: float = 0.0) -> Played:
-        """Let the expert play validation episodes, as many as fit into `room` steps, at least three.
+        """Let the expert play three validation episodes, and in later calls as many as fit into `room` steps.
+
+        The journal is only written by later calls, so that a budget that turns out too small leaves nothing behind.
 
         Raises InputError if the budget does not last for three.
         """
@@ -50,7 +52,9 @@ class Study:
                 raise InputError(
                     f"a budget of {self.task.budget} steps is too small: {LEAST_PAIRS} episodes of the expert take more"
                 )
-        elif len(played.seeds) == LEAST_PAIRS and room - played.steps >= played.steps:
+            self.journal.expert = played
+            return played
+        if len(played.seeds) == LEAST_PAIRS and room - played.steps >= played.steps:
             played = played.plus(self._play(self.expert, seeds[LEAST_PAIRS:], room - played.steps))
         self.journal.expert = played
         self._keep()

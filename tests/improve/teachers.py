@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from imitate.improve.candidates import Candidate
 
-__all__ = ["QUICK", "Tallied", "always_first", "perfect"]
+__all__ = ["IDLE", "QUICK", "Tallied", "always_first", "perfect"]
 
 _FEW = {"updates_per_iteration": 5, "final_updates": 50, "hidden": (16,), "iterations": 5}
 QUICK = (
@@ -26,6 +26,11 @@ QUICK = (
     Candidate("dagger", imitates=True, settings=_FEW),
 )  # fmt: skip
 """The candidates of a search with settings that learn Identity in a second."""
+IDLE = (
+    Candidate("qdagger", settings={**QUICK[0].settings, "learning_rate": 0.0}),
+    Candidate("dagger", imitates=True, settings=_FEW | {"final_updates": 300}),
+)
+"""The same, where QDagger learns nothing."""
 
 Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
