@@ -324,7 +324,7 @@ def differences_of(trained: Spaces, env: Spaces) -> str:
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
     """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
-        reported = list(published().get(algorithm.lower(), {}).get(env_id, []))
+        reported: list[Any] = list(published().get(algorithm.lower(), {}).get(env_id, []))
     else:
         reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
     mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [

@@ -40,14 +40,14 @@ class Played:
 
     @property
     def length(self) -> float:
-        """Mean length of the episodes."""
-        return float(np.mean(self.lengths)) if self.lengths else math.nan
+        """Mean length of the episodes; 0 if there are none."""
+        return float(np.mean(self.lengths)) if self.lengths else 0.0
 
     @property
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.returns, strict=True))
 
-    def plus(self, more: Played) -> Played:
+    def __add__(self, more: Played) -> Played:
         return Played(
             self.seeds + more.seeds, self.returns + more.returns, self.lengths + more.lengths, self.steps + more.steps
         )  # fmt: skip
@@ -83,13 +83,11 @@ def play(
                     )
             taken = sum(score.length for score in found)
             longest = max(longest, taken)
-            played = played.plus(
-                Played(
-                    [score.seed for score in whole],
-                    [score.episode_return for score in whole],
-                    [score.length for score in whole],
-                    taken,
-                )
+            played += Played(
+                [score.seed for score in whole],
+                [score.episode_return for score in whole],
+                [score.length for score in whole],
+                taken,
             )
             if len(whole) < len(found):
                 break

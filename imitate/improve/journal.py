@@ -52,13 +52,15 @@ class Journal:
     """What has been measured.
 
     expert    the expert's validation episodes
-    tests     the episodes of the test, by player: `expert` or the name of a snapshot
+    counts    number of episodes of the test, at first and after it was extended
+    tests     episodes of the test, by player: `expert` or the name of a snapshot
     """
 
     task: Task
     expert: Played | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
     tests: dict[str, Played] = field(default_factory=dict)
 
     @classmethod
@@ -80,13 +82,12 @@ class Journal:
 
     def spent_by(self, learner: str) -> int:
         """Environment steps of a learner so far."""
-        steps = [each.steps for each in (*self.snapshots, *self.dropped) if each.learner == learner]
-        return max(steps, default=0)
+        return max((steps for name, steps in self._steps if name == learner), default=0)
 
     @property
     def costs(self) -> dict[str, int]:
         """Environment steps so far, by purpose; together they never exceed the budget."""
-        learners = {each.learner for each in (*self.snapshots, *self.dropped)}
+        learners = {name for name, _ in self._steps}
         return {
             "expert": self.expert.steps if self.expert else 0,
             "learning": sum(self.spent_by(learner) for learner in learners),
@@ -99,14 +100,26 @@ class Journal:
         """Steps of the budget that are left."""
         return self.task.budget - sum(self.costs.values())
 
+    @property
+    def _steps(self) -> list[tuple[str, int]]:
+        """Steps of learners so far, the latest last."""
+        trained = [(each.learner, each.steps) for each in self.snapshots]
+        return trained + [(each.learner, each.steps) for each in self.dropped]
+
     def latest(self, learner: str) -> Snapshot | None:
         return next((each for each in reversed(self.snapshots) if each.learner == learner), None)
+
+    def length(self, player: str) -> float:
+        """Mean length of the player's episodes so far."""
+        played = [each.validation for each in self.snapshots if each.name == player]
+        played += [self.expert] if self.expert and player == "expert" else []
+        played += [self.tests[player]] if player in self.tests else []
+        return sum(played, Played()).length
 
     @property
     def longest(self) -> float:
         """The mean length of episodes of the player whose episodes are longest."""
-        played = [each.validation for each in self.snapshots] + ([self.expert] if self.expert else [])
-        return max((each.length for each in played if each.lengths), default=1.0)
+        return max(self.length(player) for player in ("expert", *(each.name for each in self.snapshots)))
 
 
 def _difference(was: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any]:

@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
 from imitate.errors import InputError
@@ -23,7 +24,7 @@ from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improve.candidates import imitates, suited
 from imitate.improve.films import films
 from imitate.improve.journal import Journal
-from imitate.improve.plan import Plan, affordable
+from imitate.improve.plan import PLAYERS, Plan, affordable
 from imitate.improve.ranking import ranked
 from imitate.improve.report import write_report
 from imitate.improve.result import Result
@@ -37,6 +38,8 @@ from imitate.training.inputs import check_expert
 __all__ = ["search"]
 
 logger = logging.getLogger(__name__)
+
+_MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 
 def search(task: Task, out: Path) -> Verdict:
@@ -114,20 +117,30 @@ def _order(study: Study, learners: list[str]) -> list[str]:
 
 
 def _test(study: Study, learners: list[str]) -> Verdict:
-    """Let the best policy and the expert play the test; if the expert wins, the best imitator plays it too."""
+    """Let the best policy and the expert play the test; if the expert wins, the best imitator plays it too.
+
+    If the student is ahead, what was kept for the imitator pays for more episodes. A test that is extended only then
+    finds no more false improvements than one that is always extended.
+    """
     order = _order(study, learners)
     if not order:
         reasons = [each.reason for each in study.journal.dropped] or ["the budget is too small"]
         raise InputError(f"no learner could be trained: {reasons[0]}")
-    student = order[0]
-    found = gain(study.test(student), study.test("expert"))
-    if found is not None and found.worse:
+    student, tests = order[0], study.journal.tests
+    study.test([student, "expert"], keep=1 / PLAYERS)
+    found = gain(tests[student], tests["expert"])
+    extended = len(study.journal.counts) > 1
+    if found is not None and found.worse and not extended:
         imitators_first = sorted(learners, key=lambda name: not imitates(name))
         others = [name for name in _order(study, imitators_first) if name != student][:1]
+        study.test(others)
         for other in others:
-            second = gain(study.test(other), study.test("expert"))
+            second = gain(tests[other], tests["expert"])
             if second is not None and (not second.worse or second.mean > found.mean):
                 student, found = other, second
+    elif found is not None and (found.mean > 0 or extended):
+        study.test([student, "expert"], 1, keep=_MARGIN)
+        found = gain(tests[student], tests["expert"])
     return verdict_of(student, found, study.task.budget)
 
 
@@ -135,14 +148,14 @@ def _report(study: Study, verdict: Verdict) -> None:
     """Write the report and then verdict.json, which says that the search is finished."""
     journal, expert, task = study.journal, study.expert, study.task
     assert journal.expert is not None
-    tested = study.test("expert")
-    facts = teacher(expert, journal.expert.plus(tested))
+    tested = journal.tests["expert"]
+    facts = teacher(expert, journal.expert + tested)
     seeds = {
         name: study.seed(stream)
         for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))
     }
     result = Result(verdict, facts, task, seeds, journal.costs, versions())
-    players = {"expert": expert, "student": load_policy(study.out / "policy")}
+    players: dict[str, Policy] = {"expert": expert, "student": load_policy(study.out / "policy")}
     episodes = {}
     if tested.seeds:
         worst = tested.seeds[min(range(len(tested.seeds)), key=lambda n: tested.returns[n])]

@@ -55,7 +55,7 @@ class Study:
             self.journal.expert = played
             return played
         if len(played.seeds) == LEAST_PAIRS and room - played.steps >= played.steps:
-            played = played.plus(self._play(self.expert, seeds[LEAST_PAIRS:], room - played.steps))
+            played += self._play(self.expert, seeds[LEAST_PAIRS:], room - played.steps)
         self.journal.expert = played
         self._keep()
         return played
@@ -97,18 +97,26 @@ class Study:
         )
         self._keep()
 
-    def test(self, player: str) -> Played:
-        """Let the expert or a snapshot play the test, of as many episodes as all players can afford."""
-        tests = self.journal.tests
-        if player not in tests:
-            count = max((len(each.seeds) for each in tests.values()), default=0)
-            if not tests:
-                count = int(self.journal.left / (PLAYERS * self.journal.longest))
-            policy = self.expert if player == "expert" else load_policy(self.out / "snapshots" / player)
-            seeds = self._seeds(Stream.VERDICT, max(min(count, _MOST_TEST), LEAST_PAIRS))
-            tests[player] = self._play(policy, seeds, math.inf)
+    def test(self, players: Sequence[str], stage: int = 0, *, keep: float = 0.0) -> None:
+        """Let the expert (`expert`) and snapshots play the same episodes of the test, or in stage 1 more of them.
+
+        keep   share of the steps left that later players may need; it decides, at the first call of a stage, how many
+               episodes it has
+        """
+        journal = self.journal
+        if len(journal.counts) == stage:
+            so_far = journal.counts[-1] if journal.counts else 0
+            each = sum(journal.length(player) for player in players)
+            more = int((1.0 - keep) * journal.left / each)
+            journal.counts.append(max(min(so_far + more, _MOST_TEST), LEAST_PAIRS))
             self._keep()
-        return tests[player]
+        seeds = self._seeds(Stream.VERDICT, journal.counts[stage])
+        for player in players:
+            before = journal.tests.get(player, Played())
+            if len(before.seeds) < len(seeds):
+                policy = self.expert if player == "expert" else load_policy(self.out / "snapshots" / player)
+                journal.tests[player] = before + self._play(policy, seeds[len(before.seeds) :], math.inf)
+                self._keep()
 
     def hand_over(self, best: Sequence[str]) -> None:
         """Make policy/ a copy of the first of these snapshots, which are runs' folders."""
