@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,4 +47,5 @@ class Task:
         words = ["imitate", "improve", self.expert, "--env", self.env_id, "--budget", str(self.budget)]
         words += ["--out", str(out), "--seed", str(self.seed)]
         words += ["--vecnormalize", self.vecnormalize] if self.vecnormalize else []
+        words += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
         return shlex.join(words)
