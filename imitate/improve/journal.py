@@ -52,6 +52,7 @@ class Journal:
     """What has been measured.
 
     expert    the expert's validation episodes
+    finalists   names of the snapshots that are validated on more episodes, and `final`, the number of these
     counts    number of episodes of the test, at first and after it was extended
     tests     episodes of the test, by player: `expert` or the name of a snapshot
     """
@@ -60,6 +61,8 @@ class Journal:
     expert: Played | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    finalists: list[str] = field(default_factory=list)
+    final: Count = 0
     counts: list[Count] = field(default_factory=list)
     tests: dict[str, Played] = field(default_factory=dict)
 
@@ -108,6 +111,9 @@ class Journal:
 
     def latest(self, learner: str) -> Snapshot | None:
         return next((each for each in reversed(self.snapshots) if each.learner == learner), None)
+
+    def snapshot(self, name: str) -> Snapshot:
+        return next(each for each in self.snapshots if each.name == name)
 
     def length(self, player: str) -> float:
         """Mean length of the player's episodes so far."""

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from imitate.errors import InputError
 from imitate.rl.paired import LEAST_PAIRS
 
-__all__ = ["PLAYERS", "Plan", "Rung", "affordable", "rungs"]
+__all__ = ["FINALISTS", "PLAYERS", "Plan", "Rung", "affordable", "rungs"]
 
 PLAYERS = 3  # of the test: the expert, the student, and an imitator if the student fails
 FINAL_RUNGS = (0.5, 0.75, 1.0)
 """Shares of the winner's steps after which it is validated when it is alone."""
-_VALIDATION = 0.15  # of the budget, at least
-_TEST = 0.15
-_MOST_CHECKS = 0.5  # of the budget, for measuring, validation and test together
+FINALISTS = 3  # policies of the race that are validated on more episodes, before one goes to the test
+_VALIDATION, _CHOICE, _TEST = 0.15, 0.1, 0.2  # of the budget, at least: the race, the finalists, the test
+_MOST_CHECKS = 0.6  # of the budget, for measuring, validation and test together
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Plan:
     racers, imitators   names of the learners
     winner      of the learner that wins
     validation  of each validation
+    choice      of each finalist
     test        of each player in the test
     """
 
@@ -58,6 +59,7 @@ class Plan:
     imitators: tuple[str, ...]
     winner: int
     validation: int
+    choice: int
     test: int
 
     @property
@@ -74,6 +76,12 @@ class Plan:
         """How often a learner is validated."""
         return len(self.imitators) + sum(rung.racers for rung in self.rungs)
 
+    @property
+    def checks(self) -> int:
+        """Steps of all that is no learning; the expert is validated too."""
+        validations = (self.validations + 1) * self.validation
+        return validations + FINALISTS * self.choice + PLAYERS * self.test
+
     def kept_for_others(self, rung: int, place: int) -> int:
         """Steps that other learners still get, if the racer at this place of a rung's order wins."""
         steps = 0.0
@@ -87,7 +95,7 @@ class Plan:
 def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, length: float) -> Plan:
     """The plan for as many learners as the budget allows, the first of them, if an episode takes `length` steps.
 
-    Measuring, validation and test take at most half of the budget; with fewer learners there is less to validate.
+    Measuring, validation and test take at most 60 % of the budget; with fewer learners there is less to validate.
     Without racers an imitator takes the winner's part.
 
     Raises InputError if the budget is too small for one learner.
@@ -95,12 +103,12 @@ def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, len
     everybody = [*racers, *imitators]
     trials = [(list(racers[:count]), list(imitators)) for count in range(len(racers), 0, -1)]
     trials.append(([everybody[-1]], []))
-    least = 0
     for racing, imitating in trials:
         plan = _plan(racing, imitating, budget, length)
-        checks = budget - _learning(plan, budget)
-        if checks <= _MOST_CHECKS * budget:
+        if plan.checks <= _MOST_CHECKS * budget:
             return plan
+    least = budget
+    while (checks := _plan(*trials[-1], least, length).checks) > _MOST_CHECKS * least:
         least = int(checks / _MOST_CHECKS) + 1
     raise InputError(
         f"a budget of {budget} steps is too small: an episode of the expert takes {length:.0f} steps, and measuring "
@@ -110,15 +118,11 @@ def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, len
 
 def _plan(racers: Sequence[str], imitators: Sequence[str], budget: int, length: float) -> Plan:
     few = LEAST_PAIRS * length
-    plan = Plan(tuple(racers), tuple(imitators), 0, 0, int(max(_TEST * budget / PLAYERS, few)))
+    choice, test = max(_CHOICE * budget / FINALISTS, few), max(_TEST * budget / PLAYERS, few)
+    plan = Plan(tuple(racers), tuple(imitators), 0, 0, int(choice), int(test))
     validation = int(max(_VALIDATION * budget / (plan.validations + 1), few))
     plan = replace(plan, validation=validation)
-    return replace(plan, winner=int(_learning(plan, budget) / _winners(plan)))
-
-
-def _learning(plan: Plan, budget: int) -> int:
-    """Steps that are left for learning; the expert is validated too."""
-    return budget - (plan.validations + 1) * plan.validation - PLAYERS * plan.test
+    return replace(plan, winner=max(int((budget - plan.checks) / _winners(plan)), 0))
 
 
 def _winners(plan: Plan) -> float:

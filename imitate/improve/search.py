@@ -4,8 +4,8 @@
 2. The learners that suit it are chosen, as many as the budget allows.
 3. Imitators are trained to their end. The others race: at each rung all play the same validation episodes as the
    expert, and half of them go on; the last one is trained to its end.
-4. The best policy in validation and the expert play episodes that chose nothing. If the expert wins, the best other
-   policy plays them too.
+4. The best policies play more validation episodes, since the best of many is often a lucky one.
+5. The best one and the expert play episodes that chose nothing. If the expert is ahead, the best imitator plays too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improve.candidates import imitates, suited
 from imitate.improve.films import films
 from imitate.improve.journal import Journal
-from imitate.improve.plan import PLAYERS, Plan, affordable
+from imitate.improve.plan import FINALISTS, PLAYERS, Plan, affordable
 from imitate.improve.ranking import ranked
 from imitate.improve.report import write_report
 from imitate.improve.result import Result
@@ -53,8 +53,10 @@ def search(task: Task, out: Path) -> Verdict:
     try:
         with lock(out, "a search"):
             sweep(out)
-            verdict = _test(study, _race(study, _plan(study)))
-            study.hand_over([verdict.policy])
+            plan = _plan(study)
+            _race(study, plan)
+            verdict = _test(study, _choose(study, plan))
+            study.hand_over(verdict.policy)
             _report(study, verdict)
     finally:
         if out.is_dir() and not any(out.iterdir()):
@@ -87,19 +89,22 @@ def _plan(study: Study) -> Plan:
     return plan
 
 
-def _race(study: Study, plan: Plan) -> list[str]:
-    """Train everybody; returns the learners, the one that came farthest first."""
+def _race(study: Study, plan: Plan) -> None:
+    """Train everybody; policy/ is the best policy so far."""
     for name in plan.imitators:
-        study.train(name, plan, plan.imitation / plan.winner)
-    racers, out_of_race = list(plan.racers), list(plan.imitators)
+        _train(study, name, plan, plan.imitation / plan.winner)
+    racers = list(plan.racers)
     for number, rung in enumerate(plan.rungs):
-        out_of_race = racers[rung.racers :] + out_of_race
         racers = racers[: rung.racers]
         for place, name in enumerate(racers):
-            study.train(name, plan, rung.share, plan.kept_for_others(number, place))
-            study.hand_over(_order(study, [*racers, *out_of_race]))
+            _train(study, name, plan, rung.share, plan.kept_for_others(number, place))
         racers = _ranked_by_latest(study, racers)
-    return racers + out_of_race
+
+
+def _train(study: Study, learner: str, plan: Plan, share: float, others: int = 0) -> None:
+    study.train(learner, plan, share, others)
+    if names := _by_mean(study):
+        study.hand_over(names[0])
 
 
 def _ranked_by_latest(study: Study, learners: list[str]) -> list[str]:
@@ -108,40 +113,52 @@ def _ranked_by_latest(study: Study, learners: list[str]) -> list[str]:
     return ranked(list(latest), {name: found.validation.by_seed for name, found in latest.items()})
 
 
-def _order(study: Study, learners: list[str]) -> list[str]:
-    """The names of all snapshots, best first. Where validation can't tell, the order of the learners decides, and then
-    the later of two snapshots."""
-    played = [each for each in study.journal.snapshots if each.validation.seeds and each.learner in learners]
-    played.sort(key=lambda each: (learners.index(each.learner), -each.steps))
-    return ranked([each.name for each in played], {each.name: each.validation.by_seed for each in played})
+def _by_mean(study: Study, names: list[str] | None = None) -> list[str]:
+    """The names of these snapshots, or of all, by their mean return in validation, best first; the later of equals."""
+    played = [each for each in study.journal.snapshots if each.validation.seeds]
+    best_last = sorted(enumerate(played), key=lambda numbered: (numbered[1].validation.mean, numbered[0]))
+    return [each.name for _, each in reversed(best_last) if names is None or each.name in names]
 
 
-def _test(study: Study, learners: list[str]) -> Verdict:
-    """Let the best policy and the expert play the test; if the expert wins, the best imitator plays it too.
+def _choose(study: Study, plan: Plan) -> str:
+    """The best policy of the race: those that seem best play more episodes, as the best of many is often a lucky one.
 
-    If the student is ahead, what was kept for the imitator pays for more episodes. A test that is extended only then
-    finds no more false improvements than one that is always extended.
+    Raises InputError if no learner could be trained.
     """
-    order = _order(study, learners)
-    if not order:
+    names = _by_mean(study)
+    if not names:
         reasons = [each.reason for each in study.journal.dropped] or ["the budget is too small"]
         raise InputError(f"no learner could be trained: {reasons[0]}")
-    student, tests = order[0], study.journal.tests
+    return _by_mean(study, study.validate_finalists(names[:FINALISTS], plan))[0]
+
+
+def _test(study: Study, student: str) -> Verdict:
+    """Let the student and the expert play the test.
+
+    A third of the steps is kept. If the student is ahead, it pays for more episodes; a test that is extended only then
+    finds no more false improvements than one that is always extended. Otherwise the best imitator plays the test too,
+    and the better of the two is handed over.
+    """
+    journal, tests = study.journal, study.journal.tests
     study.test([student, "expert"], keep=1 / PLAYERS)
-    found = gain(tests[student], tests["expert"])
-    extended = len(study.journal.counts) > 1
-    if found is not None and found.worse and not extended:
-        imitators_first = sorted(learners, key=lambda name: not imitates(name))
-        others = [name for name in _order(study, imitators_first) if name != student][:1]
-        study.test(others)
-        for other in others:
-            second = gain(tests[other], tests["expert"])
-            if second is not None and (not second.worse or second.mean > found.mean):
-                student, found = other, second
-    elif found is not None and (found.mean > 0 or extended):
+    found, extended = gain(tests[student], tests["expert"]), len(journal.counts) > 1
+    if found is not None and (found.mean > 0 or extended):
         study.test([student, "expert"], 1, keep=_MARGIN)
         found = gain(tests[student], tests["expert"])
+    elif found is not None and (imitator := _imitator(study, student)) is not None:
+        study.test([imitator])
+        second = gain(tests[imitator], tests["expert"])
+        if second is not None and second.mean > found.mean:
+            student, found = imitator, second
     return verdict_of(student, found, study.task.budget)
+
+
+def _imitator(study: Study, student: str) -> str | None:
+    """The best other policy of a learner that imitates, or else of any."""
+    others = [name for name in _by_mean(study) if name != student]
+    return next(
+        (name for name in others if imitates(study.journal.snapshot(name).learner)), next(iter(others), None)
+    )
 
 
 def _report(study: Study, verdict: Verdict) -> None:

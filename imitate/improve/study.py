@@ -19,7 +19,7 @@ from imitate.files import atomic_folder, read_json, write_json
 from imitate.improve.candidates import experiment
 from imitate.improve.episodes import Played, play
 from imitate.improve.journal import Dropped, Journal, Snapshot
-from imitate.improve.plan import PLAYERS, Plan
+from imitate.improve.plan import FINALISTS, PLAYERS, Plan
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.execute import execute
@@ -28,7 +28,7 @@ __all__ = ["Study"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_VALIDATION, _MOST_TEST = 20, 100  # episodes
+_MOST_VALIDATION, _MOST_FINAL, _MOST_TEST = 20, 50, 100  # episodes
 
 
 class Study:
@@ -97,6 +97,26 @@ class Study:
         )
         self._keep()
 
+    def validate_finalists(self, names: Sequence[str], plan: Plan) -> list[str]:
+        """Let these snapshots play the same validation episodes, more than before; returns the names."""
+        journal = self.journal
+        if not journal.finalists:
+            steps = len(names) * plan.choice / sum(journal.length(name) for name in names)
+            before = [len(journal.snapshot(name).validation.seeds) for name in names]
+            journal.finalists, journal.final = list(names), min(int(min(before) + steps), _MOST_FINAL)
+            self._keep()
+        seeds = self._seeds(Stream.VALIDATION, journal.final)
+        for name in journal.finalists:
+            snapshot = journal.snapshot(name)
+            missing = seeds[len(snapshot.validation.seeds) :]
+            if missing:
+                played = self._play(load_policy(self.out / "snapshots" / name), missing, journal.left)
+                place = journal.snapshots.index(snapshot)
+                journal.snapshots[place] = replace(snapshot, validation=snapshot.validation + played)
+                logger.info("%s: %.4g in validation", name, journal.snapshots[place].validation.mean)
+                self._keep()
+        return journal.finalists
+
     def test(self, players: Sequence[str], stage: int = 0, *, keep: float = 0.0) -> None:
         """Let the expert (`expert`) and snapshots play the same episodes of the test, or in stage 1 more of them.
 
@@ -115,18 +135,16 @@ class Study:
             before = journal.tests.get(player, Played())
             if len(before.seeds) < len(seeds):
                 policy = self.expert if player == "expert" else load_policy(self.out / "snapshots" / player)
-                journal.tests[player] = before + self._play(policy, seeds[len(before.seeds) :], math.inf)
+                journal.tests[player] = before + self._play(policy, seeds[len(before.seeds) :], journal.left)
                 self._keep()
 
-    def hand_over(self, best: Sequence[str]) -> None:
-        """Make policy/ a copy of the first of these snapshots, which are runs' folders."""
-        if not best:
-            return
+    def hand_over(self, snapshot: str) -> None:
+        """Make policy/ a copy of the snapshot, which is a run's folder."""
         target, old = self.out / "policy", self.out / ".old-policy"
         shutil.rmtree(old, ignore_errors=True)
         if target.exists():
             target.rename(old)
-        shutil.copytree(self.out / "snapshots" / best[0], target)
+        shutil.copytree(self.out / "snapshots" / snapshot, target)
         shutil.rmtree(old, ignore_errors=True)
 
     def _execute(self, learner: str, steps: int, until: float, reserved: int) -> bool:
@@ -156,7 +174,8 @@ class Study:
         """Steps for the validations and the test that are still to come, also if episodes have become longer."""
         few = LEAST_PAIRS * self.journal.longest
         validations = plan.validations - len(self.journal.snapshots)
-        return math.ceil(validations * max(plan.validation, few) + PLAYERS * max(plan.test, few))
+        checks = FINALISTS * max(plan.choice, few) + PLAYERS * max(plan.test, few)
+        return math.ceil(validations * max(plan.validation, few) + checks)
 
     def _store(self, snapshot: Snapshot, run: Path) -> None:
         folder = self.out / "snapshots" / snapshot.name

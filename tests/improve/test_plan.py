@@ -18,18 +18,19 @@ def test_half_of_the_racers_go_on_at_each_rung() -> None:
 
 
 def test_a_budget_is_divided() -> None:
-    """Six validations and the expert's at 15,000 / 7 = 2,142 steps, three players of 5,000 in the test; the 70,006 that
-    are left pay for the winner, a quarter of its steps for the loser, and a quarter for the imitator."""
+    """Six validations and the expert's at 15,000 / 7 = 2,142 steps, three finalists of 3,333, three players of 6,666 in
+    the test; the 55,009 that are left pay for the winner, a quarter of its steps for the loser, and a quarter for the
+    imitator."""
     plan = affordable(["a", "b"], ["clone"], 100_000, 100.0)
     assert (plan.racers, plan.imitators, plan.validations) == (("a", "b"), ("clone",), 6)
-    assert (plan.validation, plan.test) == (2_142, 5_000)
-    assert plan.winner == int((100_000 - 7 * 2_142 - 15_000) / 1.5) == 46_670
-    assert plan.imitation == 11_667
+    assert (plan.validation, plan.choice, plan.test) == (2_142, 3_333, 6_666)
+    assert plan.winner == int((100_000 - 7 * 2_142 - 3 * 3_333 - 3 * 6_666) / 1.5) == 36_672
+    assert plan.imitation == 9_168
 
 
 def test_what_the_others_still_get_is_kept_for_them() -> None:
     """Of four, with 800 steps for the winner: the first rung takes 100 of each, the second 100 more of two."""
-    plan = Plan(("a", "b", "c", "d"), (), 800, 0, 0)
+    plan = Plan(("a", "b", "c", "d"), (), 800, 0, 0, 0)
     assert plan.kept_for_others(0, 0) == 3 * 100 + 100
     assert plan.kept_for_others(0, 3) == 100
     assert plan.kept_for_others(1, 0) == 100
@@ -38,16 +39,19 @@ def test_what_the_others_still_get_is_kept_for_them() -> None:
 
 
 def test_a_small_budget_has_fewer_learners_and_a_tiny_one_is_refused() -> None:
-    """Three episodes of 100 steps a validation and player: with two racers 7 x 300 + 900 = 3,000."""
-    assert affordable(["a", "b"], ["clone"], 6_000, 100.0).racers == ("a", "b")
-    assert affordable(["a", "b"], ["clone"], 5_999, 100.0).racers == ("a",)
-    assert affordable(["a", "b"], ["clone"], 4_799, 100.0) == Plan(
-        ("clone",), (), 4_799 - 4 * 300 - 900, 300, 300
+    """Three episodes of 100 steps in each validation. Seven of them, or five, or four, and three finalists take 3,000
+    steps, or 2,400, or 2,100, and the test a fifth of the budget; all must be at most 60 % of it."""
+    assert affordable(["a", "b"], ["clone"], 7_500, 100.0).racers == ("a", "b")
+    assert affordable(["a", "b"], ["clone"], 7_400, 100.0).racers == ("a",)
+    assert affordable(["a", "b"], ["clone"], 5_900, 100.0) == Plan(
+        ("clone",), (), 5_900 - 2_100 - 3 * 393, 300, 300, 393
     )
     with pytest.raises(
-        InputError, match="budget of 4000 steps is too small: an episode of the expert takes 100 steps"
+        InputError,
+        match=r"of 5000 steps is too small: an episode of the expert takes 100 steps.* --budget 5246",
     ):
-        affordable(["a", "b"], ["clone"], 4_000, 100.0)
+        affordable(["a", "b"], ["clone"], 5_000, 100.0)
+    assert affordable(["a", "b"], ["clone"], 5_246, 100.0).racers == ("clone",)
 
 
 @pytest.mark.parametrize("racers", range(1, 6))
@@ -58,5 +62,5 @@ def test_no_plan_exceeds_its_budget(racers: int, budget: int) -> None:
     for rung in plan.rungs:
         learning += int(rung.racers * (rung.share - before) * plan.winner)
         before = rung.share
-    checks = (plan.validations + 1) * plan.validation + 3 * plan.test
+    checks = (plan.validations + 1) * plan.validation + 3 * plan.choice + 3 * plan.test
     assert 0.99 * budget < learning + checks <= budget
