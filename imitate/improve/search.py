@@ -15,6 +15,8 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
@@ -28,11 +30,13 @@ from imitate.improve.plan import FINALISTS, PLAYERS, Plan, affordable
 from imitate.improve.ranking import ranked
 from imitate.improve.report import write_report
 from imitate.improve.result import Result
+from imitate.improve.snapshots import hand_over
 from imitate.improve.study import Study
 from imitate.improve.task import Task
 from imitate.improve.teacher import teacher
 from imitate.improve.verdict import Verdict, gain, verdict_of
 from imitate.nn.stored_policy import load_policy
+from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.inputs import check_expert
 
 __all__ = ["search"]
@@ -56,7 +60,7 @@ def search(task: Task, out: Path) -> Verdict:
             plan = _plan(study)
             _race(study, plan)
             verdict = _test(study, _choose(study, plan))
-            study.hand_over(verdict.policy)
+            _hand_over(study, verdict.policy)
             _report(study, verdict)
     finally:
         if out.is_dir() and not any(out.iterdir()):
@@ -82,7 +86,7 @@ def _plan(study: Study) -> Plan:
         [each.name for each in candidates if not each.imitates],
         [each.name for each in candidates if each.imitates],
         task.budget,
-        first.length,
+        float(np.mean(first.lengths[:LEAST_PAIRS])),  # the same when the search is resumed
     )
     played = study.measure_expert(plan.validation)
     logger.info("%s", teacher(expert, played).describe())
@@ -104,7 +108,11 @@ def _race(study: Study, plan: Plan) -> None:
 def _train(study: Study, learner: str, plan: Plan, share: float, others: int = 0) -> None:
     study.train(learner, plan, share, others)
     if names := _by_mean(study):
-        study.hand_over(names[0])
+        _hand_over(study, names[0])
+
+
+def _hand_over(study: Study, snapshot: str) -> None:
+    hand_over(study.out / "snapshots" / snapshot, study.out / "policy")
 
 
 def _ranked_by_latest(study: Study, learners: list[str]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,12 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.experts import Expert
-from imitate.files import atomic_folder, read_json, write_json
+from imitate.files import read_json
 from imitate.improve.candidates import experiment
 from imitate.improve.episodes import Played, play
 from imitate.improve.journal import Dropped, Journal, Snapshot
 from imitate.improve.plan import FINALISTS, PLAYERS, Plan
+from imitate.improve.snapshots import store
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.execute import execute
@@ -83,8 +83,8 @@ class Study:
         snapshot = Snapshot(
             learner, share, row.budget_steps, row.expert_queries, _cpu_seconds(folder), Played()
         )
-        self._store(snapshot, folder)
-        policy = load_policy(self.out / "snapshots" / snapshot.name)
+        store(self.out / "snapshots", snapshot, folder)
+        policy = self._policy(snapshot.name)
         self.journal.snapshots.append(snapshot)
         played = self._play(policy, self._seeds(Stream.VALIDATION, _MOST_VALIDATION), plan.validation)
         self.journal.snapshots[-1] = replace(snapshot, validation=played)
@@ -110,7 +110,7 @@ class Study:
             snapshot = journal.snapshot(name)
             missing = seeds[len(snapshot.validation.seeds) :]
             if missing:
-                played = self._play(load_policy(self.out / "snapshots" / name), missing, journal.left)
+                played = self._play(self._policy(name), missing, journal.left)
                 place = journal.snapshots.index(snapshot)
                 journal.snapshots[place] = replace(snapshot, validation=snapshot.validation + played)
                 logger.info("%s: %.4g in validation", name, journal.snapshots[place].validation.mean)
@@ -134,18 +134,9 @@ class Study:
         for player in players:
             before = journal.tests.get(player, Played())
             if len(before.seeds) < len(seeds):
-                policy = self.expert if player == "expert" else load_policy(self.out / "snapshots" / player)
+                policy = self.expert if player == "expert" else self._policy(player)
                 journal.tests[player] = before + self._play(policy, seeds[len(before.seeds) :], journal.left)
                 self._keep()
-
-    def hand_over(self, snapshot: str) -> None:
-        """Make policy/ a copy of the snapshot, which is a run's folder."""
-        target, old = self.out / "policy", self.out / ".old-policy"
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            target.rename(old)
-        shutil.copytree(self.out / "snapshots" / snapshot, target)
-        shutil.rmtree(old, ignore_errors=True)
 
     def _execute(self, learner: str, steps: int, until: float, reserved: int) -> bool:
         """Train to `until`, keeping `reserved` steps of the budget; returns False if the learner is dropped."""
@@ -177,15 +168,8 @@ class Study:
         checks = FINALISTS * max(plan.choice, few) + PLAYERS * max(plan.test, few)
         return math.ceil(validations * max(plan.validation, few) + checks)
 
-    def _store(self, snapshot: Snapshot, run: Path) -> None:
-        folder = self.out / "snapshots" / snapshot.name
-        shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
-        folder.parent.mkdir(exist_ok=True)
-        with atomic_folder(folder) as temporary:
-            shutil.copy(run / "config.json", temporary)
-            shutil.copytree(run / "policy", temporary / "policy")
-            costs = {"env_steps": snapshot.steps, "demo_steps": 0, "validation_steps": 0}
-            write_json(temporary / "finished.json", costs | {"expert_queries": snapshot.answers})
+    def _policy(self, snapshot: str) -> Policy:
+        return load_policy(self.out / "snapshots" / snapshot)
 
     def _play(self, policy: Policy, seeds: Sequence[int], room: float) -> Played:
         return play(
