@@ -48,7 +48,21 @@ class Tallied(gym.Wrapper[Any, Any, Any, Any]):
         return super().step(action)
 
 
+class Uneven(Tallied):
+    """Tallied, whose episodes end after five steps if the seed is odd."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.last = 5 if seed is not None and seed % 2 else 10
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        self.last -= 1
+        return obs, reward, terminated or not self.last, truncated, info
+
+
 gym.register("Tallied-v0", entry_point=Tallied, max_episode_steps=10)
+gym.register("Uneven-v0", entry_point=Uneven, max_episode_steps=10)
 
 
 def always_first() -> Act:

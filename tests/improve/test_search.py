@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import teachers  # registers Tallied-v0
+import teachers  # registers Uneven-v0
 
 from imitate.cli import main
 from imitate.envs.trust import trust
@@ -36,7 +36,7 @@ def quick() -> Iterator[None]:
 
 
 def task(expert: str = "always_first", budget: int = BUDGET) -> Task:
-    return Task(f"teachers:{expert}", "Tallied-v0", budget)
+    return Task(f"teachers:{expert}", "Uneven-v0", budget)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def test_a_better_policy_than_a_bad_teacher_is_found(found: tuple[Path, Verdict,
     out, verdict, _ = found
     assert verdict.kind == "better"
     assert verdict.gain is not None
-    assert verdict.gain.student > 9
-    assert 2 < verdict.gain.expert < 5
+    assert 5 <= verdict.gain.student <= 10
+    assert verdict.gain.expert < 0.5 * verdict.gain.student
     obs = teachers.np.arange(3)
     assert load_policy(out / "policy").act(obs).tolist() == [0, 1, 2]
 
@@ -74,13 +74,13 @@ def test_a_finished_search_says_its_verdict_again(found: tuple[Path, Verdict, in
 
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     out, verdict, _ = found
-    assert main(["evaluate", str(out / "policy"), "--env", "Tallied-v0"]) == 0
+    assert main(["evaluate", str(out / "policy"), "--env", "Uneven-v0"]) == 0
     page = (out / "index.html").read_text()
     assert verdict.sentence.replace("'", "&#39;") in page
     assert "https://" not in page
     said = json.loads((out / "verdict.json").read_text())
     assert said["task"] == {
-        "expert": "teachers:always_first", "env_id": "Tallied-v0", "budget": BUDGET, "seed": 0, "env_kwargs": None,
+        "expert": "teachers:always_first", "env_id": "Uneven-v0", "budget": BUDGET, "seed": 0, "env_kwargs": None,
         "vecnormalize": None,
     }  # fmt: skip
     assert said["versions"]["torch"]
@@ -145,7 +145,7 @@ def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(
     verdict = improve(task("perfect"), out)
     assert (verdict.kind, verdict.learner) == ("kept", "dagger")
     assert verdict.gain is not None
-    assert verdict.gain.student == verdict.gain.expert == 10
+    assert verdict.gain.student == verdict.gain.expert
 
 
 def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
@@ -155,7 +155,7 @@ def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
     monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
     out = tmp_path / "out"
     improve(task("perfect"), out)
-    (out / "verdict.json").unlink()
+    (out / "verdict.json").unlink()  # as if it was killed before the finalists played
     journal = Journal.open(out, task("perfect"))
     journal.tests.clear()
     journal.snapshots[:] = [
@@ -179,7 +179,7 @@ def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int],
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason"), [(29, "3 episodes of the expert take more"), (400, "give at least")]
+    ("budget", "reason"), [(14, "3 episodes of the expert take more"), (200, "give at least --budget 261")]
 )
 def test_a_budget_that_is_too_small_leaves_nothing_behind(tmp_path: Path, budget: int, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
