@@ -71,7 +71,7 @@ class Journal:
         """The journal in a folder, or a new one. Raises InputError if it is of another task."""
         path = out / _FILE
         if not path.exists():
-            if out.is_dir() and any(out.iterdir()):
+            if out.is_dir() and any(not file.name.startswith(".") for file in out.iterdir()):
                 raise InputError(f"{out} exists and holds no search: choose another --out")
             return cls(task)
         journal = read_json(path, cls)

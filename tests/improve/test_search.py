@@ -176,6 +176,9 @@ def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int],
     (tmp_path / "mine.txt").touch()
     with pytest.raises(InputError, match="exists and holds no search: choose another --out"):
         improve(task(), tmp_path)
+    (tmp_path / "mine.txt").unlink()
+    (tmp_path / ".lock").touch()  # left by a search that was killed before it had measured anything
+    assert Journal.open(tmp_path, task()).left == BUDGET
 
 
 @pytest.mark.parametrize(
