@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from imitate.errors import InputError
 from imitate.rl.paired import LEAST_PAIRS
 
-__all__ = ["FINALISTS", "PLAYERS", "Plan", "Rung", "affordable", "rungs"]
+__all__ = ["FINALISTS", "FINAL_RUNGS", "PLAYERS", "Plan", "Rung", "affordable", "rungs"]
 
 PLAYERS = 3  # of the test: the expert, the student, and an imitator if the student fails
 FINAL_RUNGS = (0.5, 0.75, 1.0)
@@ -65,6 +65,11 @@ class Plan:
     @property
     def rungs(self) -> list[Rung]:
         return rungs(len(self.racers))
+
+    @property
+    def race(self) -> list[Rung]:
+        """The rungs at which learners are compared."""
+        return [rung for rung in self.rungs if rung.racers > 1]
 
     @property
     def imitation(self) -> int:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improve.candidates import imitates, suited
 from imitate.improve.films import films
 from imitate.improve.journal import Journal
-from imitate.improve.plan import FINALISTS, PLAYERS, Plan, affordable
+from imitate.improve.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
 from imitate.improve.ranking import ranked
 from imitate.improve.report import write_report
 from imitate.improve.result import Result
@@ -96,17 +97,19 @@ def _plan(study: Study) -> Plan:
 def _race(study: Study, plan: Plan) -> None:
     """Train everybody; policy/ is the best policy so far."""
     for name in plan.imitators:
-        _train(study, name, plan, plan.imitation / plan.winner)
+        _train(study, name, plan, [plan.imitation / plan.winner])
     racers = list(plan.racers)
-    for number, rung in enumerate(plan.rungs):
+    for number, rung in enumerate(plan.race):
         racers = racers[: rung.racers]
         for place, name in enumerate(racers):
-            _train(study, name, plan, rung.share, plan.kept_for_others(number, place))
+            _train(study, name, plan, [rung.share], plan.kept_for_others(number, place))
         racers = _ranked_by_latest(study, racers)
+    for name in racers[:1]:
+        _train(study, name, plan, FINAL_RUNGS)
 
 
-def _train(study: Study, learner: str, plan: Plan, share: float, others: int = 0) -> None:
-    study.train(learner, plan, share, others)
+def _train(study: Study, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
+    study.train(learner, plan, shares, others)
     if names := _by_mean(study):
         _hand_over(study, names[0])
 

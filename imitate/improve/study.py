@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +20,11 @@ from imitate.improve.episodes import Played, play
 from imitate.improve.journal import Dropped, Journal, Snapshot
 from imitate.improve.plan import FINALISTS, PLAYERS, Plan
 from imitate.improve.snapshots import store
+from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.execute import execute
+from imitate.training.process import cpu_seconds
 
 __all__ = ["Study"]
 
@@ -60,41 +62,64 @@ class Study:
         self._keep()
         return played
 
-    def train(self, learner: str, plan: Plan, share: float, others: int = 0) -> None:
-        """Train a learner up to this share of the winner's steps, and validate it.
+    def train(self, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
+        """Train a learner up to the last of these shares of the winner's steps; validate its policies at all of them.
 
         others   steps that are kept for other learners
+
+        It is not stopped at the earlier ones: each stop cuts episodes, and if it came often, long ones would hardly
+        ever finish.
         """
-        if any(each.learner == learner and each.share >= share for each in self.journal.snapshots):
-            return
         if any(each.learner == learner for each in self.journal.dropped):
             return
         imitates, folder = learner in plan.imitators, self.out / "runs" / learner
-        steps = plan.imitation if imitates else plan.winner
-        if not (folder / "finished.json").exists() and not self._execute(
-            learner, steps, math.inf if imitates else share * plan.winner, others + self._reserve(plan)
-        ):
-            return
-        row = Row.last(folder / "metrics.jsonl") or Row()
-        before = self.journal.latest(learner)
-        if before is not None and before.steps == row.budget_steps:  # nothing was left to learn from
+        if not self._reached(learner, shares[-1]):
+            steps = plan.imitation if imitates else plan.winner
+            until = math.inf if imitates else shares[-1] * plan.winner
+            passing = self._passing(learner, plan, shares[:-1])
+            trained = (folder / "finished.json").exists() or self._execute(
+                learner, steps, until, others + self._reserve(plan), passing
+            )
+            if not trained:
+                return
+            seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
+            self._take(learner, shares[-1], seconds, load_policy(folder))
+        for place, snapshot in enumerate(self.journal.snapshots):
+            if snapshot.learner == learner and not snapshot.validation.seeds:
+                seeds = self._seeds(Stream.VALIDATION, _MOST_VALIDATION)
+                played = self._play(self._policy(snapshot.name), seeds, plan.validation)
+                self.journal.snapshots[place] = replace(snapshot, validation=played)
+                count = len(played.seeds)
+                logger.info("%s: %.4g in %d validation episodes", snapshot.name, played.mean, count)
+                self._keep()
+
+    def _reached(self, learner: str, share: float) -> bool:
+        return any(each.learner == learner and each.share >= share for each in self.journal.snapshots)
+
+    def _passing(
+        self, learner: str, plan: Plan, shares: Sequence[float]
+    ) -> Callable[[int, ActorPolicy], None]:
+        """A function that takes a snapshot when the learner passes one of these shares."""
+        before, began = self.journal.latest(learner), cpu_seconds()
+
+        def take(spent: int, policy: ActorPolicy) -> None:
+            passed = [share for share in shares if spent >= share * plan.winner]
+            if passed and not self._reached(learner, passed[-1]):
+                so_far = 0.0 if before is None else before.cpu_seconds
+                self._take(learner, passed[-1], so_far + cpu_seconds() - began, policy)
+
+        return take
+
+    def _take(self, learner: str, share: float, seconds: float, policy: ActorPolicy) -> None:
+        """Keep the policy of a learner as a snapshot, unless it took no step since the last one."""
+        run = self.out / "runs" / learner
+        row, before = Row.last(run / "metrics.jsonl") or Row(), self.journal.latest(learner)
+        if before is not None and before.steps == row.budget_steps:
             self.journal.snapshots[self.journal.snapshots.index(before)] = replace(before, share=share)
-            return
-        snapshot = Snapshot(
-            learner, share, row.budget_steps, row.expert_queries, _cpu_seconds(folder), Played()
-        )
-        store(self.out / "snapshots", snapshot, folder)
-        policy = self._policy(snapshot.name)
-        self.journal.snapshots.append(snapshot)
-        played = self._play(policy, self._seeds(Stream.VALIDATION, _MOST_VALIDATION), plan.validation)
-        self.journal.snapshots[-1] = replace(snapshot, validation=played)
-        logger.info(
-            "%s after %d steps: %.4g in %d validation episodes",
-            learner,
-            snapshot.steps,
-            played.mean,
-            len(played.seeds),
-        )
+        else:
+            taken = Snapshot(learner, share, row.budget_steps, row.expert_queries, seconds, Played())
+            store(self.out / "snapshots", taken, run, policy)
+            self.journal.snapshots.append(taken)
         self._keep()
 
     def validate_finalists(self, names: Sequence[str], plan: Plan) -> list[str]:
@@ -138,7 +163,14 @@ class Study:
                 journal.tests[player] = before + self._play(policy, seeds[len(before.seeds) :], journal.left)
                 self._keep()
 
-    def _execute(self, learner: str, steps: int, until: float, reserved: int) -> bool:
+    def _execute(
+        self,
+        learner: str,
+        steps: int,
+        until: float,
+        reserved: int,
+        passing: Callable[[int, ActorPolicy], None],
+    ) -> bool:
         """Train to `until`, keeping `reserved` steps of the budget; returns False if the learner is dropped."""
         folder, journal = self.out / "runs" / learner, self.journal
         limit = journal.spent_by(learner) + journal.left - reserved
@@ -147,7 +179,8 @@ class Study:
             run = replace(run, budget=max(min(limit, steps), 1))
             self.expert.seed(0)
             logger.info("%s learns, up to %d steps", learner, min(until, run.budget))
-            if not execute(run, folder, experts=[self.expert], resume=folder.exists(), until=until):
+            experts, resume = [self.expert], folder.exists()
+            if not execute(run, folder, experts=experts, resume=resume, snapshot=passing, until=until):
                 raise KeyboardInterrupt
         except InputError as error:
             begun = (folder / "config.json").exists()
@@ -164,7 +197,7 @@ class Study:
     def _reserve(self, plan: Plan) -> int:
         """Steps for the validations and the test that are still to come, also if episodes have become longer."""
         few = LEAST_PAIRS * self.journal.longest
-        validations = plan.validations - len(self.journal.snapshots)
+        validations = plan.validations - sum(bool(each.validation.seeds) for each in self.journal.snapshots)
         checks = FINALISTS * max(plan.choice, few) + PLAYERS * max(plan.test, few)
         return math.ceil(validations * max(plan.validation, few) + checks)
 
@@ -185,7 +218,3 @@ class Study:
 
     def _keep(self) -> None:
         self.journal.write(self.out)
-
-
-def _cpu_seconds(run: Path) -> float:
-    return read_json(run / "timing.json", dict[str, float]).get("cpu_seconds", 0.0)
