@@ -27,6 +27,7 @@ from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improve.candidates import imitates, suited
 from imitate.improve.films import films
 from imitate.improve.journal import Journal
+from imitate.improve.learning import train
 from imitate.improve.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
 from imitate.improve.ranking import ranked
 from imitate.improve.report import write_report
@@ -109,7 +110,7 @@ def _race(study: Study, plan: Plan) -> None:
 
 
 def _train(study: Study, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
-    study.train(learner, plan, shares, others)
+    train(study, learner, plan, shares, others)
     if names := _by_mean(study):
         _hand_over(study, names[0])
 

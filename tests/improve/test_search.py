@@ -123,12 +123,12 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
 
         return execute(experiment, folder, progress=progress, **given)
 
-    monkeypatch.setattr("imitate.improve.study.execute", interrupted)
+    monkeypatch.setattr("imitate.improve.learning.execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         improve(task(), out)
     assert load_policy(out / "policy") is not None
     assert not (out / "verdict.json").exists()
-    monkeypatch.setattr("imitate.improve.study.execute", execute)
+    monkeypatch.setattr("imitate.improve.learning.execute", execute)
     before = teachers.Tallied.taken
     verdict = improve(task(), out)
     assert verdict.kind == found[1].kind
