@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError, one_line
 from imitate.experts.expert import Expert
 from imitate.experts.measure import measure
+from imitate.experts.published import published
 from imitate.experts.sb3.acting import AgentPolicy
 from imitate.experts.sb3.archive import Archive, discount, policy_spec, read_archive, stored_space
 from imitate.experts.sb3.goals import seen_of_goals
@@ -325,8 +324,7 @@ def differences_of(trained: Spaces, env: Spaces) -> str:
 def _published(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
     """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
-        table = tomllib.loads((resources.files("imitate.experts") / "published.toml").read_text("utf-8"))
-        reported = list(table.get(algorithm.lower(), {}).get(env_id, []))
+        reported: list[Any] = list(published().get(algorithm.lower(), {}).get(env_id, []))
     else:
         reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
     mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [

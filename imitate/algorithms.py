@@ -70,6 +70,7 @@ class Algorithm:
     check       "module:function", called with (config, expert, env_id, env_kwargs) before a new run
     audit       whether `train --audit` can train the controls
     structured  whether it supports Dict observations, and MultiDiscrete and MultiBinary spaces
+    actions     the only kind of actions that it supports, or `any`
     teachers    whether `expert` may be a list of several
     live        whether `expert` may be a person, who is asked while the learner plays
     """
@@ -86,6 +87,7 @@ class Algorithm:
     check: str = ""
     audit: bool = False
     structured: bool = False
+    actions: Literal["any", "discrete", "continuous"] = "any"
     teachers: bool = False
     live: bool = False
 
@@ -165,6 +167,7 @@ ALGORITHMS = {
         "imitate.configs.guided:GuidedConfig",
         ("envs", "expert"),
         teachers=True,
+        actions="continuous",
     ),
     "gail": Algorithm(
         "GAIL",
@@ -188,6 +191,7 @@ ALGORITHMS = {
         "imitate.imitators.sqil:SQIL",
         "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
+        actions="discrete",
     ),
     "qdagger": Algorithm(
         "QDagger",
@@ -195,6 +199,7 @@ ALGORITHMS = {
         "imitate.imitators.qdagger:QDagger",
         "imitate.configs.qdagger:QDaggerConfig",
         ("envs", "expert"),
+        actions="discrete",
     ),
     "ppo": Algorithm(
         "PPO",
@@ -210,6 +215,7 @@ ALGORITHMS = {
         "imitate.rl.dqn:DQN",
         "imitate.configs.dqn:DQNConfig",
         ("envs",),
+        actions="discrete",
     ),
     "sac": Algorithm(
         "SAC",
@@ -217,6 +223,7 @@ ALGORITHMS = {
         "imitate.rl.sac:SAC",
         "imitate.configs.sac:SACConfig",
         ("envs",),
+        actions="continuous",
     ),
     "tqc": Algorithm(
         "TQC",
@@ -224,6 +231,7 @@ ALGORITHMS = {
         "imitate.rl.tqc:TQC",
         "imitate.configs.tqc:TQCConfig",
         ("envs",),
+        actions="continuous",
     ),
     "reinforce": Algorithm(
         "REINFORCE",
@@ -239,6 +247,7 @@ ALGORITHMS = {
         "imitate.configs.ppo:PPOConfig",
         ("envs",),
         optional=("policy",),
+        actions="continuous",
     ),
     "a2c": Algorithm(
         "A2C",

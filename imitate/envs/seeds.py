@@ -24,6 +24,7 @@ class Stream(IntEnum):
     DEMONSTRATIONS = 0xC2B2AE3D
     CRITIC_CHECK = 0x27D4EB2F
     LOOKS = 0x165667B1
+    VERDICT = 0xD3A2646C
 
 
 def draw_seed(*entropy: int) -> int:

@@ -34,6 +34,7 @@ def execute(
     resume: bool = False,
     progress: Progress | None = None,
     snapshot: Snapshot | None = None,
+    until: float = math.inf,
 ) -> bool:
     """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
@@ -43,6 +44,7 @@ def execute(
     resume    go on from the last checkpoint, or from the beginning if there is none
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
+    until     pause before more than so many steps of the budget are spent, to be resumed later
 
     Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
     together, if the budget is too small for one update, and if learning diverges.
@@ -52,7 +54,8 @@ def execute(
     experiment.check_inputs()
     with _held(out):
         with ExitStack() as stack:
-            run = _prepare(experiment, out, stack, experts, progress, snapshot)
+            run = _prepare(experiment, out, stack, experts)
+            run.progress, run.snapshot, run.until = progress, snapshot, until
             finished = run.finish()
         run.write_timing()  # again, as the environments' processes have ended by now and their time is known
     return finished
@@ -97,8 +100,6 @@ def _prepare(
     out: Path,
     stack: ExitStack,
     experts: Sequence[Expert],
-    progress: Progress | None,
-    snapshot: Snapshot | None,
 ) -> Run:
     """Prepare everything up to the first step; `stack` closes what was opened."""
     checkpoint = Checkpoint.read(out)
@@ -134,8 +135,6 @@ def _prepare(
         num_envs=0 if find(experiment.algorithm).offline else experiment.num_envs,
         store=inputs.store,
         checkpoint=checkpoint,
-        progress=progress,
-        snapshot=snapshot,
         resume_with=experiment.resume_with(out),
     )
     experiment.write(out / "config.json")

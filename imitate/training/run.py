@@ -66,6 +66,8 @@ class Run:
     num_envs          environments whose episodes a checkpoint cuts
     store             demonstrations that the learner adds to; a checkpoint records their number
     checkpoint        resume from this one
+    until             pause once another iteration would take more than so many steps of the budget; schedules still
+                      follow the budget. The policy and a checkpoint are saved, and a later run goes on from there
     resume_with       the command that resumes the run, for messages
     """
 
@@ -86,6 +88,7 @@ class Run:
         checkpoint: Checkpoint | None = None,
         progress: Progress | None = None,
         snapshot: Snapshot | None = None,
+        until: float = math.inf,
         resume_with: str = "",
     ) -> None:
         self.resume_with = resume_with or f"imitate train --resume {out}"
@@ -93,7 +96,7 @@ class Run:
         self.validate = validate if eval_every else None
         self.eval_every, self.eval_episodes, self.most_validation = eval_every, eval_episodes, most_validation
         self.checkpoint_every, self.num_envs, self.store = checkpoint_every, num_envs, store
-        self.progress, self.snapshot = progress, snapshot
+        self.progress, self.snapshot, self.until = progress, snapshot, until
         self.account = Account(next_validation=eval_every)
         if checkpoint is not None:
             self._go_on(checkpoint)
@@ -113,7 +116,7 @@ class Run:
         return self.learner.env_steps or self.account.iterations
 
     def finish(self) -> bool:
-        """Drive the learner to the end. Returns False if Ctrl-C ended it early.
+        """Drive the learner to the end, or to the pause. Returns False if Ctrl-C ended it early.
 
         Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
 
@@ -152,6 +155,9 @@ class Run:
         while not caught():
             limit = self.budget - self.spent - self._reserve()
             if not self.learner.done and limit >= self.learner.least_steps:
+                if self.spent + self.learner.least_steps > self.until:
+                    self._pause()
+                    return True
                 self._iterate(limit)
             elif self.validate is not None and not (self.account.closing and self._validated):
                 # What was reserved and is not needed goes into learning.
@@ -314,6 +320,11 @@ class Run:
         if not (self.out / CHECKPOINT).exists():
             return f"there was no checkpoint yet: `{self.resume_with}` begins anew"
         return f"the last checkpoint is kept: go on from it with `{self.resume_with}`"
+
+    def _pause(self) -> None:
+        if self.account.best_mean is None:
+            self._save_policy("policy")
+        self._save_checkpoint()
 
     def _close(self) -> None:
         self._save_policy("last_policy")

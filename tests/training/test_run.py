@@ -248,3 +248,26 @@ def test_the_time_of_snapshots_is_not_the_runs(tmp_path: Path, monkeypatch: pyte
     Run(counter(), tmp_path, budget=35, snapshot=snapshot).finish()
     assert clock == [500]
     assert json.loads((tmp_path / "timing.json").read_text()) == {"wall_seconds": 0, "cpu_seconds": 0}
+
+
+def test_a_paused_run_is_resumed_with_the_same_schedule(tmp_path: Path) -> None:
+    """It pauses before an update would take it past 31 steps, and keeps its policy. The learner's limit was what is
+    left of the budget, not of the pause."""
+    limits: list[int | None] = []
+
+    class Limited(Counter):
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            limits.append(limit)
+            return super().step(limit)
+
+    def limited() -> Limited:
+        return Limited(ActorPolicy(spaces.Discrete(2), spaces.Discrete(2)))
+
+    assert Run(limited(), tmp_path, budget=60, until=31).finish()
+    assert not (tmp_path / "finished.json").exists()
+    assert load_policy(tmp_path).output.bias[0].item() == 30
+    assert limits == [60, 50, 40]
+    checkpoint = Checkpoint.read(tmp_path)
+    assert Run(limited(), tmp_path, budget=60, until=60, checkpoint=checkpoint).finish()
+    assert limits == [60, 50, 40, 30, 20, 10]
+    assert json.loads((tmp_path / "finished.json").read_text())["env_steps"] == 60

@@ -18,7 +18,7 @@ from imitate.experts import load_expert
 from imitate.files import write_json
 from imitate.media.video import record_video
 
-__all__ = ["film"]
+__all__ = ["film", "poster"]
 
 
 def film(
@@ -54,11 +54,11 @@ def film(
         width=400,
         crf=30,
     )
-    _poster(out)
+    poster(out)
     write_json(out.with_suffix(".json"), asdict(Film(returns[0], run.name if run else "")))
 
 
-def _poster(video: Path) -> None:
+def poster(video: Path) -> None:
     """Write the video's first picture as a JPEG beside it; the page shows it before the video plays."""
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
     command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]

@@ -23,7 +23,6 @@ from imitate.files import read_json
 __all__ = ["REFRESH_SECONDS", "Screen", "State", "states", "summary", "table", "watch"]
 
 REFRESH_SECONDS = 1.0
-_TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
         return "done", *_ended(run, path.stat().st_mtime_ns)
     if error.is_file():
         return "failed", 0, None
-    row = _last_row(run / "metrics.jsonl")
+    row = Row.last(run / "metrics.jsonl")
     if row is not None:
         return "running", row.budget_steps, row.train_return
     return "running" if run.is_dir() else "waiting", 0, None
@@ -186,19 +185,6 @@ def _ended(run: Path, _modified: int) -> tuple[int, float]:
     result = Result.load(run)
     assert result is not None
     return result.env_steps + result.demo_steps, result.mean
-
-
-def _last_row(path: Path) -> Row | None:
-    """The last whole row of a file that another process may be writing to; None if there is none yet."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - _TAIL, 0))
-        whole = file.read().rpartition(b"\n")[0]
-    try:
-        return Row.parse(whole.rpartition(b"\n")[2])
-    except (ValueError, RecursionError):
-        return None
 
 
 def _share(references: References, mean: float) -> float | None:

@@ -22,7 +22,18 @@ from imitate.compare.statistics.intervals import difference
 from imitate.compare.statistics.verdict import Pair, typical_cost
 from imitate.training.settings import chosen_on
 
-__all__ = ["audit", "figure", "films", "learners", "matrix", "p_words", "settings", "tiles"]
+__all__ = [
+    "VIDEO_BYTES",
+    "audit",
+    "data_url",
+    "figure",
+    "films",
+    "learners",
+    "matrix",
+    "p_words",
+    "settings",
+    "tiles",
+]
 
 VIDEO_BYTES = 4_000_000  # most for one embedded video, since a report must open on a phone
 
@@ -96,7 +107,7 @@ def figure(
             else {"by": {axis: _dots(every[n], order) for axis, every in by.items() if every[n].rows}}
             for n, chart in enumerate(charts)
         ],
-        "pdf": _data_url(pdf, "application/pdf"),
+        "pdf": data_url(pdf, "application/pdf"),
     }
 
 
@@ -183,14 +194,15 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
                     "shown": shown,
                     "mean": mean,
                     "color": color,
-                    "url": _data_url(path.read_bytes(), "video/mp4"),
-                    "poster": _data_url(poster.read_bytes(), "image/jpeg") if poster.is_file() else "",
+                    "url": data_url(path.read_bytes(), "video/mp4"),
+                    "poster": data_url(poster.read_bytes(), "image/jpeg") if poster.is_file() else "",
                 }
             )
     return films
 
 
-def _data_url(data: bytes, kind: str) -> str:
+def data_url(data: bytes, kind: str) -> str:
+    """The data as an URL that a page can hold."""
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 

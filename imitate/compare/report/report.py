@@ -116,10 +116,11 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mappin
     )
 
 
-def page_template(name: str) -> jinja2.Template:
-    """A template in the folder page/, from which it can include other files."""
+def page_template(name: str, package: str = "imitate.compare.report") -> jinja2.Template:
+    """A template in the folder page/ of a package. It can include files from there and from this package's."""
+    folders = [jinja2.PackageLoader(each, "page") for each in (package, "imitate.compare.report")]
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("imitate.compare.report", "page"),
+        loader=jinja2.ChoiceLoader(folders),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -37,6 +37,8 @@ COSTS: Mapping[Cost, str] = {
 }
 
 
+_TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
+
 Returns = Annotated[list[Number], Meta(min_length=1)]
 """Returns of episodes."""
 
@@ -162,6 +164,19 @@ class Row:
     def parse(cls, line: bytes) -> Row:
         """Parse a line. Raises ValueError for another kind of line."""
         return msgspec.convert(plain_json(line), cls)
+
+    @classmethod
+    def last(cls, path: Path) -> Row | None:
+        """The last whole row of a file that another process may be writing to; None if there is none yet."""
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - _TAIL, 0))
+            whole = file.read().rpartition(b"\n")[0]
+        try:
+            return cls.parse(whole.rpartition(b"\n")[2])
+        except (ValueError, RecursionError):
+            return None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,29 @@
+"""Returns that rl-baselines3-zoo has published for its agents."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import resources
+
+__all__ = ["best_published", "published"]
+
+
+def published() -> dict[str, dict[str, list[float]]]:
+    """[mean, std] by algorithm, in lower case, and environment."""
+    table: dict[str, dict[str, list[float]]] = tomllib.loads(
+        (resources.files("imitate.experts") / "published.toml").read_text("utf-8")
+    )
+    return table
+
+
+def best_published(env_id: str) -> float | None:
+    """The best mean return in the environment, in any of its versions; None if there is none."""
+    bare = re.sub(r"-v\d+$", "", env_id)
+    means = [
+        mean
+        for environments in published().values()
+        for name, (mean, *_) in environments.items()
+        if re.sub(r"-v\d+$", "", name) == bare
+    ]
+    return max(means, default=None)

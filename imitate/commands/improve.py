@@ -1,0 +1,60 @@
+"""`imitate improve`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from imitate.commands.option import Rare
+from imitate.commands.options import JsonObject, run
+from imitate.envs.trust import trust
+from imitate.improve.task import Task
+
+__all__ = ["improve"]
+
+
+def improve(argv: list[str]) -> int:
+    def command(
+        expert: tyro.conf.Positional[str],
+        /,
+        env: str,
+        budget: int,
+        out: Path,
+        seed: int = 0,
+        env_kwargs: Annotated[JsonObject | None, Rare] = None,
+        vecnormalize: Annotated[str | None, Rare] = None,
+    ) -> int:
+        """Look for a policy that is better than the expert: several learners race on one budget, and a test on episodes
+        that chose nothing gives the verdict. The same command goes on with an interrupted search.
+
+        Args:
+            expert: the expert to improve on: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, a folder, a run,
+                or module:make_expert
+            env: a Gymnasium id, or module:Env-v0 to import the module first
+            budget: environment steps of everything: measuring the expert, training, validation and test
+            out: the folder to write: index.html is the report, policy/ the policy, verdict.json the verdict
+            seed: random seed of everything
+            env_kwargs: keyword arguments of the environment, as a JSON object
+            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+        """
+        task = Task(expert, env, budget, seed, env_kwargs, vecnormalize)
+        trust(expert)
+        from imitate.improve import improve as carry_out  # torch takes a second: arguments are read before
+
+        try:
+            verdict = carry_out(task, out)
+        except (KeyboardInterrupt, SystemExit):
+            best = f"the best policy so far is in {out / 'policy'}; " if (out / "policy").exists() else ""
+            print(f"imitate: {best}go on with `{task.command(out)}`", file=sys.stderr)
+            raise
+        print(verdict.sentence)
+        print(
+            f"imitate: {out / 'policy'} is ready for `imitate evaluate`; the report is {out / 'index.html'}",
+            file=sys.stderr,
+        )
+        return 0
+
+    return run(command, argv, "improve")

@@ -1,0 +1,81 @@
+"""The learners that a search tries, and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gymnasium import spaces
+
+from imitate.algorithms import find
+from imitate.compare.plan.scaling import shortened
+from imitate.envs.fields import as_fields
+from imitate.envs.spaces import Space
+from imitate.improve.task import Task
+from imitate.training.experiment import Experiment
+
+__all__ = ["CANDIDATES", "Candidate", "experiment", "imitates", "suited"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learner to try.
+
+    imitates  it does not learn from rewards, so it ends near the expert
+    settings  those that differ from its preset here
+    """
+
+    name: str
+    imitates: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+CANDIDATES = (
+    Candidate("guided", settings={"test": 0.0}),  # the search has a test of its own
+    Candidate("qdagger"),
+    Candidate("loki"),
+    Candidate("dagger", imitates=True),
+)
+"""In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't.
+
+LOKI's first quarter is AggreVaTeD, which is therefore no candidate of its own: the policy at LOKI's first rung is
+AggreVaTeD's.
+"""
+
+
+def imitates(name: str) -> bool:
+    """Whether this candidate does not learn from rewards."""
+    return any(candidate.imitates for candidate in CANDIDATES if candidate.name == name)
+
+
+def suited(observations: Space, actions: Space) -> list[Candidate]:
+    """The candidates that support these spaces."""
+    kind = "continuous" if isinstance(actions, spaces.Box) else "discrete"
+    plain = all(
+        isinstance(as_fields(space), spaces.Box | spaces.Discrete) for space in (observations, actions)
+    )
+    entries = {candidate.name: find(candidate.name) for candidate in CANDIDATES}
+    return [
+        candidate
+        for candidate in CANDIDATES
+        if entries[candidate.name].actions in ("any", kind) and (plain or entries[candidate.name].structured)
+    ]
+
+
+def experiment(name: str, task: Task, env_kwargs: Mapping[str, Any], steps: int) -> Experiment:
+    """The run of a candidate that is trained for so many steps: its preset, shortened to them.
+
+    It does not validate: the search does, on episodes that all candidates share.
+    """
+    (settings,) = (candidate.settings for candidate in CANDIDATES if candidate.name == name)
+    preset = Experiment.preset(name, task.env_id).changed(
+        settings,
+        env_kwargs=dict(env_kwargs),
+        expert=task.expert,
+        vecnormalize=task.vecnormalize,
+        seed=task.seed,
+        eval_every=0,
+    )
+    new, num_envs = shortened(preset.hyperparameters, preset.num_envs, steps, settings)
+    return preset.changed(new, num_envs=num_envs, budget=steps)

@@ -1,0 +1,119 @@
+"""Writes the report of a search: one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from imitate.compare.formatting import number, percent
+from imitate.compare.machine import provenance
+from imitate.compare.plan.learners import title
+from imitate.compare.report import page_data
+from imitate.compare.report.charts import Line, Lines, rounded
+from imitate.compare.report.report import page_template, write_texts
+from imitate.compare.statistics.job_results import COSTS
+from imitate.improve.films import Film
+from imitate.improve.journal import Journal, Snapshot
+from imitate.improve.result import Result
+
+__all__ = ["write_report"]
+
+
+def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Film]], out: Path) -> None:
+    """Write index.html, which needs no network and no other file, and its figure as .pdf, .png and .csv in figures/."""
+    names = list(dict.fromkeys(each.learner for each in journal.snapshots))
+    figure = page_data.figure(out / "figures", "curves", [_curves(journal, names)], names)
+    kind = result.verdict.kind
+    text = page_template("improve.html", "imitate.improve").render(
+        result=result,
+        tone={"better": "yes", "worse": "no", "untested": "no"}.get(kind, ""),
+        tiles=_tiles(result),
+        figures={"curves": figure},
+        learners=page_data.learners(names),
+        costs=dict(COSTS),
+        rows=[_row(journal, name) for name in names],
+        dropped=journal.dropped,
+        films=films,
+        students=title(result.verdict.learner),
+        validated=sorted({len(each.validation.seeds) for each in journal.snapshots}),
+        command=journal.task.command(out),
+        here=provenance(),
+    )
+    write_texts(out, {"index.html": text})
+
+
+def _tiles(result: Result) -> list[dict[str, str]]:
+    gain, teacher = result.verdict.gain, result.teacher
+    tiles = []
+    if gain is not None:
+        value = ("+" if gain.mean > 0 else "") + number(gain.mean)
+        ends = f"95 % interval {number(gain.low)} to {number(gain.high)}"
+        tiles.append({"title": "Student minus expert, paired", "value": value, "who": ends})
+        pairs = f"in {gain.pairs} paired episodes"
+        tiles.append(
+            {
+                "title": "Student in the test",
+                "value": number(gain.student),
+                "who": title(result.verdict.learner),
+            }
+        )
+        tiles.append({"title": "Expert in the test", "value": number(gain.expert), "who": pairs})
+    share = "" if teacher.share is None else f"the expert has {percent(teacher.share)} of it"
+    if teacher.best_known is not None:
+        tiles.append({"title": "Best published return", "value": number(teacher.best_known), "who": share})
+    spent = sum(result.costs.values())
+    tiles.append(
+        {"title": "Environment steps", "value": number(spent), "who": f"of {number(result.task.budget)}"}
+    )
+    return tiles
+
+
+def _row(journal: Journal, name: str) -> dict[str, Any]:
+    """A learner's costs, and its best and last validation."""
+    snapshots = _of(journal, name)
+    last = snapshots[-1]
+    return {
+        "title": title(name),
+        "steps": number(last.steps),
+        "answers": number(last.answers),
+        "cpu_seconds": number(last.cpu_seconds),
+        "best": number(max(each.validation.mean for each in snapshots)),
+        "last": number(last.validation.mean),
+    }
+
+
+def _of(journal: Journal, name: str) -> list[Snapshot]:
+    return [each for each in journal.snapshots if each.learner == name and each.validation.seeds]
+
+
+def _curves(journal: Journal, names: Sequence[str]) -> Lines:
+    """Mean return in validation against each cost."""
+    lines = []
+    for name in names:
+        points = {
+            cost: [
+                (rounded(float(value)), rounded(each.validation.mean), None, None)
+                for each in _of(journal, name)
+                for value in [
+                    {"steps": each.steps, "queries": each.answers, "cpu_seconds": each.cpu_seconds}[cost]
+                ]
+            ]
+            for cost in COSTS
+        }
+        lines.append(Line(name, False, {str(cost): rows for cost, rows in points.items()}))
+    assert journal.expert is not None
+    means = [
+        journal.expert.mean,
+        *(each.validation.mean for each in journal.snapshots if each.validation.seeds),
+    ]
+    margin = 0.05 * (max(means) - min(means) or 1.0)
+    return Lines(
+        "",
+        "mean return in validation",
+        lines,
+        {str(cost): name for cost, name in COSTS.items()},
+        float(max(each.steps for each in journal.snapshots)),
+        (min(means) - margin, max(means) + margin),
+        [("expert", journal.expert.mean)],
+    )

@@ -1,0 +1,196 @@
+"""The search, from the expert to the verdict.
+
+1. The expert plays validation episodes.
+2. The learners that suit it are chosen, as many as the budget allows.
+3. Imitators are trained to their end. The others race: at each rung all play the same validation episodes as the
+   expert, and half of them go on; the last one is trained to its end.
+4. The best policies play more validation episodes, since the best of many is often a lucky one.
+5. The best one and the expert play episodes that chose nothing. If the expert is ahead, the best imitator plays too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from imitate.datasets.trajectory import Policy
+from imitate.envs.make import make_env
+from imitate.envs.seeds import Stream
+from imitate.errors import InputError
+from imitate.experts import Expert, load_expert
+from imitate.files import lock, read_json, sweep, versions, write_json
+from imitate.improve.candidates import imitates, suited
+from imitate.improve.films import films
+from imitate.improve.journal import Journal
+from imitate.improve.learning import train
+from imitate.improve.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
+from imitate.improve.ranking import ranked
+from imitate.improve.report import write_report
+from imitate.improve.result import Result
+from imitate.improve.snapshots import hand_over
+from imitate.improve.study import Study
+from imitate.improve.task import Task
+from imitate.improve.teacher import teacher
+from imitate.improve.verdict import Verdict, gain, verdict_of
+from imitate.nn.stored_policy import load_policy
+from imitate.rl.paired import LEAST_PAIRS
+from imitate.training.inputs import check_expert
+
+__all__ = ["search"]
+
+logger = logging.getLogger(__name__)
+
+_MARGIN = 0.15  # of the last steps: episodes may be longer than they were
+
+
+def search(task: Task, out: Path) -> Verdict:
+    """Carry out the search in `out`, or the rest of it; see `imitate.improve.improve`."""
+    journal = Journal.open(out, task)
+    if (out / "verdict.json").exists():
+        logger.info("%s is finished: this is its verdict", out)
+        return read_json(out / "verdict.json", Result).verdict
+    expert = _expert(task)
+    study = Study(journal, expert, out)
+    try:
+        with lock(out, "a search"):
+            sweep(out)
+            plan = _plan(study)
+            _race(study, plan)
+            verdict = _test(study, _choose(study, plan))
+            _hand_over(study, verdict.policy)
+            _report(study, verdict)
+    finally:
+        if out.is_dir() and not any(out.iterdir()):
+            out.rmdir()
+    return verdict
+
+
+def _expert(task: Task) -> Expert:
+    expert = load_expert(
+        task.expert, env_id=task.env_id, env_kwargs=task.env_kwargs, vecnormalize=task.vecnormalize
+    )
+    check_expert(expert, task.expert, task.env_id, expert.env_kwargs)
+    return expert
+
+
+def _plan(study: Study) -> Plan:
+    """Measure the expert, and divide the budget."""
+    task, expert = study.task, study.expert
+    with closing(make_env(task.env_id, expert.env_kwargs)) as env:
+        candidates = suited(env.observation_space, env.action_space)
+    first = study.measure_expert()
+    plan = affordable(
+        [each.name for each in candidates if not each.imitates],
+        [each.name for each in candidates if each.imitates],
+        task.budget,
+        float(np.mean(first.lengths[:LEAST_PAIRS])),  # the same when the search is resumed
+    )
+    played = study.measure_expert(plan.validation)
+    logger.info("%s", teacher(expert, played).describe())
+    return plan
+
+
+def _race(study: Study, plan: Plan) -> None:
+    """Train everybody; policy/ is the best policy so far."""
+    for name in plan.imitators:
+        _train(study, name, plan, [plan.imitation / plan.winner])
+    racers = list(plan.racers)
+    for number, rung in enumerate(plan.race):
+        racers = racers[: rung.racers]
+        for place, name in enumerate(racers):
+            _train(study, name, plan, [rung.share], plan.kept_for_others(number, place))
+        racers = _ranked_by_latest(study, racers)
+    for name in racers[:1]:
+        _train(study, name, plan, FINAL_RUNGS)
+
+
+def _train(study: Study, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
+    train(study, learner, plan, shares, others)
+    if names := _by_mean(study):
+        _hand_over(study, names[0])
+
+
+def _hand_over(study: Study, snapshot: str) -> None:
+    hand_over(study.out / "snapshots" / snapshot, study.out / "policy")
+
+
+def _ranked_by_latest(study: Study, learners: list[str]) -> list[str]:
+    """The learners that were not dropped, by their latest validation."""
+    latest = {name: found for name in learners if (found := study.journal.latest(name)) is not None}
+    return ranked(list(latest), {name: found.validation.by_seed for name, found in latest.items()})
+
+
+def _by_mean(study: Study, names: list[str] | None = None) -> list[str]:
+    """The names of these snapshots, or of all, by their mean return in validation, best first; the later of equals."""
+    played = [each for each in study.journal.snapshots if each.validation.seeds]
+    best_last = sorted(enumerate(played), key=lambda numbered: (numbered[1].validation.mean, numbered[0]))
+    return [each.name for _, each in reversed(best_last) if names is None or each.name in names]
+
+
+def _choose(study: Study, plan: Plan) -> str:
+    """The best policy of the race: those that seem best play more episodes, as the best of many is often a lucky one.
+
+    Raises InputError if no learner could be trained.
+    """
+    names = _by_mean(study)
+    if not names:
+        reasons = [each.reason for each in study.journal.dropped] or ["the budget is too small"]
+        raise InputError(f"no learner could be trained: {reasons[0]}")
+    return _by_mean(study, study.validate_finalists(names[:FINALISTS], plan))[0]
+
+
+def _test(study: Study, student: str) -> Verdict:
+    """Let the student and the expert play the test.
+
+    A third of the steps is kept. If the student is ahead, it pays for more episodes; a test that is extended only then
+    finds no more false improvements than one that is always extended. Otherwise the best imitator plays the test too,
+    and the better of the two is handed over.
+    """
+    journal, tests = study.journal, study.journal.tests
+    study.test([student, "expert"], keep=1 / PLAYERS)
+    found, extended = gain(tests[student], tests["expert"]), len(journal.counts) > 1
+    if found is not None and (found.mean > 0 or extended):
+        study.test([student, "expert"], 1, keep=_MARGIN)
+        found = gain(tests[student], tests["expert"])
+    elif found is not None and (imitator := _imitator(study, student)) is not None:
+        study.test([imitator])
+        second = gain(tests[imitator], tests["expert"])
+        if second is not None and second.mean > found.mean:
+            student, found = imitator, second
+    return verdict_of(student, found, study.task.budget)
+
+
+def _imitator(study: Study, student: str) -> str | None:
+    """The best other policy of a learner that imitates, or else of any."""
+    others = [name for name in _by_mean(study) if name != student]
+    return next(
+        (name for name in others if imitates(study.journal.snapshot(name).learner)), next(iter(others), None)
+    )
+
+
+def _report(study: Study, verdict: Verdict) -> None:
+    """Write the report and then verdict.json, which says that the search is finished."""
+    journal, expert, task = study.journal, study.expert, study.task
+    assert journal.expert is not None
+    tested = journal.tests["expert"]
+    facts = teacher(expert, journal.expert + tested)
+    seeds = {
+        name: study.seed(stream)
+        for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))
+    }
+    result = Result(verdict, facts, task, seeds, journal.costs, versions())
+    players: dict[str, Policy] = {"expert": expert, "student": load_policy(study.out / "policy")}
+    episodes = {}
+    if tested.seeds:
+        worst = tested.seeds[min(range(len(tested.seeds)), key=lambda n: tested.returns[n])]
+        episodes = {"The episode in which the expert did worst": worst}
+        if worst != tested.seeds[0]:
+            episodes = {"The first episode": tested.seeds[0]} | episodes
+    shown = films(players, task.env_id, expert.env_kwargs, episodes, study.out / "films")
+    write_report(journal, result, shown, study.out)
+    write_json(study.out / "verdict.json", asdict(result))

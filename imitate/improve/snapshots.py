@@ -1,0 +1,36 @@
+"""Policies on disk: one for each rung that a learner reached, and the one that is handed over."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from imitate.files import atomic_folder, write_json
+from imitate.improve.journal import Snapshot
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import save_policy
+
+__all__ = ["hand_over", "store"]
+
+
+def store(folder: Path, snapshot: Snapshot, run: Path, policy: ActorPolicy) -> None:
+    """Write the policy of a run to a folder of the snapshot's name. It is itself a run, for `imitate evaluate`."""
+    target = folder / snapshot.name
+    shutil.rmtree(target, ignore_errors=True)  # left by a process that was killed
+    folder.mkdir(exist_ok=True)
+    with atomic_folder(target) as temporary:
+        shutil.copy(run / "config.json", temporary)
+        save_policy(temporary / "policy", policy)
+        costs = {"env_steps": snapshot.steps, "demo_steps": 0, "validation_steps": 0}
+        write_json(temporary / "finished.json", costs | {"expert_queries": snapshot.answers})
+
+
+def hand_over(source: Path, target: Path) -> None:
+    """Make `target` a copy of a snapshot, instead of what it was."""
+    old = target.with_name(f".old-{target.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    with atomic_folder(target) as temporary:
+        shutil.copytree(source, temporary, dirs_exist_ok=True)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,190 @@
+"""A whole search on Identity: the teacher names one of three observations, and so gets a third of the rewards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import teachers  # registers Uneven-v0
+
+from imitate.cli import main
+from imitate.envs.trust import trust
+from imitate.errors import InputError
+from imitate.improve import improve
+from imitate.improve.journal import Journal
+from imitate.improve.task import Task
+from imitate.improve.verdict import Verdict
+from imitate.nn.stored_policy import load_policy
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
+
+BUDGET = 3_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    trust("teachers:always_first", "teachers:perfect")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("imitate.improve.candidates.CANDIDATES", teachers.QUICK)
+        yield
+
+
+def task(expert: str = "always_first", budget: int = BUDGET) -> Task:
+    return Task(f"teachers:{expert}", "Uneven-v0", budget)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict, int]:
+    """A finished search, its verdict and the steps that were taken in all environments."""
+    out, before = tmp_path_factory.mktemp("improve") / "out", teachers.Tallied.taken
+    verdict = improve(task(), out)
+    return out, verdict, teachers.Tallied.taken - before
+
+
+def test_a_better_policy_than_a_bad_teacher_is_found(found: tuple[Path, Verdict, int]) -> None:
+    out, verdict, _ = found
+    assert verdict.kind == "better"
+    assert verdict.gain is not None
+    assert 5 <= verdict.gain.student <= 10
+    assert verdict.gain.expert < 0.5 * verdict.gain.student
+    obs = teachers.np.arange(3)
+    assert load_policy(out / "policy").act(obs).tolist() == [0, 1, 2]
+
+
+def test_the_budget_holds_every_step(found: tuple[Path, Verdict, int]) -> None:
+    out, _, taken = found
+    costs = json.loads((out / "verdict.json").read_text())["costs"]
+    assert taken == sum(costs.values()) <= BUDGET
+    assert costs["expert"] >= 30
+    assert min(costs.values()) > 0
+
+
+def test_a_finished_search_says_its_verdict_again(found: tuple[Path, Verdict, int]) -> None:
+    out, verdict, _ = found
+    before = teachers.Tallied.taken
+    assert improve(task(), out) == verdict
+    assert teachers.Tallied.taken == before
+
+
+def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
+    out, verdict, _ = found
+    assert main(["evaluate", str(out / "policy"), "--env", "Uneven-v0"]) == 0
+    page = (out / "index.html").read_text()
+    assert verdict.sentence.replace("'", "&#39;") in page
+    assert "https://" not in page
+    said = json.loads((out / "verdict.json").read_text())
+    assert said["task"] == {
+        "expert": "teachers:always_first", "env_id": "Uneven-v0", "budget": BUDGET, "seed": 0, "env_kwargs": None,
+        "vecnormalize": None,
+    }  # fmt: skip
+    assert said["versions"]["torch"]
+    assert said["teacher"]["has_critic"] is False
+
+
+@pytest.mark.parametrize("write", range(1, 10, 2))
+def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
+    found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
+) -> None:
+    """It dies as it is about to write its journal for the n-th time, and once more."""
+
+    class Killed(BaseException): ...
+
+    writes, kept = 0, Journal.write
+
+    def dying(journal: Journal, out: Path) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == write:
+            raise Killed
+        kept(journal, out)
+
+    monkeypatch.setattr(Journal, "write", dying)
+    with pytest.raises(Killed):
+        improve(task(), tmp_path / "out")
+    writes = -100
+    assert improve(task(), tmp_path / "out") == found[1]
+
+
+def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
+    found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def interrupted(experiment: Experiment, folder: Path, **given: Any) -> bool:
+        def progress(spent: int, _metrics: dict[str, float]) -> None:
+            if experiment.algorithm == "qdagger" and spent > 900:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return execute(experiment, folder, progress=progress, **given)
+
+    monkeypatch.setattr("imitate.improve.learning.execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        improve(task(), out)
+    assert load_policy(out / "policy") is not None
+    assert not (out / "verdict.json").exists()
+    monkeypatch.setattr("imitate.improve.learning.execute", execute)
+    before = teachers.Tallied.taken
+    verdict = improve(task(), out)
+    assert verdict.kind == found[1].kind
+    spent = json.loads((out / "verdict.json").read_text())["costs"]
+    assert teachers.Tallied.taken - before < sum(spent.values()) <= BUDGET
+
+
+def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QDagger does not learn here, so DAgger is clearly ahead in validation already."""
+    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
+    out = tmp_path / "out"
+    verdict = improve(task("perfect"), out)
+    assert (verdict.kind, verdict.learner) == ("kept", "dagger")
+    assert verdict.gain is not None
+    assert verdict.gain.student == verdict.gain.expert
+
+
+def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal says that QDagger had done well in validation, which is not so."""
+    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
+    out = tmp_path / "out"
+    improve(task("perfect"), out)
+    (out / "verdict.json").unlink()  # as if it was killed before the finalists played
+    journal = Journal.open(out, task("perfect"))
+    journal.tests.clear()
+    journal.snapshots[:] = [
+        replace(each, validation=replace(each.validation, returns=[10.0] * len(each.validation.seeds)))
+        for each in journal.snapshots
+    ]
+    journal.write(out)
+    verdict = improve(task("perfect"), out)
+    assert (verdict.kind, verdict.learner) == ("kept", "dagger")
+    tests = Journal.open(out, task("perfect")).tests
+    assert [name.partition("-")[0] for name in tests] == ["qdagger", "expert", "dagger"]
+    assert load_policy(out / "policy").act(teachers.np.arange(3)).tolist() == [0, 1, 2]
+
+
+def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds a search with budget 3000, not 4000: choose another --out"):
+        improve(task(budget=4_000), found[0])
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(InputError, match="exists and holds no search: choose another --out"):
+        improve(task(), tmp_path)
+    (tmp_path / "mine.txt").unlink()
+    (tmp_path / ".lock").touch()  # left by a search that was killed before it had measured anything
+    assert Journal.open(tmp_path, task()).left == BUDGET
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"), [(14, "3 episodes of the expert take more"), (200, "give at least --budget 261")]
+)
+def test_a_budget_that_is_too_small_leaves_nothing_behind(tmp_path: Path, budget: int, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        improve(task(budget=budget), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,56 @@
+"""The verdict's arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from imitate.improve.episodes import Played
+from imitate.improve.verdict import gain, verdict_of
+
+
+def played(*returns: float, first: int = 0) -> Played:
+    return Played([*range(first, first + len(returns))], list(returns), [1] * len(returns), len(returns))
+
+
+def test_the_gain_is_paired_by_episode() -> None:
+    """Differences 8, 10 and 12: mean 10, standard error 2 / sqrt(3), and t(2) is 4.303."""
+    found = gain(played(108, 210, 312), played(100, 200, 300))
+    assert found is not None
+    half = 4.303 * 2 / math.sqrt(3)
+    assert (found.mean, found.low, found.high) == pytest.approx((10, 10 - half, 10 + half), abs=1e-3)
+    assert (found.student, found.expert, found.pairs, found.better) == (210, 200, 3, True)
+
+
+def test_episodes_that_one_did_not_end_are_left_out() -> None:
+    found = gain(played(1, 2, 3, 4), played(0, 0, 0, 0, first=1))
+    assert found is not None
+    assert (found.mean, found.pairs) == (3, 3)
+    assert gain(played(1, 2, 3), played(0, 0, 0, first=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("learner", "returns", "kind"),
+    [
+        ("qdagger-900", (108, 210, 312), "better"),
+        ("dagger-900", (108, 210, 312), "better"),
+        ("qdagger-900", (90, 210, 300), "as good"),
+        ("dagger-900", (90, 210, 300), "kept"),
+        ("dagger-900", (90, 191, 290), "worse"),
+        ("dagger-900", (99, 199, 299), "kept"),  # surely by 1 of 200, which is less than 1 %
+    ],
+)
+def test_the_verdict(learner: str, returns: tuple[float, ...], kind: str) -> None:
+    verdict = verdict_of(learner, gain(played(*returns), played(100, 200, 300)), 5_000)
+    assert (verdict.kind, verdict.learner, verdict.policy) == (kind, learner[:-4], learner)
+
+
+def test_the_verdict_in_words() -> None:
+    expert = played(100, 200, 300)
+    assert verdict_of("qdagger-9", gain(played(108, 210, 312), expert), 5_000).sentence == (
+        "Better by 10 (95 % interval 5.03 to 15.0): QDagger makes 210, the expert 200 in 3 paired episodes."
+    )
+    kept = verdict_of("dagger-9", gain(expert, expert), 5_000).sentence
+    assert kept.startswith("Kept your expert's imitation: nothing better was found in 5,000 steps (")
+    assert verdict_of("dagger-9", None, 5_000).kind == "untested"
