@@ -27,8 +27,8 @@ CHAIN = {
 
 
 def test_all_mistakes_are_not_equal(tmp_path: Path) -> None:
-    """Who can't be right in both states is wrong in the rarer one by DAgger's loss: 10 mistakes of 10 in 30 steps;
-    in the cheaper one by AggreVaTeD's: 20 mistakes of 1."""
+    """A policy that can't be right in both states is wrong in the rarer one under DAgger's loss (10 mistakes of 10 in
+    30 steps), and in the cheaper one under AggreVaTeD's (20 mistakes of 1)."""
     dagger = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(-1.0), **CHAIN)
     aggrevated = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), beta=0.0, **CHAIN)
     mixed = trained(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **CHAIN)
