@@ -150,7 +150,8 @@ def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=6_000, episodes=2, curve_episodes=1)
     (job,) = jobs(wanted, out, 500)
     metrics, result = job.folder / "metrics.jsonl", job.folder / "result.json"
-    with Script(SCRIPT, str(out)) as process:
+    (tmp_path / "torch.py").write_text("from pathlib import Path; Path('ran').touch()")
+    with Script(SCRIPT, str(out), cwd=tmp_path) as process:
         end = time.monotonic() + 60
         while not (metrics.exists() and metrics.stat().st_size):
             assert time.monotonic() < end
@@ -163,6 +164,7 @@ def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert said.count("Traceback") == 1  # no worker's
     assert not result.exists()
     assert not (out / "errors").exists()
+    assert not (tmp_path / "ran").exists()  # the server of workers imports nothing from the current folder
     done = metrics.read_bytes()
     carry_out(wanted, out, workers=1)
     assert metrics.read_bytes().startswith(done)

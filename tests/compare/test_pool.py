@@ -6,7 +6,8 @@ import json
 import time
 from pathlib import Path
 
-from tasks import die, double
+import pytest
+from tasks import die, double, show
 
 from imitate.compare.backends import Task
 from imitate.compare.backends.pool import Pool
@@ -45,3 +46,15 @@ def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
         while pool.running:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))
+
+
+def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are forked from a server that may have been started long before."""
+    for value in ("first", "second"):
+        monkeypatch.setenv("SHOWN", value)
+        with Processes(1) as backend:
+            pool = Pool(backend, tmp_path)
+            pool.submit(Task(value, show, ("SHOWN",), root=tmp_path))
+            while pool.running:
+                list(pool.ended())
+        assert (tmp_path / "SHOWN").read_text() == value
