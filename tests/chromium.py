@@ -123,7 +123,7 @@ class Page:
             time.sleep(0.05)
 
     def violations(self) -> list[str]:
-        """What axe-core finds, as `rule: element`; needs AXE."""
+        """The findings of axe-core, as `rule: element`; needs AXE."""
         self.evaluate(AXE.read_text("utf-8"))
         found = self.evaluate("axe.run().then(result => result.violations)")
         return [f"{each['id']}: {node['html'][:120]}" for each in found for node in each["nodes"]]

@@ -17,7 +17,8 @@ from typing import Self
 COMMAND = "import sys; from imitate.cli import main; sys.exit(main(sys.argv[1:]))"
 
 _context = mp.get_context("forkserver")
-_context.set_forkserver_preload(["imitate.cli", "imitate.training.execute", "imitate.imitators.dagger"])
+# One server serves these scripts and the workers of comparisons.
+_context.set_forkserver_preload(["imitate.cli", "imitate.compare.execute.worker", "imitate.imitators.dagger"])
 
 
 class Script:

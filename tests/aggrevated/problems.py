@@ -50,8 +50,8 @@ class Chain(gym.Env[Any, Any]):
 
 
 class ChainOracle:
-    """What the expert's actions and others are worth in the chain, but for the value of the state. `sign` -1 is a
-    critic that has it the wrong way round."""
+    """The values of the chain's actions, less the value of the state. With `sign` -1 the critic has them the wrong way
+    round."""
 
     greedy = False
 

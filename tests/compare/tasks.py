@@ -26,6 +26,11 @@ def total(root: Path, *names: str, progress: Any) -> None:  # noqa: ARG001
     (root / "total").write_text(str(sum(int((root / name).read_text()) for name in names)))
 
 
+def show(root: Path, variable: str, *, progress: Any) -> None:  # noqa: ARG001
+    """Writes the value of an environment variable to a file of its name."""
+    (root / variable).write_text(os.environ[variable])
+
+
 def die(root: Path, *, progress: Any) -> None:  # noqa: ARG001
     signal.raise_signal(signal.SIGKILL)
 

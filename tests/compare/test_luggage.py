@@ -1,4 +1,4 @@
-"""What travels with a task: experts and modules are found on a machine that has nothing but what was sent."""
+"""Files that travel with a task: a machine that has nothing else finds the experts and the modules."""
 
 from __future__ import annotations
 

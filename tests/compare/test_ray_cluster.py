@@ -77,7 +77,7 @@ def killed(made: Any, nodes: list[Any], when: Callable[[], bool]) -> Iterator[No
 
 
 def results(out: Path) -> dict[str, Any]:
-    """What runs have left, by name: contents, without the times and the machine."""
+    """The files that runs have left, by name: their contents without times and the machine."""
     found: dict[str, Any] = {}
     for path in sorted(out.rglob("*")):
         if not path.is_file() or path.name.startswith(("events.", "timing.", ".")):

@@ -1,4 +1,4 @@
-"""How far the runs are, from the files that they leave."""
+"""The progress of runs, read from the files that they leave."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_the_order_is_shuffled_and_repeatable(reader: DemoReader, memory_limit: 
 
 
 def test_streaming_keeps_to_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fits was read by the first minibatch; what does not is read again."""
+    """Columns that fit are read once, by the first minibatch; others are read again."""
     read: list[str] = []
     original = Column.read
 

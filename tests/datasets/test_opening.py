@@ -1,4 +1,4 @@
-"""What opening a file of demonstrations guards against, and what it costs nobody."""
+"""Opening demonstrations: damaged and hostile files are refused, sound ones are read as before."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ for seed in range(700):
 
 
 def test_a_file_is_read_while_it_is_written(tmp_path: Path) -> None:
-    """Whatever moment is met: the episodes that are listed are there."""
+    """At any moment the episodes that are listed are there."""
     path = tmp_path / "demos.h5"
     with Script(WRITING, str(path)) as writer:
         writer.stdout.readline()

@@ -194,7 +194,7 @@ def test_nothing_that_was_synced_is_lost(
 
 
 def readable(path: Path, trajectories: list[Trajectory]) -> bool:
-    """Whether the file opens and holds the first of the trajectories, all of them sound."""
+    """True if the file opens and holds the first of the trajectories, all of them sound."""
     try:
         with DemoReader(path) as reader:
             for read, true in zip(reader, trajectories, strict=False):

@@ -1,4 +1,4 @@
-"""What files name is printed as text, never as a terminal's control sequence."""
+"""Names in files are printed as text, never as control sequences of a terminal."""
 
 from __future__ import annotations
 

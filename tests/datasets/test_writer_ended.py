@@ -65,7 +65,7 @@ def test_what_a_killed_writer_left_and_then_was_truncated(
 
 
 def test_rows_without_an_episode_do_not_exist(tmp_path: Path) -> None:
-    """What a kill between the rows and the table leaves: rows that nothing lists, a table row not on disk."""
+    """A kill between the rows and the table leaves rows that nothing lists and a table row that is not on disk."""
     path = tmp_path / "demos.h5"
     with DemoWriter(path, INFO) as writer:
         writer.append(trajectory(5, 0))

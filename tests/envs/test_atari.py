@@ -23,7 +23,7 @@ BREAKOUT, PONG = "BreakoutNoFrameskip-v4", "PongNoFrameskip-v4"
 
 
 def noops(envs: Any) -> int:
-    """What the first game began with; resetting the second one tells, and leaves the first alone."""
+    """The number of no-ops that the first game began with, read by resetting the second one."""
     _, info = envs.pool.games.reset(options={"reset_mask": np.array([False, True])})
     return int(info["episode_frame_number"][0])
 

@@ -1,4 +1,4 @@
-"""Where experts come from: the zoo's folders, zips, our own folders."""
+"""Experts come from the zoo's folders, from zips and from our own folders."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _environments() -> None:
 
 
 def probe(path: Path) -> str:
-    """What ffmpeg says of a file."""
+    """Ffmpeg's description of a file."""
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 

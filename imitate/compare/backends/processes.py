@@ -8,10 +8,12 @@ import multiprocessing as mp
 import os
 import queue
 import signal
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Self
 
@@ -55,11 +57,11 @@ class Processes:
                 return
 
     def __enter__(self) -> Self:
-        # Spawned, not forked: torch's and HDF5's threads and locks do not survive a fork.
-        context = mp.get_context("spawn")
+        context = _context()
         self._messages: mp.Queue[tuple[str, int]] = context.Queue()
         self._stop = context.Event()
-        self._executor = ProcessPoolExecutor(self._workers, context, _begin, (self._messages, self._stop))
+        given = self._messages, self._stop, dict(os.environ)
+        self._executor = ProcessPoolExecutor(self._workers, context, _begin, given)
         return self
 
     def __exit__(
@@ -78,15 +80,37 @@ class Processes:
             self._running.clear()
 
 
+def _context() -> BaseContext:
+    """Workers are not forked from this process: torch's and HDF5's threads and locks do not survive a fork. On Linux
+    they are forked from a server that has imported torch and runs nothing, as the import takes seconds."""
+    if sys.platform != "linux":
+        return mp.get_context("spawn")
+    from multiprocessing import forkserver
+
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["imitate.compare.execute.worker"])
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"  # the server imports nothing that lies in the current folder
+    try:
+        forkserver.ensure_running()
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+    return context
+
+
 _messages: mp.Queue[tuple[str, int]]
 _stop: Any
 
 
-def _begin(messages: mp.Queue[tuple[str, int]], stop: Any) -> None:
+def _begin(messages: mp.Queue[tuple[str, int]], stop: Any, environment: Mapping[str, str]) -> None:
     """Prepare a worker. It gets its own process group, so the terminal's Ctrl-C reaches only the main process, which
     tells the workers through `stop`."""
     global _messages, _stop
     _messages, _stop = messages, stop
+    os.environ.clear()  # a server has that of the time when it was started
+    os.environ.update(environment)
     if hasattr(os, "setpgrp"):
         os.setpgrp()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,112 @@
+"""`imitate train --config` and `--resume`: runs that are described by a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typed import PPO, config, refused
+
+from imitate.cli import main
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+
+def test_a_config_is_repeated_with_other_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PPO, "--budget", "300", "--gamma", "0.9", "--out", "first"]) == 0
+    assert (
+        main(["train", "--config", "first/config.json", "--seed", "3", "--budget", "400", "--out", "second"])
+        == 0
+    )
+    first, second = config("first"), config("second")
+    assert (first["seed"], second["seed"]) == (0, 3)
+    expected = dict(first["hyperparameters"]) | {"total_steps": 400}  # type: ignore[call-overload]
+    assert second["hyperparameters"] == expected
+    assert "of ppo, not of dqn" in refused(
+        capsys, "train", "dqn", "--config", "first/config.json", "--out", "o"
+    )
+    assert "did you mean '--gamma'" in refused(
+        capsys, "train", "--config", "first/config.json", "--gama", "1", "--out", "o"
+    )
+
+
+def test_total_steps_that_were_typed_hold_though_they_are_the_default() -> None:
+    assert main([*PPO, "--budget", "300", "--total-steps", "100000", "--out", "run"]) == 0
+    assert config("run")["hyperparameters"]["total_steps"] == 100_000  # type: ignore[index]
+
+
+def test_paths_in_a_config_are_absolute_or_relative_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"]) == 0
+    run = ("train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "1")
+    assert main([*run, "--out", "first"]) == 0
+    assert config("first")["demos"] == str(tmp_path / "demos.h5")
+    Path("first/relative.json").write_text(json.dumps(config("first") | {"demos": "../demos.h5"}))
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert main(["train", "--config", "../first/config.json", "--out", "second"]) == 0
+    assert main(["train", "--config", "../first/relative.json", "--out", "third"]) == 0
+
+
+@pytest.mark.parametrize("way", ["--config", "--resume"])
+def test_a_module_that_a_config_names_is_not_imported(capsys: pytest.CaptureFixture[str], way: str) -> None:
+    Path("payload.py").write_text("raise SystemExit('the payload ran')")
+    assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
+    Path("foreign").mkdir()
+    Path("foreign/config.json").write_text(json.dumps(config("run") | {"env_id": "payload:X-v0"}))
+    given = ("foreign",) if way == "--resume" else ("foreign/config.json", "--out", "o")
+    assert "if you trust it, say --env payload:X-v0" in refused(capsys, "train", way, *given)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("budget", "many", "Expected `int`, got `str` - at `$.budget`"),
+        ("budget", -5, "budget must be at least 1, got -5"),
+        ("hyperparameters", [], "Expected `object`, got `array`"),
+        ("hyperparameters", {"gamma": "x"}, "hyperparameters of ppo that can't be used"),
+        ("algorithm", "pppo", "did you mean 'ppo'"),
+        ("device", "cuda", "this torch sees no GPU; use --device cpu"),
+    ],
+)
+def test_a_damaged_config_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    field: str,
+    value: object,
+    wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
+    Path("config.json").write_text(json.dumps(config("run") | {field: value}))
+    assert wanted in refused(capsys, "train", "--config", "config.json", "--out", "o")
+    assert not Path("o").exists()
+
+
+def test_a_cuda_run_goes_on_on_a_cpu_when_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
+    cuda = config("run") | {"device": "cuda"}
+    Path("unfinished").mkdir()
+    Path("unfinished/config.json").write_text(json.dumps(cuda))
+    assert "use --device cpu" in refused(capsys, "train", "--resume", "unfinished")
+    assert main(["train", "--resume", "unfinished", "--device", "cpu"]) == 0
+    assert main(["train", "--config", "run/config.json", "--device", "cpu", "--out", "again"]) == 0
+
+
+def test_hints_name_the_module_that_a_run_may_not_import_by_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("owned.py").write_text(
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gym.register('Owned-v0', CartPoleEnv, max_episode_steps=9)\n"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    own = [option if option != "CartPole-v1" else "owned:Owned-v0" for option in PPO]
+    assert main([*own, "--budget", "300", "--out", "run"]) == 0
+    assert "`imitate evaluate run --env owned:Owned-v0`" in capsys.readouterr().err

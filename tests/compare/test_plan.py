@@ -1,0 +1,137 @@
+"""The plan of a comparison: who gets how many steps, and comparisons as text."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from comparisons import QUICK, comparison
+
+from imitate.compare import Comparison
+from imitate.compare.execute.training import Trained, training
+from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.toml import as_toml
+from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
+from imitate.errors import InputError
+
+
+def run(wanted: Comparison, job: Job) -> Trained:
+    found = training(wanted, job)
+    assert isinstance(found, Trained)
+    return found
+
+
+def test_everybody_gets_the_budget() -> None:
+    wanted = comparison("bc", "dagger", "ppo", seeds=2, budget=20_000)
+    planned = jobs(wanted, Path("out"), episode_steps=100)
+    assert [job.name for job in planned] == [
+        "demos-seed0", "demos-seed1",
+        "bc-seed0", "dagger-seed0", "ppo-seed0", "bc-seed1", "dagger-seed1", "ppo-seed1",
+    ]  # fmt: skip
+    assert {job.steps for job in planned} == {20_000}
+    bc, dagger = planned[2], planned[3]
+    assert bc.demos == planned[0].demos
+    assert str(bc.demos).startswith("out/demos/seed0-")
+    assert dagger.demos is None
+    assert {run(wanted, job).run.eval_every for job in planned[2:]} == {0}  # one rule for all
+
+
+def test_no_demonstrations_are_recorded_for_rl() -> None:
+    planned = jobs(comparison("ppo", expert=None), Path("out"), episode_steps=100)
+    assert [job.name for job in planned] == ["ppo-seed0"]
+
+
+def test_a_run_has_the_place_of_what_decides_it() -> None:
+    def places(**changes: Any) -> dict[str, Path]:
+        wanted = comparison("bc", "ppo", **changes)
+        return {job.name: job.folder for job in jobs(wanted, Path("out"), 100) if not job.records}
+
+    first = places()
+    assert places(seeds=2, episodes=50, algorithms=("bc", "ppo", "dagger")).items() >= first.items()
+    other = places(hyperparameters={"ppo": {"gamma": 0.9}, "bc": QUICK["bc"]})
+    assert other["bc-seed0"] == first["bc-seed0"]
+    assert other["ppo-seed0"] != first["ppo-seed0"]
+    assert not set(places(budget=5_000).values()) & set(first.values())
+
+
+def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
+    """LunarLander's preset has rollouts of 32 x 128 = 4,096 steps, for a budget of 1.5 M."""
+    wanted = Comparison("LunarLander-v3", ("ppo",), seeds=1, budget=20_000)
+    (job,) = jobs(wanted, Path("out"), 100)
+    chosen, notes = run(wanted, job).run, run(wanted, job).notes
+    rollout = chosen.num_envs * chosen.hyperparameters["num_steps"]
+    assert 500 <= rollout <= 1_000  # a twentieth of the budget
+    assert chosen.hyperparameters["batch_size"] <= rollout
+    assert chosen.hyperparameters["total_steps"] == 20_000
+    assert notes[0] == "preset made for another budget: 1,500,000 steps"
+    given = replace(wanted, hyperparameters={"ppo": {"num_steps": 512}}, num_envs=4)
+    kept = run(given, job).run
+    assert (kept.num_envs, kept.hyperparameters["num_steps"]) == (4, 512)  # what the user says stays
+
+
+def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
+    bases = [draw_seed(stream, seed) for stream in Stream for seed in [*range(10), 10_000, 20_000]]
+    drawn = [seed for base in [*bases, TEST_SEED] for seed in itertools.islice(episode_seeds(base), 200)]
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithms": ("bc", "dager")}, "unknown algorithm 'dager'; did you mean 'dagger'"),
+        ({"algorithms": ("bc", "bc")}, "'bc' is named twice"),
+        ({"algorithms": ()}, "no algorithm to compare; known: bc"),
+        ({"env_id": "CartPol-v1"}, "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        ({"expert": None}, "bc needs an expert: name one with --expert"),
+        ({"budget": 10}, "budget must be at least 100, got 10"),
+        ({"seeds": 0}, r"seeds must be in \[1, 10000\], got 0"),
+        ({"hyperparameters": {"ppo": {}}}, "hyperparameters of 'ppo', which is not in this comparison"),
+    ],
+)
+def test_bad_comparisons_are_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        replace(comparison("bc"), **change)
+    assert "\n" not in str(error.value)
+
+
+def test_a_changed_comparison_keeps_what_still_matters() -> None:
+    wanted = comparison("bc", "dagger", "ppo")
+    assert wanted.changed(["dqn"], seeds=3) == replace(
+        wanted, algorithms=("bc", "dagger", "ppo", "dqn"), seeds=3
+    )
+    assert wanted.changed(algorithms=["ppo", "bc"]).hyperparameters == {"bc": QUICK["bc"]}
+
+
+def test_a_comparison_survives_json() -> None:
+    wanted = comparison("bc", "ppo", env_kwargs={"sutton_barto_reward": True})
+    assert Comparison.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted
+    assert tomllib.loads(as_toml(wanted.to_json())) == {
+        k: v for k, v in wanted.to_json().items() if v is not None
+    }
+    assert wanted.command == (
+        "imitate compare --env CartPole-v1 --env-kwargs '{\"sutton_barto_reward\": true}' --expert "
+        "CartPole-v1:ppo --algorithms bc ppo --seeds 1 --budget 4000 --episodes 4 --curve-episodes 3 "
+        '--hyperparameters \'{"bc": {"max_epochs": 2}}\' --out report'
+    )
+
+
+def test_settings_survive_toml() -> None:
+    """All but None, which TOML does not have."""
+    settings = {
+        "my:Own @wide": {
+            "lr": 1e-7,
+            "on": True,
+            "none": None,
+            "hidden": (64, 64),
+            "empty": {},
+            "a\x7f": "\x7f",
+        }
+    }
+    read = tomllib.loads(as_toml({"hyperparameters": settings, "env_kwargs": {}, "expert": None, "seeds": 5}))
+    kept = {"lr": 1e-7, "on": True, "hidden": [64, 64], "empty": {}, "a\x7f": "\x7f"}
+    assert read == {"hyperparameters": {"my:Own @wide": kept}, "seeds": 5}

@@ -1,0 +1,60 @@
+"""Jobs in parallel fail alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tasks import die, double, show
+
+from imitate.compare.backends import Task
+from imitate.compare.backends.pool import Pool
+from imitate.compare.backends.processes import Processes
+
+
+def test_jobs_fail_alone(tmp_path: Path) -> None:
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
+        for value in (1, -1, 99, 3):
+            pool.submit(Task(f"job {value}", double, (value,), root=tmp_path))
+        ended: list[str] = []
+        while pool.running:
+            ended += pool.ended()
+        names = ["job -1", "job 1", "job 3", "job 99"]
+        assert sorted(ended) == names
+        assert (tmp_path / "1").read_text() == "2"
+        assert (tmp_path / "3").read_text() == "6"
+        news: dict[str, int] = {}
+        deadline = (
+            time.monotonic() + 30
+        )  # a worker's queue is emptied by a thread: news may come after the end
+        while sorted(news) != names and time.monotonic() < deadline:
+            news |= dict(pool.news())
+        assert sorted(news) == names
+        assert pool.failed("job 1") is None
+        assert pool.failed("job -1") == "job -1: a negative value"
+        assert pool.failed("job 99") == "job 99: RuntimeError: two lines"
+        assert "Traceback" in json.loads((tmp_path / "errors" / "job-99.json").read_text())["traceback"]
+
+
+def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
+    with Processes(1) as backend:
+        pool = Pool(backend, tmp_path)
+        pool.submit(Task("job", die))
+        while pool.running:
+            list(pool.ended())
+        assert "its process died" in str(pool.failed("job"))
+
+
+def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are forked from a server that may have been started long before."""
+    for value in ("first", "second"):
+        monkeypatch.setenv("SHOWN", value)
+        with Processes(1) as backend:
+            pool = Pool(backend, tmp_path)
+            pool.submit(Task(value, show, ("SHOWN",), root=tmp_path))
+            while pool.running:
+                list(pool.ended())
+        assert (tmp_path / "SHOWN").read_text() == value

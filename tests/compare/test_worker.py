@@ -1,0 +1,54 @@
+"""One job of a comparison: recording within its steps, training within its budget."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+from comparisons import comparison
+
+from imitate.compare.execute import worker
+from imitate.compare.execute.recording import in_order
+from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.statistics.job_results import Result
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+
+
+def trajectory(seed: int, steps: int) -> Trajectory:
+    obs, rewards = np.zeros((steps + 1, 4), np.float32), np.ones(steps, np.float32)
+    return Trajectory(obs, np.zeros(steps, int), rewards, True, False, {"seed": seed})
+
+
+def test_demonstrations_are_the_first_in_the_order_of_their_seeds() -> None:
+    seeds = list(itertools.islice(episode_seeds(5), 4))
+    finished = [trajectory(seeds[n], 1 + n) for n in (1, 0, 3, 2)]  # as they end
+    ordered = itertools.islice(in_order(iter(finished), 5), 4)
+    assert [len(episode) for episode in ordered] == [1, 2, 3, 4]
+
+
+def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "demos" / "seed0.h5"
+    reports: list[int] = []
+    worker.record(comparison("bc"), Job("demos", 0, path.parent, 1_300, path), reports.append)
+    with DemoReader(path) as demos:
+        assert demos.lengths.tolist() == [500, 500]  # a third one would be too much
+        assert demos.table["seed"].tolist() == list(
+            itertools.islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, 0)), 2)
+        )
+    assert reports == [500, 1_000]
+    assert sorted(file.name for file in path.parent.iterdir()) == ["seed0.h5", "seed0.json"]
+
+
+def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: Path) -> None:
+    """The expert's first ten episodes are 5,000 steps, more than all: two are a quarter of the budget."""
+    wanted = comparison("gail", episodes=2, curve_episodes=1)
+    planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
+    for job in planned:
+        (worker.record if job.records else worker.train_and_measure)(wanted, job, lambda _steps: None)
+    found = Result.load(planned[-1].folder)
+    assert found is not None
+    assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
+    assert 2_000 < found.env_steps <= 3_000
