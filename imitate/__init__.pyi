@@ -17,6 +17,7 @@ from .configs.qdagger import QDaggerConfig
 from .configs.reinforce import REINFORCEConfig
 from .configs.sac import SACConfig
 from .configs.sqil import SQILConfig
+from .configs.td3 import TD3Config
 from .configs.tqc import TQCConfig
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
@@ -36,6 +37,7 @@ from .rl.dqn import DQN
 from .rl.ppo import PPO
 from .rl.reinforce import REINFORCE
 from .rl.sac import SAC
+from .rl.td3 import TD3
 from .rl.tqc import TQC
 from .training.execute import execute
 from .training.experiment import Experiment
@@ -51,6 +53,7 @@ __all__ = [
     "REINFORCE",
     "SAC",
     "SQIL",
+    "TD3",
     "TQC",
     "A2CConfig",
     "ActorPolicy",
@@ -81,6 +84,7 @@ __all__ = [
     "REINFORCEConfig",
     "SACConfig",
     "SQILConfig",
+    "TD3Config",
     "TQCConfig",
     "Trajectory",
     "Trial",

@@ -63,7 +63,7 @@ class Algorithm:
                 answer
     needs       required arguments: `envs` (VecEnv); `demos` (DemoReader, with `episodes`, the indices to learn from);
                 `expert` (Policy, or several, see `teachers`); `store` (DemoWriter, for the expert's labels)
-    optional    optional arguments: `policy`, to start from
+    optional    optional arguments: `policy`, to start from; `demos`, as above
     variants    path and settings of the variants, if they have their own
     controls    variants that learn nothing about the expert and what each does; `compare` runs them too
     inner       field of the config that names the nested config in use; help shows only that one
@@ -80,7 +80,7 @@ class Algorithm:
     path: str
     settings: str
     needs: tuple[Need, ...]
-    optional: tuple[Literal["policy"], ...] = ()
+    optional: tuple[Literal["policy", "demos"], ...] = ()
     variants: tuple[str, str] | None = None
     controls: Mapping[str, str] = field(default_factory=dict)
     inner: str = ""
@@ -223,6 +223,7 @@ ALGORITHMS = {
         "imitate.rl.sac:SAC",
         "imitate.configs.sac:SACConfig",
         ("envs",),
+        optional=("demos",),
         actions="continuous",
     ),
     "tqc": Algorithm(
@@ -231,6 +232,16 @@ ALGORITHMS = {
         "imitate.rl.tqc:TQC",
         "imitate.configs.tqc:TQCConfig",
         ("envs",),
+        optional=("demos",),
+        actions="continuous",
+    ),
+    "td3": Algorithm(
+        "TD3",
+        "pure RL: twin delayed deterministic policy gradient, for continuous actions",
+        "imitate.rl.td3:TD3",
+        "imitate.configs.td3:TD3Config",
+        ("envs",),
+        optional=("demos",),
         actions="continuous",
     ),
     "reinforce": Algorithm(

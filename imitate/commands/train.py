@@ -175,7 +175,8 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
         "expert": ("expert", "vecnormalize", "remeasure"),
         "envs": ("num_envs", "backend"),
     }
-    hidden = {name for need, names in useless.items() if need not in algorithm.needs for name in names}
+    used = (*algorithm.needs, *algorithm.optional)
+    hidden = {name for need, names in useless.items() if need not in used for name in names}
     hidden |= set() if "policy" in algorithm.optional else {"init"}
     hidden |= set() if algorithm.audit else {"audit"}
     pixels = {"episodic_life", "clip_rewards"}

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from imitate.configs.continuous import ContinuousConfig
 from imitate.configs.sac import SACConfig
 from imitate.errors import InputError, check_range
 
@@ -16,7 +17,7 @@ __all__ = ["TQCConfig"]
 class TQCConfig(SACConfig):
     """Hyperparameters of TQC: those of SAC, and its quantiles."""
 
-    MAIN: ClassVar[tuple[str, ...]] = (*SACConfig.MAIN, "quantiles", "dropped")
+    MAIN: ClassVar[tuple[str, ...]] = (*ContinuousConfig.MAIN, "quantiles", "dropped")
 
     quantiles: int = 25
     """Quantiles of the return that each critic predicts."""

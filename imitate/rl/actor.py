@@ -62,4 +62,9 @@ class Actor:
             mean, log_std = outputs, self.policy.log_std.detach().cpu().numpy()
         raw = sample_gaussian(mean, np.exp(log_std), rng.standard_normal(mean.shape, np.float32))
         unit = np.tanh(raw) if self.policy.head == "squashed" else raw.clip(-1.0, 1.0)
-        return self._center + self._scale * unit, raw
+        return self.from_unit(unit), raw
+
+    def from_unit(self, unit: Array) -> Array:
+        """Actions (N, D) in [-1, 1] to the environment's."""
+        actions: Array = self._center + self._scale * unit
+        return actions

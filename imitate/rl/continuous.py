@@ -1,10 +1,14 @@
-"""The common parts of SAC, TQC and TD3: critics with their target, the policy's own network, demonstrations."""
+"""The common parts of SAC, TQC and TD3: critics with their target, the policy's own network, demonstrations.
+
+`ActorCritic` is the frame of an iteration: its algorithms add `choose` and `update`.
+"""
 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +17,7 @@ from torch import Tensor
 
 from imitate.configs.continuous import ContinuousConfig
 from imitate.datasets.storage.reader import DemoReader
-from imitate.envs.spaces import Array, check_plain
+from imitate.envs.spaces import Array, check_plain, uniform_actions
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
@@ -21,13 +25,21 @@ from imitate.nn.average import blend
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import Stack
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.off_policy import Batch, OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
-__all__ = ["Critics", "Graded", "PolicyNet", "check_continuous", "replay_of"]
+__all__ = ["ActorCritic", "Critics", "Graded", "PolicyNet", "check_continuous", "critic_loss", "replay_of"]
 
 Graded = Callable[[Tensor], tuple[Tensor, Tensor]]
 """A function of critics' outputs (C, B, K), with the gradient of its sum by them, (C, B, K)."""
+
+
+def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Half the mean squared error of each critic (C, B, 1) to the targets (B, 1), summed over critics; and its
+    gradient by the outputs."""
+    errors = outputs - targets
+    return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
 class Critics:
@@ -133,3 +145,58 @@ def replay_of(
     return Replay.of_episodes(
         rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward
     )
+
+
+class ActorCritic(OffPolicy):
+    """A policy and critics that learn from a replay; every second part of a batch are demonstrations if there are any.
+
+    demos  the demonstrations (arXiv:2302.02948), or None
+    """
+
+    config: ContinuousConfig
+    parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net")
+
+    def __init__(
+        self,
+        config: ContinuousConfig,
+        policy: ActorPolicy,
+        *,
+        envs: VecEnv,
+        seed: int,
+        demos: DemoReader | None,
+        episodes: Array | None,
+        device: torch.device,
+    ) -> None:
+        self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
+        super().__init__(
+            config, policy, envs=envs, seed=seed, device=device, least_reward=config.least_reward
+        )
+        self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
+
+    @abstractmethod
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """One gradient step of the critics, and of the policy if it is due; returns means."""
+
+    def learn(self) -> list[dict[str, Tensor]]:
+        """The gradient steps that are due after a round."""
+        replays = () if self.demos is None else (self.demos, self.replay)
+        due = self.updates_due(self.config.updates_per_step)
+        return [self.update(batch) for batch in self.batches(due, *replays)] if due > 0 else []
+
+    def uniform(self, count: int) -> tuple[Array, Array]:
+        """Random actions (N, D) in the environment's units and in [-1, 1], for the first steps."""
+        actions = uniform_actions(self.policy.action_space, count, self.rng)
+        return actions, self.policy.to_unit(torch.from_numpy(actions)).cpu().numpy()
+
+    def schedule(self, progress: float) -> None:
+        if self.config.lr_schedule == "linear":
+            rate = self.config.learning_rate * (1.0 - progress)
+            self.critics.optimizer.learning_rate = self.policy_net.optimizer.learning_rate = rate
+
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        """The metrics that `step` returns, from the results of each `update`."""
+        self.iteration += 1
+        metrics = {}
+        for name in history[-1] if history else ():
+            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
+        return metrics | self.sampler.pop_episodes()

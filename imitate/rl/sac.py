@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from imitate.configs.sac import SACConfig
 from imitate.configs.shared import LOG_STD_RANGE
 from imitate.datasets.storage.reader import DemoReader
-from imitate.envs.spaces import Array, uniform_actions
+from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
-from imitate.rl.continuous import Critics, Graded, PolicyNet, check_continuous, replay_of
-from imitate.rl.off_policy import Batch, OffPolicy
+from imitate.rl.continuous import ActorCritic, Graded, check_continuous, critic_loss
+from imitate.rl.off_policy import Batch
 
 __all__ = [
     "SAC",
@@ -50,13 +50,6 @@ def soft_targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
     the entropy bonus (B,)."""
     values = outputs.amin(0).squeeze(-1) + bonus  # (B,)
     return (batch["returns"] + batch["discounts"] * values)[:, None]
-
-
-def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Half the mean squared error of each critic (C, B, 1) to the targets (B, 1), summed over critics; and its
-    gradient by the outputs."""
-    errors = outputs - targets
-    return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
 def least(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,7 +129,7 @@ class Temperature:
         self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
 
 
-class SAC(OffPolicy):
+class SAC(ActorCritic):
     """SAC on vector environments with continuous actions; `demos` fill half of each batch.
 
     reading  the use of the critics' outputs; TQC's is another
@@ -172,23 +165,15 @@ class SAC(OffPolicy):
                 critic=shape,
             ).to(device)
         self.reading, self.dimensions = reading, policy.output.out_features // 2
-        self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
         self.temperature = Temperature(config, self.dimensions, torch.device(device))
         super().__init__(
-            config,
-            policy,
-            envs=envs,
-            seed=seed,
-            device=torch.device(device),
-            least_reward=config.least_reward,
+            config, policy, envs=envs, seed=seed, demos=demos, episodes=episodes, device=torch.device(device)
         )
-        self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then a sample of the policy."""
         if not self.ready:
-            uniform = uniform_actions(self.policy.action_space, len(obs), self.rng)
-            return uniform, self.policy.to_unit(torch.from_numpy(uniform)).cpu().numpy()
+            return self.uniform(len(obs))
         actions, raw = self.actor.sample(obs, self.rng)
         return actions, np.tanh(raw)
 
@@ -228,21 +213,5 @@ class SAC(OffPolicy):
         self.temperature.adapt(log_probs)
         return found | {"entropy": -log_probs.mean()}
 
-    def learn(self) -> list[dict[str, Tensor]]:
-        """The gradient steps that are due after a round."""
-        replays = () if self.demos is None else (self.demos, self.replay)
-        due = self.updates_due(self.config.updates_per_step)
-        return [self.update(batch) for batch in self.batches(due, *replays)] if due > 0 else []
-
-    def schedule(self, progress: float) -> None:
-        if self.config.lr_schedule == "linear":
-            rate = self.config.learning_rate * (1.0 - progress)
-            self.critics.optimizer.learning_rate = self.policy_net.optimizer.learning_rate = rate
-
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
-        """The metrics that `step` returns, from the results of each `update`."""
-        self.iteration += 1
-        metrics = {"ent_coef": self.temperature.now}
-        for name in history[-1] if history else ():
-            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
-        return metrics | self.sampler.pop_episodes()
+        return {"ent_coef": self.temperature.now} | super().end_iteration(history)

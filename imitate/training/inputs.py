@@ -105,7 +105,7 @@ def open_inputs(
     Raises InputError if something does not fit the environment or the algorithm.
     """
     needs = find(experiment.algorithm).needs
-    demos = _demos(experiment, stack) if "demos" in needs else None
+    demos = _demos(experiment, stack) if experiment.demos is not None else None
     envs, person = _envs(experiment, stack) if "envs" in needs else (None, None)
     if envs is not None and faults:
         envs = _with_other_seeds(envs, faults)

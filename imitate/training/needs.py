@@ -27,7 +27,8 @@ __all__ = [
 def check_used(algorithm: str, **given: object) -> None:
     """Check that the algorithm makes use of what it is given under these names."""
     for name, value in given.items():
-        if value not in (None, ()) and name not in find(algorithm).needs:
+        entry = find(algorithm)
+        if value not in (None, ()) and name not in (*entry.needs, *entry.optional):
             raise InputError(f"{algorithm} makes no use of --{name}: leave it out")
 
 

@@ -142,3 +142,16 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
     assert "a look outside the budget" not in capsys.readouterr().err
     weights = [Path(run, "policy/policy.safetensors").read_bytes() for run in ("run", "blind")]
     assert weights[0] == weights[1]  # looks change nothing
+
+
+def test_sac_learns_beside_demonstrations(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are optional; another's are refused, and a run without them needs none."""
+    assert (
+        main(["collect", "Pendulum-v1", "--env", "Pendulum-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
+    )
+    sac = ("train", "sac", "--env", "Pendulum-v1", "--budget", "720", "--hidden", "8")
+    assert main([*sac, "--demos", "demos.h5", "--out", "with"]) == 0
+    assert main([*sac, "--out", "without"]) == 0
+    assert (config("with")["demos"] is None, config("without")["demos"]) == (False, None)
+    line = refused(capsys, *sac, "--demos", "nowhere.h5", "--out", "o")
+    assert "nowhere.h5" in line

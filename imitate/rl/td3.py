@@ -1,0 +1,118 @@
+"""Twin delayed deep deterministic policy gradient (arXiv:1802.09477).
+
+The policy is deterministic and explores with Gaussian noise. It climbs the first of two critics; their targets are the
+lesser value of the target policy's action with clipped noise. Policy and targets move once in `actor_every` updates.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from imitate.configs.td3 import TD3Config
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.nn.average import blend
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import CriticShape
+from imitate.rl.continuous import ActorCritic, check_continuous, critic_loss
+from imitate.rl.off_policy import Batch
+
+__all__ = ["TD3", "TD3Config", "clipped_targets", "first"]
+
+
+def clipped_targets(outputs: Tensor, batch: Batch) -> Tensor:
+    """Returns plus the discounted least value of the next action (B, 1), from the critics' outputs (C, B, 1)."""
+    return (batch["returns"] + batch["discounts"] * outputs.amin(0).squeeze(-1))[:, None]
+
+
+def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The values (B,) of the first critic, from the outputs (C, B, 1) of all; and the gradient of their sum."""
+    gradient = torch.zeros_like(outputs)
+    gradient[0] = 1.0
+    return outputs[0].squeeze(-1), gradient
+
+
+class TD3(ActorCritic):
+    """TD3 on vector environments with continuous actions; `demos` fill half of each batch."""
+
+    config: TD3Config
+    parts = ("policy", "critics", "policy_net", "target_policy")
+
+    def __init__(
+        self,
+        config: TD3Config,
+        *,
+        envs: VecEnv,
+        seed: int,
+        demos: DemoReader | None = None,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        check_continuous("td3", envs)
+        shape = CriticShape(
+            config.num_critics, 1, config.hidden, config.gamma,
+            layer_norm=config.layer_norm, dropout=config.dropout,
+        )  # fmt: skip
+        with seeded(seed):
+            policy = ActorPolicy(
+                envs.single_observation_space,
+                envs.single_action_space,
+                hidden=config.hidden,
+                activation="relu",
+                head="squashed",
+                log_std_init=math.log(max(config.action_noise, 1e-4)),
+                critic=shape,
+            ).to(device)
+        super().__init__(
+            config, policy, envs=envs, seed=seed, demos=demos, episodes=episodes, device=torch.device(device)
+        )
+        self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)
+        self._followed = tuple(self.target_policy.parameters()), tuple(self.policy_net.stack.parameters())
+
+    def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: uniform at first, then the policy's action with noise."""
+        if not self.ready:
+            return self.uniform(len(obs))
+        unit = np.tanh(self.actor.outputs(obs))
+        noise = self.config.action_noise * self.rng.standard_normal(unit.shape, np.float32)
+        unit = (unit + noise).clip(-1.0, 1.0)
+        return self.actor.from_unit(unit), unit
+
+    @torch.no_grad()
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        obs, next_obs, config = batch["obs"], batch["next_obs"], self.config
+        noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
+        noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
+        following = (self.target_policy(next_obs)[0][0].tanh() + noise).clamp(-1.0, 1.0)
+        targets = clipped_targets(self.critics.of_target(next_obs, following), batch)
+        q_loss, outputs = self.critics.fit(
+            obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
+        )
+        found = {"q_loss": q_loss, "mean_q": outputs.mean()}
+        self.updates += 1
+        if self.updates % config.actor_every == 0:
+            found["value"] = self._improve(obs)
+            self.critics.follow()
+            blend(*self._followed, config.tau)
+        return found
+
+    def _improve(self, obs: Tensor) -> Tensor:
+        """One gradient step of the policy on minus the first critic's value; returns its mean."""
+        value = torch.empty(())
+
+        def gradient(outputs: Tensor) -> Tensor:
+            nonlocal value
+            actions = outputs.tanh()
+            values, slopes = self.critics.slope(obs, actions, first)
+            value = values.mean()
+            return slopes * (1.0 - actions.square()) / -len(actions)
+
+        self.policy_net.descend(obs, gradient)
+        return value

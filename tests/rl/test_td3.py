@@ -1,0 +1,98 @@
+"""TD3: losses worked out by hand, and learning."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.configs.td3 import TD3Config
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.rl.td3 import TD3, clipped_targets, first
+
+
+def learner_of(env_id: str = "ContinuousIdentity-v0", **settings: object) -> TD3:
+    base: dict[str, object] = {
+        "total_steps": 1_000, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "replay_size": 10_000,
+        "rounds_per_iteration": 8, "learning_rate": 3e-3,
+    }  # fmt: skip
+    config = TD3Config(**base | settings)  # type: ignore[arg-type]
+    return TD3(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 2), seed=3)
+
+
+def test_targets_by_hand() -> None:
+    """The least critic is 2; 1 + 0.9 * 2 = 2.8; the second episode ended: 7."""
+    batch = {"returns": torch.tensor([1.0, 7.0]), "discounts": torch.tensor([0.9, 0.0])}
+    targets = clipped_targets(torch.tensor([[[2.0], [6.0]], [[3.0], [5.0]]]), batch)
+    torch.testing.assert_close(targets, torch.tensor([[2.8], [7.0]]))
+
+
+def test_the_policy_climbs_the_first_critic() -> None:
+    values, gradient = first(torch.tensor([[[2.0], [6.0]], [[3.0], [5.0]]]))
+    assert values.tolist() == [2.0, 6.0]
+    assert gradient.flatten(1).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_the_policy_steps_up_the_critic() -> None:
+    """Adam's first step has the sign of the gradient, here of the output's bias, which differences give as well."""
+    learner = learner_of(learning_rate=1e-3)
+    obs, bias = torch.linspace(-1, 1, 16)[:, None], learner.policy.output.bias
+
+    @torch.no_grad()
+    def value(shift: float) -> float:
+        actions = (learner.policy_net.outputs(obs) + shift).tanh()
+        return float(learner.critics.online(torch.cat([obs, actions], -1))[0][0].mean())
+
+    slope, before = value(1e-2) - value(-1e-2), bias.detach().clone()
+    learner._improve(obs)
+    assert torch.equal((bias.detach() - before).sign(), torch.tensor([slope]).sign())
+
+
+def test_the_identity_is_learned() -> None:
+    """The best return is 0, random actions make -17."""
+    learner = learner_of()
+    while not learner.done:
+        metrics = learner.step()
+    assert metrics["train_return"] > -1.5
+    obs = np.linspace(-0.9, 0.9, 7, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(learner.policy.act(obs), obs, atol=0.25)
+
+
+def test_policy_and_targets_wait_for_the_critics() -> None:
+    learner = learner_of(actor_every=3)
+    while not learner.ready:
+        learner.replay.add(learner.collect())
+    batch, *_ = learner.batches(1)
+    frozen = [
+        learner.policy.output.weight,
+        *learner.target_policy.parameters(),
+        *learner.critics.target.parameters(),
+    ]
+    before = [parameter.detach().clone() for parameter in frozen]
+    found = [learner.update(batch) for _ in range(2)]
+    assert all(map(torch.equal, before, frozen))
+    found.append(learner.update(batch))
+    assert not any(map(torch.equal, before, frozen))
+    assert ["value" in each for each in found] == [False, False, True]
+
+
+def test_a_state_continues_byte_for_byte() -> None:
+    ends = []
+    learner = learner_of(total_steps=600)
+    learner.step()
+    state = copy.deepcopy(learner.state_dict())
+    for fresh in (learner, learner_of(total_steps=600)):
+        fresh.load_state_dict(copy.deepcopy(state))
+        while not fresh.done:
+            fresh.step()
+        ends.append([parameter.detach().clone() for parameter in fresh.policy.parameters()])
+    assert all(map(torch.equal, *ends))
+
+
+def test_discrete_actions_are_refused() -> None:
+    with pytest.raises(InputError, match="continuous actions"):
+        learner_of("CartPole-v1")
