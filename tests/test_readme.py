@@ -64,8 +64,6 @@ def test_a_rows_commands_are_those_of_its_record() -> None:
         recorded = json.loads(path.read_text())["seeds"][0]["commands"][:-1]  # the last one measures
         ours = row.commands(row.first_seed)
         assert [sorted(shlex.split(c)) for c in recorded] == [sorted(shlex.split(c)) for c in ours]
-            sorted(shlex.split(c)) for c in row.commands(row.first_seed)
-        ]
 
 
 def test_atari_rows_name_their_protocol() -> None:
