@@ -101,7 +101,7 @@ FLOORS = (
     ("envs",),
     ("datasets",),
     ("nn",),
-    ("experts",),
+    ("experts", "export"),
     ("rl", "media"),
     ("imitators",),
     ("aggrevated",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -62,17 +62,24 @@ class FieldEncoder(nn.Module):
         """(B, N) everything that is no image."""
         if not self._numbers:
             return torch.empty((len(obs), 0), device=obs.device)
-        parts = fields_of(self._space, obs, self._numbers)
-        return torch.cat([_flat(space, parts[name]) for name, space in self._numbers.items()], 1)
+        return self._side_by_side(fields_of(self._space, obs, self._numbers))
 
     def forward(self, obs: Tensor) -> Tensor:
-        numbers = self.numbers(obs)
-        features = [self.net(numbers if self.moments is None else self.moments(numbers))]
-        images = fields_of(self._space, obs, self._images)
+        return self.join_parts(fields_of(self._space, obs))
+
+    def join_parts(self, parts: Mapping[str, Tensor]) -> Tensor:
+        """The features of parts (B, *shape) by name, as `fields_of` gives them."""
+        features = []
+        if self._numbers:
+            numbers = self._side_by_side(parts)
+            features.append(self.net(numbers if self.moments is None else self.moments(numbers)))
         for (name, space), cnn in zip(self._images.items(), self.cnns, strict=True):
-            image = images[name].movedim(-1, -3) if channels_last(space) else images[name]
+            image = parts[name].permute(0, 3, 1, 2) if channels_last(space) else parts[name]
             features.append(cnn(image.to(torch.float32, memory_format=torch.channels_last) / 255.0))
         return self.join(torch.cat(features, 1))  # type: ignore[no-any-return]
+
+    def _side_by_side(self, parts: Mapping[str, Tensor]) -> Tensor:
+        return torch.cat([_flat(space, parts[name]) for name, space in self._numbers.items()], 1)
 
 
 def fields_of(space: Space, obs: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
@@ -116,8 +123,8 @@ def _flat(space: Space, part: Tensor) -> Tensor:
     """(B, *shape) to (B, N) floats."""
     discrete = values_of(space)
     if discrete is None or isinstance(space, spaces.MultiBinary):
-        numbers = part.reshape(len(part), spaces.flatdim(space)).float()
+        numbers = part.reshape(-1, spaces.flatdim(space)).float()
         return numbers / 255.0 if space.dtype == np.uint8 else numbers
     first, count = (np.ravel(one).tolist() for one in discrete)
-    columns = part.reshape(len(part), len(count)).unbind(1)
+    columns = part.reshape(-1, len(count)).unbind(1)
     return torch.cat([one_hot(column, a, n) for column, a, n in zip(columns, first, count, strict=True)], 1)

@@ -71,7 +71,7 @@ class Encoder(nn.Module):
     def prepare(self, obs: Tensor) -> Tensor:
         """Raw observations to the network's input; computed once, not in every epoch."""
         if self.is_image:
-            return obs.movedim(-1, -3) if self.channels_last else obs
+            return obs.permute(0, 3, 1, 2) if self.channels_last else obs
         if self.one_hot:
             return one_hot(obs, self.start, self.one_hot)
         x = obs.flatten(1)

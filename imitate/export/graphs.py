@@ -1,0 +1,79 @@
+"""ONNX and TorchScript files of a policy, each compared with the policy before it counts."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+from imitate.export.deployed import Deployed, compare
+from imitate.files import atomic, versions
+from imitate.nn.policy import ActorPolicy
+
+__all__ = ["to_onnx", "to_torchscript"]
+
+_OPSET = 17  # which runtimes of 2022 and later read
+
+
+def to_onnx(policy: ActorPolicy, path: Path) -> None:
+    """Write an ONNX file; its batch is of any size, and its metadata hold the description of the policy.
+
+    Raises InputError if the packages are missing, or if onnxruntime gives other actions than the policy.
+    """
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as error:
+        raise InputError(f"export to onnx needs {error.name}: pip install 'imitate-rl[export]'") from error
+    deployed = Deployed(policy)
+    axes = {name: {0: "batch"} for name in (*deployed.names, "action")}
+    with atomic(path) as file:
+        with warnings.catch_warnings():  # of the exporter that needs no further package
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                deployed,
+                deployed.sample(2),
+                str(file),
+                input_names=deployed.names,
+                output_names=["action"],
+                dynamic_axes=axes,
+                opset_version=_OPSET,
+                dynamo=False,
+            )
+        model = onnx.load(str(file))
+        onnx.helper.set_model_props(model, {"policy": json.dumps(policy.describe()), **versions()})
+        onnx.save(model, str(file))
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+        def act(inputs: tuple[Tensor, ...]) -> Array:
+            named = zip(deployed.names, inputs, strict=True)
+            actions: Array = session.run(None, {name: x.numpy() for name, x in named})[0]
+            return actions
+
+        compare(deployed, act, path.name)
+
+
+def to_torchscript(policy: ActorPolicy, path: Path) -> None:
+    """Write a TorchScript file, for `torch.jit.load` in Python and C++. Raises InputError if it acts differently."""
+    deployed = Deployed(policy)
+    with atomic(path) as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            jit: Any = torch.jit  # it has no types
+            jit.save(jit.trace(deployed, deployed.sample(2), check_trace=False), str(file))
+            loaded = jit.load(str(file))
+
+        def act(inputs: tuple[Tensor, ...]) -> Array:
+            with torch.inference_mode():
+                actions: Array = loaded(*inputs).numpy()
+            return actions
+
+        compare(deployed, act, path.name)

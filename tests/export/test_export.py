@@ -1,0 +1,183 @@
+"""Exports act as the policy that they were made of, in another library's hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import stable_baselines3 as sb3
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from imitate.cli import main
+from imitate.errors import InputError
+from imitate.export.deployed import Deployed, compare
+from imitate.export.graphs import to_onnx, to_torchscript
+from imitate.export.sb3_zip import to_sb3
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import CriticShape
+from imitate.nn.stored_policy import load_policy, save_policy
+
+VECTOR = spaces.Box(-np.inf, np.inf, (5,))
+BOUNDED = spaces.Box(np.float32([-2, 0, -1]), np.float32([2, 1, 3]))
+PICTURE = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+PARTS = spaces.Dict({"camera": spaces.Box(0, 255, (40, 48, 3), np.uint8), "grip": spaces.Discrete(3, start=1),
+                     "joints": spaces.Box(-np.inf, np.inf, (7,), np.float64)})  # fmt: skip
+
+POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "clipped": (VECTOR, BOUNDED, {}),
+    "normalised": (VECTOR, BOUNDED, {"normalize_obs": True}),
+    "squashed": (VECTOR, BOUNDED, {"head": "squashed", "activation": "relu"}),
+    "soft": (VECTOR, BOUNDED, {"head": "squashed", "activation": "relu", "state_std": True, "hidden": (32, 32),
+                               "critic": CriticShape(2, 1, (32, 32), 0.99)}),
+    "discrete": (VECTOR, spaces.Discrete(4), {}),
+    "several": (VECTOR, spaces.MultiDiscrete([3, 2, 4]), {}),
+    "bits": (VECTOR, spaces.MultiBinary(3), {}),
+    "numbered": (spaces.Discrete(6), spaces.Discrete(3), {}),
+    "bytes": (spaces.Box(0, 255, (16,), np.uint8), spaces.Discrete(3), {}),
+    "doubles": (spaces.Box(-1, 1, (2, 3), np.float64), spaces.Discrete(3), {}),
+    "pixels": (PICTURE, spaces.Discrete(6), {}),
+    "camera": (spaces.Box(0, 255, (48, 40, 3), np.uint8), spaces.Discrete(6), {}),
+    "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
+    "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
+}  # fmt: skip
+
+
+def policy_of(name: str) -> ActorPolicy:
+    observations, actions, settings = POLICIES[name]
+    with seeded(0):
+        policy = ActorPolicy(observations, actions, **settings)
+    if settings.get("normalize_obs"):
+        moments = policy.encoder.moments
+        moments.mean += torch.linspace(-1, 1, len(moments.mean))
+        moments.var *= 3.0
+    return policy.eval()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_graph_is_the_policy(name: str) -> None:
+    """`act` is the reference; Dict observations are given key by key."""
+    policy = policy_of(name)
+    deployed = Deployed(policy)
+    inputs = deployed.sample(20)
+    obs: Any = inputs[0].numpy()
+    if len(inputs) > 1:
+        obs = {key: x.numpy() for key, x in zip(deployed.names, inputs, strict=True)}
+    wanted = policy.act(obs)
+    with torch.inference_mode():
+        np.testing.assert_allclose(deployed(*inputs).numpy(), wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_onnx(name: str, tmp_path: Path) -> None:
+    """Any batch, and the comparison with the policy that the export makes itself."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    to_onnx(policy_of(name), tmp_path / "p.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
+    inputs = Deployed(policy_of(name)).sample(7)
+    named = zip(session.get_inputs(), inputs, strict=True)
+    assert len(session.run(None, {each.name: x.numpy() for each, x in named})[0]) == 7
+    assert session.get_modelmeta().custom_metadata_map["torch"]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("name", POLICIES)
+def test_torchscript(name: str, tmp_path: Path) -> None:
+    to_torchscript(policy_of(name), tmp_path / "p.pt")
+    deployed = Deployed(policy_of(name))
+    inputs = deployed.sample(3)
+    torch.testing.assert_close(torch.jit.load(tmp_path / "p.pt")(*inputs), deployed(*inputs))
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name not in ("parts", "from one")])
+def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
+    policy = policy_of(name)
+    beside = to_sb3(policy, tmp_path / "p.zip")
+    kind = sb3.SAC if name in ("squashed", "soft") else sb3.PPO
+    model = kind.load(tmp_path / "p.zip", device="cpu")
+    obs = Deployed(policy).sample(50)[0].numpy()
+    seen = obs
+    if name == "normalised":
+        assert beside is not None
+        env = DummyVecEnv([lambda: gym.Wrapper(Still())])
+        seen = VecNormalize.load(str(beside), env).normalize_obs(obs)
+    found = model.predict(seen, deterministic=True)[0]
+    np.testing.assert_allclose(found, policy.act(obs), rtol=1e-5, atol=1e-6)
+
+
+class Still(gym.Env[Any, Any]):
+    """Nothing happens; the reward is minus the distance of the action from 0."""
+
+    observation_space, action_space = VECTOR, BOUNDED
+
+    def reset(self, **_: Any) -> Any:
+        return np.zeros(5, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(5, np.float32), -float(np.square(action).sum()), False, False, {}
+
+
+@pytest.mark.parametrize("name", ["clipped", "soft"])
+def test_sb3_trains_it_further(name: str, tmp_path: Path) -> None:
+    to_sb3(policy_of(name), tmp_path / "p.zip")
+    settings: dict[str, Any] = (
+        {"learning_starts": 20} if name == "soft" else {"n_steps": 64, "batch_size": 64}
+    )
+    kind = sb3.SAC if name == "soft" else sb3.PPO
+    model = kind.load(tmp_path / "p.zip", env=gym.wrappers.TimeLimit(Still(), 20), device="cpu", **settings)
+    before = model.predict(np.zeros(5, np.float32), deterministic=True)[0]
+    model.learn(128)
+    assert not np.array_equal(model.predict(np.zeros(5, np.float32), deterministic=True)[0], before)
+
+
+def test_sb3_gets_the_critics() -> None:
+    """Both of SB3's critics give our critic's values."""
+    from imitate.export.sb3_zip import _copy_critics, _model
+
+    policy = policy_of("soft")
+    model = _model(policy, "SAC")
+    with torch.no_grad():
+        _copy_critics(policy, model)
+        obs, unit = torch.randn(6, 5), torch.rand(6, 3)
+        theirs = model.policy.critic(obs, unit)
+        ours = policy.critic(torch.cat([obs, unit], -1))[0]
+    torch.testing.assert_close(torch.stack(theirs), ours, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["parts", "from one"])
+def test_what_sb3_lacks_is_said(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="export to onnx or torchscript"):
+        to_sb3(policy_of(name), tmp_path / "p.zip")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["clipped", "discrete"])
+def test_another_policy_is_noticed(name: str) -> None:
+    deployed = Deployed(policy_of(name))
+    with pytest.raises(InputError, match=r"other actions|differs"):
+        compare(deployed, lambda inputs: deployed(*(-x for x in inputs)).detach().numpy(), "p.onnx")
+
+
+@pytest.mark.parametrize(("to", "file"), [("onnx", "policy.onnx"), ("torchscript", "policy.pt"),
+                                          ("sb3", "policy.zip"), ("safetensors", "exported")])  # fmt: skip
+def test_the_command(to: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_policy(tmp_path / "run" / "policy", policy_of("discrete"))
+    assert main(["export", str(tmp_path / "run"), "--to", to]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "run" / file)]
+    assert main(["export", str(tmp_path / "run"), "--to", to]) == 2
+    assert "exists: move it" in capsys.readouterr().err
+    if to == "safetensors":
+        assert load_policy(tmp_path / "run" / file).act(np.zeros(5, np.float32)) in range(4)
+
+
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(tmp_path)]) == 2
+    assert "is not a run of imitate" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "--to", "onnx", "--out", str(tmp_path / "p.zip")]) == 2
+    assert "ends in .onnx" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
