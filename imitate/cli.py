@@ -27,6 +27,7 @@ COMMANDS = {
     "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
     "improve": "look for a better policy than an expert's on a budget, and prove it",
     "export": "write a policy for use elsewhere: ONNX, TorchScript, Stable-Baselines3, safetensors",
+    "runs": "list the runs in a folder: learner, environment, steps, return, age",
     "evaluate": "measure a run or an expert, optionally with a video",
     "compare": "compare imitation and RL on equal budgets of environment steps, with a report",
     "report": "write the report of a comparison again, or one report of several comparisons",

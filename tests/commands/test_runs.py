@@ -1,0 +1,44 @@
+"""`imitate runs` lists runs as they are, also unfinished and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from typed import PPO, refused
+
+from imitate.cli import main
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+
+def test_runs_are_listed_from_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PPO, "--budget", "600", "--out", "runs/deep/first"]) == 0
+    shutil.copytree("runs/deep/first", "runs/second")
+    Path("runs/second/finished.json").unlink()
+    Path("runs/second/evaluations.jsonl").write_text('{"mean_return": 12.25}\n{"mean_ret')
+    now = time.time()
+    os.utime("runs/deep/first/metrics.jsonl", (now - 7_200,) * 2)
+    Path("runs/other").mkdir()
+    Path("runs/other/config.json").write_text("[]")  # another program's
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "learner", "environment", "seed", "steps", "return", "state", "age"]
+    assert [line.split()[0] for line in lines] == ["runs/second", "runs/deep/first"]
+    assert lines[0].split()[5:8] == ["12.2", "not", "finished"]
+    assert lines[1].split()[-3:] == ["finished", "2", "h"]
+    assert main(["runs", "runs/deep", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["run"], row["learner"], row["environment"]) == ("runs/deep/first", "ppo", "CartPole-v1")
+    assert 0 < row["steps"] <= 600
+
+
+def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a folder" in refused(capsys, "runs", "nowhere")
+    Path("empty").mkdir()
+    assert "holds no run" in refused(capsys, "runs", "empty")
