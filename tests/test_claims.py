@@ -193,7 +193,9 @@ def test_a_row_repeats_the_settings_of_its_record_or_says_otherwise() -> None:
         if not path.exists() or "config" not in (found := record(name)):
             continue
         given = {
-            word[2:].replace("-", "_") for word in row.get("options", "").split() if word.startswith("--")
+            word[2:].removeprefix("no-").replace("-", "_")
+            for word in row.get("options", "").split()
+            if word.startswith("--")
         }
         then, now = (
             found["config"]["hyperparameters"],
