@@ -23,6 +23,7 @@ __all__ = [
     "Number",
     "atomic",
     "atomic_folder",
+    "last_line",
     "lock",
     "machine",
     "plain_json",
@@ -42,6 +43,7 @@ Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
+_TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
 
 # The umask can only be read by setting it, which other threads would notice, so read it once at import.
 _UMASK = os.umask(0o077)
@@ -142,6 +144,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
             f"{path} has {path.stat().st_size} bytes, over the limit of {limit} for a file of its kind"
         )
     return data
+
+
+def last_line(path: Path) -> bytes:
+    """The last whole line (at most 64 KiB) of a file that another process may be writing to; empty if there is none."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL, 0))
+        return file.read(_TAIL).rpartition(b"\n")[0].rpartition(b"\n")[2]
 
 
 def read_json(path: Path, type: type[T], *, limit: int = _LARGEST_JSON) -> T:

@@ -9,6 +9,7 @@ import tyro
 
 from imitate.commands.options import run
 from imitate.errors import InputError
+from imitate.files import atomic_folder
 
 __all__ = ["export"]
 
@@ -47,8 +48,8 @@ def export(argv: list[str]) -> int:
             beside = to_sb3(policy, path)
             written += [] if beside is None else [beside]
         elif to == "safetensors":
-            path.mkdir()
-            save_policy(path, policy)
+            with atomic_folder(path) as folder:
+                save_policy(folder, policy)
         else:
             from imitate.export import graphs
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import tyro
 
-from imitate.commands.options import run
+from imitate.commands.options import print_json, run
+from imitate.compare.statistics.job_results import Row
 from imitate.errors import InputError
-from imitate.files import plain_json
+from imitate.files import last_line, plain_json
 from imitate.training.experiment import Experiment
 
 __all__ = ["runs"]
 
 _HEAD = ("run", "learner", "environment", "seed", "steps", "return", "state", "age")
-_LAST_LINE = 64 << 10  # bytes at the end of a log that are read
 
 
 def runs(argv: list[str]) -> int:
@@ -37,7 +37,7 @@ def runs(argv: list[str]) -> int:
         rows = sorted(_rows(folder), key=lambda row: row["age"])
         if not rows:
             raise InputError(f"{folder} holds no run: `imitate train --out {folder}/NAME` writes one")
-        _print_json(rows) if json else _print_table(rows)
+        print_json(rows) if json else _print_table(rows)
         return 0
 
     return run(command, argv, "runs")
@@ -56,36 +56,26 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _row(path: Path, experiment: Experiment) -> dict[str, Any]:
-    trained, validated = _last(path / "metrics.jsonl"), _last(path / "evaluations.jsonl")
-    log = path / "metrics.jsonl" if trained else path / "config.json"
+    log = path / "metrics.jsonl"
+    trained = Row.last(log) or Row()
     return {
         "run": str(path),
         "learner": experiment.algorithm,
         "environment": experiment.env_id,
         "seed": experiment.seed,
-        "steps": trained.get("env_steps", 0),
-        "return": validated.get("mean_return", trained.get("train_return")),
+        "steps": trained.budget_steps,
+        "return": _validated(path / "evaluations.jsonl", trained.train_return),
         "state": "finished" if (path / "finished.json").exists() else "not finished",
-        "age": time.time() - log.stat().st_mtime,
+        "age": time.time() - (log if log.exists() else path / "config.json").stat().st_mtime,
     }
 
 
-def _last(path: Path) -> dict[str, Any]:
-    """The last whole line of a log, or nothing. A run that is being written to may end in half a line."""
-    if not path.is_file():
-        return {}
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - _LAST_LINE, 0))
-        lines = file.read(_LAST_LINE).split(b"\n")[:-1]
+def _validated(path: Path, otherwise: float | None) -> float | None:
+    """The mean return of the last validation."""
     try:
-        last = plain_json(lines[-1]) if lines else {}
-    except (ValueError, InputError):
-        return {}
-    return last if isinstance(last, dict) else {}
-
-
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    print(json.dumps(rows, indent=2))
+        return msgspec.convert(plain_json(last_line(path))["mean_return"], float)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return otherwise
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ __all__ = ["SAMPLES", "Deployed", "compare"]
 
 SAMPLES = 1_000
 """Random observations with which an export is compared to its policy."""
+_BATCH = 50
 _ACTION_TOLERANCE = 1e-5
 
 
@@ -71,10 +72,12 @@ def compare(deployed: Deployed, act: Callable[[tuple[Tensor, ...]], Array], name
     Continuous actions may differ by 1e-5 of half their range. A discrete action may differ where the two best are
     nearly even, in one observation of a hundred.
     """
-    inputs = deployed.sample(SAMPLES)
-    with torch.inference_mode():
-        wanted = deployed(*inputs).numpy()
-    found = act(inputs)
+    pairs = []
+    for seed in range(SAMPLES // _BATCH):  # large pictures would fill the memory all at once
+        inputs = deployed.sample(_BATCH, seed)
+        with torch.inference_mode():
+            pairs.append((deployed(*inputs).numpy(), act(inputs)))
+    wanted, found = map(np.concatenate, zip(*pairs, strict=True))
     if found.shape != wanted.shape:
         raise InputError(f"{name} gives actions {found.shape}, wanted {wanted.shape}; please report this")
     if isinstance(deployed.policy.action_space, spaces.Box):

@@ -1,9 +1,9 @@
 """A policy as a Stable-Baselines3 zip, which `PPO.load` or `SAC.load` opens and trains further.
 
 A squashed policy becomes SAC, any other PPO. SB3 knows no scaling of actions to their bounds, so that of ours is
-written into the last layer. Statistics of observations become `vecnormalize.pkl` beside the zip, as in the zoo: SB3's
-`VecNormalize.load` reads them. Values are no part of our policies: PPO's value network begins anew, and so do SAC's
-critics, but for those of policies that SAC, TQC or TD3 learned with the same shape.
+written into PPO's last layer. Statistics of observations become `vecnormalize.pkl` beside the zip, as in the zoo: SB3's
+`VecNormalize.load` reads them. PPO's value network begins anew, as ours is no part of a policy. Critics that our SAC or
+TD3 learned without layer norm are SAC's; otherwise they begin anew as well.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from imitate.nn.policy import ActorPolicy
 __all__ = ["to_sb3"]
 
 _EPSILON = 1e-8  # VecNormalize's
+_REPLAY, _PIXEL_REPLAY = 1_000_000, 10_000  # steps: SAC's default, and about 1 GB of 84 x 84 x 4 pixels
 
 
 class _Spaces(gym.Env[Any, Any]):
@@ -40,77 +41,84 @@ class _Spaces(gym.Env[Any, Any]):
 def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
     """Write the zip; returns the path of `vecnormalize.pkl` if the policy normalises observations.
 
-    Raises InputError if SB3 has no such policy, or if the zip acts differently.
+    Raises InputError if SB3 has no such policy, if the model acts differently, or if `vecnormalize.pkl` exists.
     """
     policy = Deployed(policy).policy  # a copy on the CPU
     encoder, actions = policy.encoder, policy.action_space
-    starts = [
-        space
-        for space in (policy.observation_space, actions)
-        if np.any(getattr(space, "start", 0))
-    ]  # fmt: skip
+    starts = [space for space in (policy.observation_space, actions) if np.any(getattr(space, "start", 0))]
     if not isinstance(encoder, Encoder):
         raise InputError(
             f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torchscript"
         )
     if starts:
         raise InputError(f"Stable-Baselines3 counts from 0, got {starts[0]}: export to onnx or torchscript")
-    squashed = policy.head == "squashed"
-    model = _model(policy, "SAC" if squashed else "PPO")
+    beside = path.with_name("vecnormalize.pkl") if encoder.moments is not None else None
+    if beside is not None and beside.exists():
+        raise InputError(f"{beside} exists: move it, or write the zip to another folder")
+    model = _model(policy)
     with torch.no_grad():
-        net = model.policy
-        if squashed:
-            _copy_linear(net.actor.latent_pi, encoder.net)
-            _write_sac_head(policy, net.actor)
+        _write_body(policy, model.policy)
+        if policy.head == "squashed":
+            _write_sac_head(policy, model.actor)
             _copy_critics(policy, model)
         else:
-            if encoder.is_image:
-                _copy_linear(net.features_extractor, encoder.net)
-            else:
-                _copy_linear(net.mlp_extractor.policy_net, encoder.net)
-                if encoder.is_bytes and encoder.moments is None:
-                    _linears(net.mlp_extractor.policy_net)[0].weight /= 255.0
-            _write_ppo_head(policy, net)
+            _write_ppo_head(policy, model.policy)
     statistics = _statistics(encoder, model)
-    beside = path.with_name("vecnormalize.pkl") if statistics is not None else None
+    _check(policy, model, statistics, path.name)
     with atomic(path) as file:
         zipped = file.with_suffix(".zip")
         model.save(zipped)
         zipped.rename(file)
-        _check(policy, model, statistics, path.name)
-        if statistics is not None and beside is not None:
-            with atomic(beside) as pickle:
-                statistics.save(str(pickle))
+    if beside is not None:
+        with atomic(beside, new=True) as pickle:
+            statistics.save(str(pickle))
     return beside
 
 
-def _model(policy: ActorPolicy, kind: str) -> Any:
+def _model(policy: ActorPolicy) -> Any:
+    """SB3's model of this shape, with new weights."""
     import stable_baselines3 as sb3
 
-    architecture, encoder = policy.architecture, policy.encoder
-    hidden = [] if encoder.is_image else architecture["hidden"]
-    shared: dict[str, Any] = {"activation_fn": nn.Tanh if architecture["activation"] == "tanh" else nn.ReLU}
-    env = _Spaces(policy.observation_space, policy.action_space)
-    if kind == "PPO":
-        layers = {"pi": hidden, "vf": hidden}
-        name = "CnnPolicy" if encoder.is_image else "MlpPolicy"
-        return sb3.PPO(name, env, policy_kwargs=shared | {"net_arch": layers}, device="cpu", seed=0)
-    shape = policy.critic
-    like = shape is not None and _plain_critic(policy)
-    layers = {"pi": hidden, "qf": list(architecture["critic"]["hidden"]) if like else hidden}
-    several = {"n_critics": architecture["critic"]["count"]} if like else {}
-    arguments = shared | several | {"net_arch": layers}
-    return sb3.SAC("MlpPolicy", env, policy_kwargs=arguments, device="cpu", seed=0, buffer_size=100_000)
+    architecture, is_image = policy.architecture, policy.encoder.is_image
+    hidden = [] if is_image else architecture["hidden"]
+    name, env = (
+        "CnnPolicy" if is_image else "MlpPolicy",
+        _Spaces(policy.observation_space, policy.action_space),
+    )
+    shape: dict[str, Any] = {"activation_fn": nn.Tanh if architecture["activation"] == "tanh" else nn.ReLU}
+    if policy.head != "squashed":
+        shape["net_arch"] = {"pi": hidden, "vf": hidden}
+        return sb3.PPO(name, env, policy_kwargs=shape, device="cpu", seed=0)
+    shape["net_arch"] = {"pi": hidden, "qf": hidden}
+    if _has_sb3s_critics(policy):
+        critic = architecture["critic"]
+        shape |= {"n_critics": critic["count"], "net_arch": {"pi": hidden, "qf": list(critic["hidden"])}}
+    model = sb3.SAC(name, env, policy_kwargs=shape, device="cpu", seed=0, buffer_size=1)
+    model.buffer_size = (
+        _PIXEL_REPLAY if is_image else _REPLAY
+    )  # `SAC.load` makes the replay, of this size or the user's
+    return model
+
+
+def _write_body(policy: ActorPolicy, net: Any) -> None:
+    """Write the encoder, into the network before the head."""
+    encoder, squashed = policy.encoder, policy.head == "squashed"
+    if encoder.is_image:
+        body = net.actor.features_extractor if squashed else net.features_extractor
+    else:
+        body = net.actor.latent_pi if squashed else net.mlp_extractor.policy_net
+    for into, out in zip(_linears(body), _linears(encoder.net), strict=True):
+        into.weight.copy_(out.weight)
+        into.bias.copy_(out.bias)
+    if (
+        encoder.is_bytes and not encoder.is_image and encoder.moments is None
+    ):  # SB3 scales only images to [0, 1]
+        first, *_ = _linears(body)
+        first.weight.div_(255.0)
 
 
 def _linears(module: nn.Module) -> list[Any]:
     return [layer for layer in module.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
-
-
-def _copy_linear(theirs: nn.Module, ours: nn.Module) -> None:
-    for into, out in zip(_linears(theirs), _linears(ours), strict=True):
-        into.weight.copy_(out.weight)
-        into.bias.copy_(out.bias)
 
 
 def _write_ppo_head(policy: ActorPolicy, net: Any) -> None:
@@ -137,27 +145,20 @@ def _write_sac_head(policy: ActorPolicy, actor: Any) -> None:
         actor.log_std.bias.copy_(policy.log_std)
 
 
-def _plain_critic(policy: ActorPolicy) -> bool:
+def _has_sb3s_critics(policy: ActorPolicy) -> bool:
     """True if SB3 has critics of this shape: one value each, of a relu network without layer norm."""
     shape = policy.architecture.get("critic")
-    return (
-        shape is not None
-        and policy.architecture["activation"] == "relu"
-        and shape["outputs"] == 1
-        and not shape["layer_norm"]
-    )
+    return shape is not None and shape["outputs"] == 1 and not shape["layer_norm"]
 
 
 def _copy_critics(policy: ActorPolicy, model: Any) -> None:
-    if policy.critic is None or not _plain_critic(policy):
+    if policy.critic is None or not _has_sb3s_critics(policy):
         return
     ours = list(zip(policy.critic.weights, policy.critic.biases, strict=True))
-    for theirs in (model.policy.critic, model.policy.critic_target):
+    for theirs in (model.critic, model.critic_target):
         for which, network in enumerate(theirs.q_networks):
             for layer, (weight, bias) in zip(_linears(network), ours, strict=True):
-                layer.weight.copy_(
-                    weight[which].T if layer.weight.shape != weight[which].shape else weight[which]
-                )
+                layer.weight.copy_(weight[which])
                 layer.bias.copy_(bias[which])
 
 
@@ -181,7 +182,7 @@ def _statistics(encoder: Encoder, model: Any) -> Any:
 
 
 def _check(policy: ActorPolicy, model: Any, statistics: Any, name: str) -> None:
-    """As saved in this process; that a loaded zip acts alike is a test's business."""
+    """Compare the model, before it is saved, with the policy."""
 
     def act(inputs: tuple[Tensor, ...]) -> Array:
         obs = inputs[0].numpy()

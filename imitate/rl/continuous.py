@@ -1,6 +1,6 @@
-"""The common parts of SAC, TQC and TD3: critics with their target, the policy's own network, demonstrations.
+"""The common parts of SAC, TQC and TD3.
 
-`ActorCritic` is the frame of an iteration: its algorithms add `choose` and `update`.
+`ActorCritic` has the networks, the demonstrations and the frame of an iteration; algorithms add `choose` and `update`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,34 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import blend
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.stacked import Stack
+from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.off_policy import Batch, OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
-__all__ = ["ActorCritic", "Critics", "Graded", "PolicyNet", "check_continuous", "critic_loss", "replay_of"]
+__all__ = [
+    "ActorCritic",
+    "Critics",
+    "Graded",
+    "PolicyNet",
+    "check_continuous",
+    "critic_loss",
+    "replay_of",
+    "soft_targets",
+]
 
 Graded = Callable[[Tensor], tuple[Tensor, Tensor]]
 """A function of critics' outputs (C, B, K), with the gradient of its sum by them, (C, B, K)."""
+
+
+def soft_targets(outputs: Tensor, bonus: Tensor | float, batch: Batch) -> Tensor:
+    """Returns plus the discounted soft value of the next state (B, 1): the least of the critics' outputs (C, B, 1) and
+    the entropy bonus (B,)."""
+    values = outputs.amin(0).squeeze(-1) + bonus  # (B,)
+    return (batch["returns"] + batch["discounts"] * values)[:, None]
 
 
 def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,9 +165,17 @@ def replay_of(
 
 
 class ActorCritic(OffPolicy):
-    """A policy and critics that learn from a replay; every second part of a batch are demonstrations if there are any.
+    """A squashed policy and critics that learn from a replay. Half of each batch are demonstrations if there are any.
 
-    demos  the demonstrations (arXiv:2302.02948), or None
+    name          of the algorithm, for errors
+    outputs       of each critic: 1, or its quantiles
+    mean          the value of an action is the mean over critics, otherwise their minimum
+    state_std     the policy's standard deviation is an output of its network, and no parameter
+    log_std_init  logarithm of that parameter
+    demos         the demonstrations as a replay (arXiv:2302.02948), or None; the argument is their file, and `episodes`
+                  are indices of it, by default all
+
+    Raises InputError unless observations are vectors or numbers, and actions continuous.
     """
 
     config: ContinuousConfig
@@ -158,18 +183,43 @@ class ActorCritic(OffPolicy):
 
     def __init__(
         self,
+        name: str,
         config: ContinuousConfig,
-        policy: ActorPolicy,
         *,
         envs: VecEnv,
         seed: int,
         demos: DemoReader | None,
         episodes: Array | None,
-        device: torch.device,
+        device: torch.device | str,
+        outputs: int = 1,
+        mean: bool = False,
+        state_std: bool = False,
+        log_std_init: float = 0.0,
     ) -> None:
+        check_continuous(name, envs)
+        shape = CriticShape(
+            config.num_critics, outputs, config.hidden, config.gamma,
+            layer_norm=config.layer_norm, dropout=config.dropout, mean=mean,
+        )  # fmt: skip
+        with seeded(seed):
+            policy = ActorPolicy(
+                envs.single_observation_space,
+                envs.single_action_space,
+                hidden=config.hidden,
+                activation="relu",
+                head="squashed",
+                log_std_init=log_std_init,
+                state_std=state_std,
+                critic=shape,
+            ).to(device)
         self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
         super().__init__(
-            config, policy, envs=envs, seed=seed, device=device, least_reward=config.least_reward
+            config,
+            policy,
+            envs=envs,
+            seed=seed,
+            device=torch.device(device),
+            least_reward=config.least_reward,
         )
         self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
 

@@ -1,8 +1,7 @@
 """Soft actor-critic (arXiv:1812.05905).
 
 The return of a policy is its rewards plus `ent_coef` times its entropy. Critics learn the soft values of actions from a
-replay, and the policy follows the slope of the least critic at its own actions. Every second part of a batch are
-demonstrations if there are any (arXiv:2302.02948).
+replay, and the policy follows the slope of the least critic at its own actions.
 
 The backward passes of the networks are written by hand (`imitate.nn.stacked`), for speed. So are the gradients of the
 losses below by the networks' outputs; tests compare them with autograd.
@@ -26,10 +25,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
-from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
-from imitate.nn.stacked import CriticShape
-from imitate.rl.continuous import ActorCritic, Graded, check_continuous, critic_loss
+from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
 from imitate.rl.off_policy import Batch
 
 __all__ = [
@@ -39,17 +35,8 @@ __all__ = [
     "SACConfig",
     "Temperature",
     "actor_gradient",
-    "critic_loss",
     "least",
-    "soft_targets",
 ]
-
-
-def soft_targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
-    """Returns plus the discounted soft value of the next state (B, 1): the least of the critics' outputs (C, B, 1) and
-    the entropy bonus (B,)."""
-    values = outputs.amin(0).squeeze(-1) + bonus  # (B,)
-    return (batch["returns"] + batch["discounts"] * values)[:, None]
 
 
 def least(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,26 +136,12 @@ class SAC(ActorCritic):
         device: torch.device | str = "cpu",
         reading: Reading = TWINS,
     ) -> None:
-        check_continuous("sac", envs)
-        shape = CriticShape(
-            config.num_critics, reading.outputs, config.hidden, config.gamma,
-            layer_norm=config.layer_norm, dropout=config.dropout, mean=reading.mean,
-        )  # fmt: skip
-        with seeded(seed):
-            policy = ActorPolicy(
-                envs.single_observation_space,
-                envs.single_action_space,
-                hidden=config.hidden,
-                activation="relu",
-                head="squashed",
-                state_std=True,
-                critic=shape,
-            ).to(device)
-        self.reading, self.dimensions = reading, policy.output.out_features // 2
-        self.temperature = Temperature(config, self.dimensions, torch.device(device))
         super().__init__(
-            config, policy, envs=envs, seed=seed, demos=demos, episodes=episodes, device=torch.device(device)
-        )
+            "sac", config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
+            outputs=reading.outputs, mean=reading.mean, state_std=True,
+        )  # fmt: skip
+        self.reading, self.dimensions = reading, self.policy.output.out_features // 2
+        self.temperature = Temperature(config, self.dimensions, self.device)
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then a sample of the policy."""

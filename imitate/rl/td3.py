@@ -1,7 +1,9 @@
 """Twin delayed deep deterministic policy gradient (arXiv:1802.09477).
 
-The policy is deterministic and explores with Gaussian noise. It climbs the first of two critics; their targets are the
-lesser value of the target policy's action with clipped noise. Policy and targets move once in `actor_every` updates.
+The policy is deterministic and explores with Gaussian noise. It climbs the first of two critics. Their targets take the
+lesser value of the target policy's action plus clipped noise. Policy and targets move once in `actor_every` updates.
+
+Departure: the updates follow each round of `num_steps` steps, not each step.
 """
 
 from __future__ import annotations
@@ -18,18 +20,10 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
-from imitate.nn.networks import seeded
-from imitate.nn.policy import ActorPolicy
-from imitate.nn.stacked import CriticShape
-from imitate.rl.continuous import ActorCritic, check_continuous, critic_loss
+from imitate.rl.continuous import ActorCritic, critic_loss, soft_targets
 from imitate.rl.off_policy import Batch
 
-__all__ = ["TD3", "TD3Config", "clipped_targets", "first"]
-
-
-def clipped_targets(outputs: Tensor, batch: Batch) -> Tensor:
-    """Returns plus the discounted least value of the next action (B, 1), from the critics' outputs (C, B, 1)."""
-    return (batch["returns"] + batch["discounts"] * outputs.amin(0).squeeze(-1))[:, None]
+__all__ = ["TD3", "TD3Config", "first"]
 
 
 def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,24 +49,10 @@ class TD3(ActorCritic):
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        check_continuous("td3", envs)
-        shape = CriticShape(
-            config.num_critics, 1, config.hidden, config.gamma,
-            layer_norm=config.layer_norm, dropout=config.dropout,
-        )  # fmt: skip
-        with seeded(seed):
-            policy = ActorPolicy(
-                envs.single_observation_space,
-                envs.single_action_space,
-                hidden=config.hidden,
-                activation="relu",
-                head="squashed",
-                log_std_init=math.log(max(config.action_noise, 1e-4)),
-                critic=shape,
-            ).to(device)
         super().__init__(
-            config, policy, envs=envs, seed=seed, demos=demos, episodes=episodes, device=torch.device(device)
-        )
+            "td3", config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
+            log_std_init=math.log(max(config.action_noise, 1e-4)),
+        )  # fmt: skip
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)
         self._followed = tuple(self.target_policy.parameters()), tuple(self.policy_net.stack.parameters())
 
@@ -91,7 +71,7 @@ class TD3(ActorCritic):
         noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
         noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
         following = (self.target_policy(next_obs)[0][0].tanh() + noise).clamp(-1.0, 1.0)
-        targets = clipped_targets(self.critics.of_target(next_obs, following), batch)
+        targets = soft_targets(self.critics.of_target(next_obs, following), 0.0, batch)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )

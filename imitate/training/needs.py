@@ -26,8 +26,8 @@ __all__ = [
 
 def check_used(algorithm: str, **given: object) -> None:
     """Check that the algorithm makes use of what it is given under these names."""
+    entry = find(algorithm)
     for name, value in given.items():
-        entry = find(algorithm)
         if value not in (None, ()) and name not in (*entry.needs, *entry.optional):
             raise InputError(f"{algorithm} makes no use of --{name}: leave it out")
 

@@ -42,6 +42,8 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "bytes": (spaces.Box(0, 255, (16,), np.uint8), spaces.Discrete(3), {}),
     "doubles": (spaces.Box(-1, 1, (2, 3), np.float64), spaces.Discrete(3), {}),
     "pixels": (PICTURE, spaces.Discrete(6), {}),
+    "squashed bytes": (spaces.Box(0, 255, (16,), np.uint8), BOUNDED, {"head": "squashed", "activation": "relu"}),
+    "squashed pixels": (PICTURE, BOUNDED, {"head": "squashed"}),
     "camera": (spaces.Box(0, 255, (48, 40, 3), np.uint8), spaces.Discrete(6), {}),
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
@@ -98,8 +100,8 @@ def test_torchscript(name: str, tmp_path: Path) -> None:
 def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
     policy = policy_of(name)
     beside = to_sb3(policy, tmp_path / "p.zip")
-    kind = sb3.SAC if name in ("squashed", "soft") else sb3.PPO
-    model = kind.load(tmp_path / "p.zip", device="cpu")
+    kind = sb3.SAC if policy.head == "squashed" else sb3.PPO
+    model = kind.load(tmp_path / "p.zip", device="cpu", buffer_size=100)
     obs = Deployed(policy).sample(50)[0].numpy()
     seen = obs
     if name == "normalised":
@@ -135,18 +137,26 @@ def test_sb3_trains_it_further(name: str, tmp_path: Path) -> None:
     assert not np.array_equal(model.predict(np.zeros(5, np.float32), deterministic=True)[0], before)
 
 
-def test_sb3_gets_the_critics() -> None:
-    """Both of SB3's critics give our critic's values."""
-    from imitate.export.sb3_zip import _copy_critics, _model
-
+def test_sb3_gets_the_critics(tmp_path: Path) -> None:
+    """Critics and targets give our critics' values."""
     policy = policy_of("soft")
-    model = _model(policy, "SAC")
+    to_sb3(policy, tmp_path / "p.zip")
+    model = sb3.SAC.load(tmp_path / "p.zip", device="cpu", buffer_size=100)
+    obs, unit = torch.randn(6, 5), torch.rand(6, 3)
+    assert policy.critic is not None
     with torch.no_grad():
-        _copy_critics(policy, model)
-        obs, unit = torch.randn(6, 5), torch.rand(6, 3)
-        theirs = model.policy.critic(obs, unit)
         ours = policy.critic(torch.cat([obs, unit], -1))[0]
-    torch.testing.assert_close(torch.stack(theirs), ours, rtol=1e-5, atol=1e-6)
+        for critic in (model.critic, model.critic_target):
+            torch.testing.assert_close(torch.stack(critic(obs, unit)), ours, rtol=1e-5, atol=1e-6)
+
+
+def test_statistics_that_exist_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "vecnormalize.pkl").write_bytes(b"another's")
+    with pytest.raises(InputError, match="exists: move it"):
+        to_sb3(policy_of("normalised"), tmp_path / "p.zip")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("vecnormalize.pkl", b"another's")
+    ]
 
 
 @pytest.mark.parametrize("name", ["parts", "from one"])

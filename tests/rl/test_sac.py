@@ -18,8 +18,8 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.distributions import Gaussian
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.rl.continuous import Graded
-from imitate.rl.sac import SAC, actor_gradient, critic_loss, least, soft_targets
+from imitate.rl.continuous import Graded, critic_loss, soft_targets
+from imitate.rl.sac import SAC, actor_gradient, least
 from imitate.rl.tqc import TQC, mean_value, quantile_loss, truncated_targets
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta
 
 from imitate.compare.statistics.intervals import interval
-from imitate.files import Count, Number, plain_json, read_json, write_json
+from imitate.files import Count, Number, last_line, plain_json, read_json, write_json
 
 __all__ = [
     "COSTS",
@@ -36,8 +36,6 @@ COSTS: Mapping[Cost, str] = {
     "cpu_seconds": "CPU seconds",
 }
 
-
-_TAIL = 1 << 16  # bytes of metrics.jsonl that hold its last row
 
 Returns = Annotated[list[Number], Meta(min_length=1)]
 """Returns of episodes."""
@@ -168,13 +166,8 @@ class Row:
     @classmethod
     def last(cls, path: Path) -> Row | None:
         """The last whole row of a file that another process may be writing to; None if there is none yet."""
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - _TAIL, 0))
-            whole = file.read().rpartition(b"\n")[0]
         try:
-            return cls.parse(whole.rpartition(b"\n")[2])
+            return cls.parse(last_line(path))
         except (ValueError, RecursionError):
             return None
 
