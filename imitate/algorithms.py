@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "find", "is_own"]
 
+_ADVERSARIAL = {
+    "plus-one": "constant reward +1",
+    "minus-one": "constant reward -1",
+    "one-action": "demonstrations of always one action",
+    "random": "demonstrations of random actions",
+}
+"""Controls of a reward that is learned from demonstrations."""
 Need = Literal["envs", "demos", "expert", "store"]
 
 
@@ -176,13 +183,18 @@ ALGORITHMS = {
         "imitate.configs.gail:GAILConfig",
         ("envs", "demos"),
         optional=("policy",),
-        controls={
-            "plus-one": "constant reward +1",
-            "minus-one": "constant reward -1",
-            "one-action": "demonstrations of always one action",
-            "random": "demonstrations of random actions",
-        },
+        controls=_ADVERSARIAL,
         inner="learner",
+        audit=True,
+    ),
+    "dac": Algorithm(
+        "DAC",
+        "SAC whose reward is to pass for the expert, for continuous actions; fewest steps",
+        "imitate.imitators.dac:DAC",
+        "imitate.configs.dac:DACConfig",
+        ("envs", "demos"),
+        controls=_ADVERSARIAL,
+        actions="continuous",
         audit=True,
     ),
     "sqil": Algorithm(

@@ -1,4 +1,4 @@
-"""Leakage audit of GAIL: it measures how far the same learner gets when it can know nothing about the expert.
+"""Leakage audit of GAIL and DAC: it measures how far the same learner gets when it can know nothing about the expert.
 
 A reward that is learned from demonstrations may reward something else. If it is never negative, CartPole is "solved"
 from an expert that always pushes to the left, since a longer episode collects more reward
@@ -38,7 +38,7 @@ from imitate.training.settings import variant_settings
 __all__ = ["CONTROLS", "OneAction", "controls", "demonstrator", "table", "write_audit"]
 
 CONTROLS = ALGORITHMS["gail"].controls
-"""Variants of GAIL, `gail:plus-one` ..., and what each uses in place of the reward or the demonstrations."""
+"""Variants, `gail:plus-one` ..., and what each uses in place of the reward or the demonstrations; DAC has the same."""
 _EPISODES = 20
 
 
@@ -72,9 +72,10 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
         chosen = demos.first(experiment.demo_episodes)
         steps, info = int(demos.lengths[chosen].sum()), demos.info
     for name in CONTROLS:
-        settings = experiment.hyperparameters | variant_settings(f"gail:{name}")
+        algorithm = f"{experiment.algorithm}:{name}"
+        settings = experiment.hyperparameters | variant_settings(algorithm)
         # Controls start from scratch, since a clone of the expert would tell them what they must not know.
-        run = replace(experiment, algorithm=f"gail:{name}", hyperparameters=settings, init=None)
+        run = replace(experiment, algorithm=algorithm, hyperparameters=settings, init=None)
         policy = demonstrator(name, info.action_space, experiment.seed)
         if policy is not None:
             path = folder / f"{name}.h5"

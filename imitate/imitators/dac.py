@@ -1,0 +1,183 @@
+"""Discriminator-actor-critic (arXiv:1809.02925): adversarial imitation with SAC, for few environment steps.
+
+Half of each batch are the expert's pairs and half the learner's, from its replay. A discriminator takes a step to tell
+them apart, and SAC takes a step with the reward that the discriminator gives this batch now; no reward is stored.
+
+With a replay the discriminator soon knows the few demonstrations by heart, and then rewards nothing. The remedies are
+those of arXiv:2108.01867: a small network, dropout, weight decay, mixtures of pairs in place of the pairs (mixup), a
+penalty on the logit's gradient, and a bonus for the entropy of D.
+
+Departures. The absorbing state, which a terminated episode enters for ever, is no row of the replay with a flag that
+the networks see: its best logit and its worth follow from the shares of time spent in it, as `gail` derives. SAC is a
+later one, with a temperature; the paper's actor-critic is TD3.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from imitate.configs.dac import DACConfig
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.seeds import draw_seed
+from imitate.envs.spaces import Array
+from imitate.envs.vec import VecEnv
+from imitate.imitators.gail import absorbed_share, bce, reward_of
+from imitate.nn.adam import Adam
+from imitate.nn.networks import seeded
+from imitate.nn.normalize import RunningMoments
+from imitate.rl.off_policy import Batch
+from imitate.rl.sac import SAC
+
+__all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]
+
+_TOO_RIGHT = 0.95  # accuracy of the discriminator
+logger = logging.getLogger(__name__)
+
+
+class PairNet(nn.Module):
+    """Logit of "this pair is the expert's", from prepared observations (B, F) and actions in [-1, 1] (B, A).
+
+    Observations are standardised by running statistics of those that `observe` saw.
+    """
+
+    def __init__(self, observations: int, actions: int, config: DACConfig) -> None:
+        super().__init__()
+        self.moments = RunningMoments((observations,))
+        self.hidden = nn.Linear(observations + actions, config.discriminator_hidden)
+        self.output = nn.Linear(config.discriminator_hidden, 1)
+        self.shares = config.input_dropout, config.discriminator_dropout
+        if config.spectral_norm:
+            parametrizations.spectral_norm(self.hidden)
+            parametrizations.spectral_norm(self.output)
+
+    def prepare(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Inputs (B, F + A) of `forward`."""
+        return torch.cat([self.moments(obs), actions.flatten(1)], -1)
+
+    def forward(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Logits (B,); with a generator, inputs and hidden units are dropped."""
+        hidden = self.hidden(_dropped(pairs, self.shares[0], generator)).relu()
+        return self.output(_dropped(hidden, self.shares[1], generator)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def _dropped(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
+    if generator is None or not share:
+        return x
+    kept = torch.rand(x.shape, generator=generator, device=x.device) >= share
+    return x * kept / (1 - share)
+
+
+def zero_centred_penalty(logits: Tensor, points: Tensor) -> Tensor:
+    """Mean squared norm of the gradient of logits (B,) by their inputs (B, F + A) (arXiv:1801.04406)."""
+    (gradient,) = torch.autograd.grad(logits.sum(), points, create_graph=True)
+    penalty: Tensor = gradient.square().sum(-1).mean()
+    return penalty
+
+
+class DAC(SAC):
+    """DAC on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
+
+    config: DACConfig
+    demos: Any  # a replay, never None
+    parts = (*SAC.parts, "discriminator", "discriminator_optimizer")
+
+    def __init__(
+        self,
+        config: DACConfig,
+        *,
+        envs: VecEnv,
+        demos: DemoReader,
+        seed: int,
+        episodes: Array | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device)
+        with seeded(draw_seed(seed, 1)):
+            net = PairNet(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
+        self.discriminator = net.to(self.device)
+        self.discriminator_optimizer = Adam(
+            net.parameters(), config.discriminator_learning_rate, weight_decay=config.weight_decay
+        )
+        table = demos.table if episodes is None else demos.table[episodes]
+        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), config.gamma)
+        self._warned = False
+
+    def learn(self) -> list[dict[str, Tensor]]:
+        """The gradient steps that are due after a round: one of the discriminator before each of SAC."""
+        due = self.updates_due(self.config.updates_per_step)
+        if due <= 0:
+            return []
+        ends = self._ends()
+        half, found = self.config.batch_size // 2, []
+        for batch in self.batches(due, self.demos, self.replay):
+            metrics = self._discriminate(batch, half)
+            batch = self._rewarded(batch, *ends)
+            metrics["reward"] = batch["returns"][half:].mean()
+            if not self.config.mix_demos:
+                batch = {name: column[half:] for name, column in batch.items()}
+            found.append(metrics | self.update(batch))
+        return found
+
+    def _discriminate(self, batch: Batch, half: int) -> dict[str, Tensor]:
+        """One step of the discriminator; the first `half` of the batch are the expert's pairs."""
+        config, net = self.config, self.discriminator
+        net.moments.update(batch["obs"])
+        pairs = net.prepare(batch["obs"], batch["actions"])  # (B, F + A)
+        experts, learners = pairs.split(half)
+        is_expert = torch.zeros(len(pairs), device=self.device)
+        is_expert[:half] = 1.0
+        if config.mixup:
+            share = self.rng.beta(config.mixup, config.mixup, half).astype(np.float32)
+            is_expert = torch.from_numpy(share).to(self.device)
+            pairs = torch.lerp(learners, experts, is_expert[:, None])
+        logits = net(pairs, self.generator)
+        loss = bce(logits, is_expert) - config.entropy_bonus * bce(logits, logits.sigmoid())
+        if config.gradient_penalty:
+            share = torch.rand(half, 1, generator=self.generator, device=self.device)
+            points = torch.lerp(learners, experts, share).requires_grad_()
+            loss = loss + config.gradient_penalty * zero_centred_penalty(net(points, self.generator), points)
+        self.discriminator_optimizer.step(loss)
+        with torch.no_grad():
+            right = net(torch.cat([experts, learners])) > 0
+        accuracies = right[:half].float().mean(), 1.0 - right[half:].float().mean()
+        return {
+            "discriminator_loss": loss.detach(),
+            "expert_accuracy": accuracies[0],
+            "learner_accuracy": accuracies[1],
+        }
+
+    def _ends(self) -> tuple[float, float]:
+        """What the absorbing state adds to the logit of every pair, and to the reward of a termination."""
+        if not self.config.absorbing:
+            return 0.0, 0.0
+        gamma, steps = self.config.gamma, len(self.replay)
+        ended = np.count_nonzero(self.replay.terminated & self.replay.acted)
+        share = absorbed_share(steps, ended, gamma)
+        absorbed = reward_of(torch.tensor(math.log(self.expert_share / share)), self.config.reward)
+        return math.log((1 - self.expert_share) / (1 - share)), gamma / (1 - gamma) * float(absorbed)
+
+    @torch.no_grad()
+    def _rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:
+        """The batch with the discriminator's rewards."""
+        logits = self.discriminator(self.discriminator.prepare(batch["obs"], batch["actions"]))
+        rewards = reward_of(logits + alive, self.config.reward)
+        return batch | {"returns": rewards + absorbed * (batch["discounts"] == 0)}
+
+    def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        metrics = super().end_iteration(history)
+        right = min(metrics.get("expert_accuracy", 0.0), metrics.get("learner_accuracy", 0.0))
+        if right > _TOO_RIGHT and not self._warned:
+            self._warned = True
+            logger.warning(
+                "the discriminator is right about %.0f %% of the pairs, so that its reward says little: lower "
+                "discriminator_learning_rate or raise gradient_penalty, unless the policy is still a beginner",
+                100 * right,
+            )
+        return metrics
