@@ -130,7 +130,7 @@ class DAC(SAC):
         config, net = self.config, self.discriminator
         net.moments.update(batch["obs"])
         pairs = net.prepare(batch["obs"], batch["actions"])  # (B, F + A)
-        experts, learners = pairs.split(half)
+        experts, learners = pairs[:half], pairs[half:]
         is_expert = torch.zeros(len(pairs), device=self.device)
         is_expert[:half] = 1.0
         if config.mixup:
@@ -140,8 +140,8 @@ class DAC(SAC):
         logits = net(pairs, self.generator)
         loss = bce(logits, is_expert) - config.entropy_bonus * bce(logits, logits.sigmoid())
         if config.gradient_penalty:
-            share = torch.rand(half, 1, generator=self.generator, device=self.device)
-            points = torch.lerp(learners, experts, share).requires_grad_()
+            between = torch.rand(half, 1, generator=self.generator, device=self.device)
+            points = torch.lerp(learners, experts, between).requires_grad_()
             loss = loss + config.gradient_penalty * zero_centred_penalty(net(points, self.generator), points)
         self.discriminator_optimizer.step(loss)
         with torch.no_grad():
@@ -158,7 +158,7 @@ class DAC(SAC):
         if not self.config.absorbing:
             return 0.0, 0.0
         gamma, steps = self.config.gamma, len(self.replay)
-        ended = np.count_nonzero(self.replay.terminated & self.replay.acted)
+        ended = int(np.count_nonzero(self.replay.terminated & self.replay.acted))
         share = absorbed_share(steps, ended, gamma)
         absorbed = reward_of(torch.tensor(math.log(self.expert_share / share)), self.config.reward)
         return math.log((1 - self.expert_share) / (1 - share)), gamma / (1 - gamma) * float(absorbed)

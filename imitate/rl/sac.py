@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -123,7 +123,7 @@ class SAC(ActorCritic):
     """
 
     config: SACConfig
-    parts = ("policy", "critics", "policy_net", "temperature")
+    parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net", "temperature")
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""GAIL's audit: its controls, on the command line and in a comparison."""
+"""The audit of GAIL and DAC: its controls, on the command line and in a comparison."""
 
 from __future__ import annotations
 

@@ -1,0 +1,157 @@
+"""DAC: its losses and rewards by hand, and that it imitates, from rewards it is never shown."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from handwritten import named
+from torch import Tensor
+
+from imitate.cli import main
+from imitate.configs.dac import DACConfig
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.imitators.dac import DAC, PairNet, zero_centred_penalty
+from imitate.imitators.gail import absorbed_share
+from imitate.nn.state import load_state, save_state
+from imitate.nn.stored_policy import load_policy
+
+SMALL: dict[str, Any] = {
+    "total_steps": 1_500, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "replay_size": 10_000,
+    "rounds_per_iteration": 8, "learning_rate": 3e-3, "discriminator_learning_rate": 3e-3,
+}  # fmt: skip
+ENV = "ContinuousIdentity-v0"
+
+
+def learner_of(folder: Path, *, terminated: bool = False, **settings: Any) -> DAC:
+    path = folder / "demos.h5"
+    demos = DemoReader(path if path.exists() else named(path, ENV, 5, terminated=terminated))
+    return DAC(
+        DACConfig(**SMALL | settings), envs=SyncVecEnv([lambda: make_env(ENV)] * 2), demos=demos, seed=3
+    )
+
+
+def filled(learner: DAC) -> DAC:
+    while not learner.ready:
+        learner.replay.add(learner.collect())
+    return learner
+
+
+def test_the_penalty_is_the_squared_slope() -> None:
+    points = torch.randn(5, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert float(zero_centred_penalty(points @ torch.tensor([3.0, 4.0]), points)) == pytest.approx(25.0)
+
+
+def test_dropping_keeps_the_mean_and_is_off_without_a_generator() -> None:
+    net = PairNet(2, 1, DACConfig(discriminator_dropout=0.5, input_dropout=0.0))
+    pair = net.prepare(torch.zeros(1, 2), torch.ones(1, 1))
+    logits = net(pair.expand(20_000, -1), torch.Generator().manual_seed(0))
+    assert logits.std() > 0.01
+    assert float(logits.mean().detach()) == pytest.approx(float(net(pair).detach()), abs=0.02)
+
+
+def test_rewards_and_the_absorbing_state_by_hand(tmp_path: Path) -> None:
+    """The expert's 5 episodes are terminated, no step of the learner is."""
+    learner = filled(learner_of(tmp_path, terminated=True, gamma=0.9))
+    expert = absorbed_share(50, 5, 0.9)
+    assert learner.expert_share == expert == pytest.approx(45 / 95)
+    alive, absorbed = learner._ends()
+    learners = absorbed_share(len(learner.replay), 0, 0.9)
+    assert alive == pytest.approx(math.log((1 - expert) / (1 - learners)))
+    assert absorbed == pytest.approx(9 * math.log(expert / learners), rel=1e-5)
+    (batch,) = learner.batches(1, learner.demos, learner.replay)
+    learner.discriminator.forward = lambda pairs, _generator=None: pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
+    rewards = learner._rewarded(batch, alive, absorbed)["returns"]
+    ended = batch["discounts"] == 0
+    assert ended[:32].any()
+    torch.testing.assert_close(rewards, 2.0 + alive + ended * absorbed)
+
+
+def test_half_of_a_batch_are_the_experts_and_no_reward_of_the_environment_is_used(tmp_path: Path) -> None:
+    learner = filled(learner_of(tmp_path, updates_per_step=0.25, mix_demos=False))
+    learner.replay.rewards[:] = 1e9
+    batches: list[dict[str, Tensor]] = []
+    update = learner.update
+    learner.update = lambda batch: (batches.append(batch), update(batch))[1]  # type: ignore[method-assign]
+    learner.step()
+    assert {len(batch["returns"]) for batch in batches} == {32}
+    assert max(float(batch["returns"].abs().max()) for batch in batches) < 100
+
+
+@pytest.mark.parametrize("mixup", [0.0, 1.0])
+def test_it_imitates(tmp_path: Path, mixup: float) -> None:
+    """The expert's return is 0, random actions make -17."""
+    learner = learner_of(tmp_path, mixup=mixup, spectral_norm=mixup == 0.0)
+    while not learner.done:
+        metrics = learner.step()
+    assert {"discriminator_loss", "expert_accuracy", "learner_accuracy", "reward", "q_loss"} <= metrics.keys()
+    assert evaluate(learner.policy, ENV, episodes=10).mean > -4
+
+
+def test_a_saved_state_goes_on_to_the_byte(tmp_path: Path) -> None:
+    first, second = learner_of(tmp_path), learner_of(tmp_path)
+    first.step()
+    first.step()
+    save_state(tmp_path / "state", first.state_dict())
+    for learner in (first, second):
+        learner.load_state_dict(load_state(tmp_path / "state"))
+        learner.step()
+    for one, other in zip(first.discriminator.parameters(), second.discriminator.parameters(), strict=True):
+        assert torch.equal(one, other)
+    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_discriminator_that_is_always_right_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = learner_of(tmp_path)
+    right = [{"expert_accuracy": torch.tensor(0.97), "learner_accuracy": torch.tensor(0.99)}]
+    with caplog.at_level(logging.WARNING):
+        learner.end_iteration(right)
+        learner.end_iteration(right)
+    assert [record.message[:47] for record in caplog.records] == [
+        "the discriminator is right about 97 % of the pa"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_step": 3}, "n_step must be 1"),
+        ({"batch_size": 1}, "batch_size at least 2"),
+        ({"gamma": 1.0}, "gamma 1"),
+        ({"input_dropout": 0.95}, "input_dropout"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DACConfig(**settings)
+
+
+def test_its_reward_can_be_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demos = named(tmp_path / "demos.h5", ENV, 3)
+    words = f"train dac --env {ENV} --demos {demos} --budget 200 --out {tmp_path / 'run'} --audit --hidden 8"
+    assert main([*words.split(), "--learning-starts", "50", "--num-envs", "1"]) == 0
+    assert "constant reward -1" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_500)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_swings_the_pendulum_up_from_ten_episodes(tmp_path: Path, seed: int) -> None:
+    demos, out = str(tmp_path / "demos.h5"), str(tmp_path / "run")
+    assert main(["collect", "Pendulum-v1", "--out", demos, "--episodes", "10"]) == 0
+    assert (
+        main(["train", "dac", "--env", "Pendulum-v1", "--demos", demos, "--out", out, "--seed", str(seed)])
+        == 0
+    )
+    assert evaluate(load_policy(out), "Pendulum-v1", episodes=50).mean > -200
