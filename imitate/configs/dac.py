@@ -22,7 +22,7 @@ class DACConfig(SACConfig):
 
     MAIN: ClassVar[tuple[str, ...]] = (
         "updates_per_step", "batch_size", "learning_starts", "learning_rate", "gamma", "reward", "absorbing",
-        "mix_demos", "discriminator_learning_rate", "discriminator_hidden", "mixup", "gradient_penalty",
+        "discriminator_learning_rate", "discriminator_hidden", "mixup", "gradient_penalty",
     )  # fmt: skip
 
     gamma: float = 0.98
