@@ -234,7 +234,9 @@ class PPO(OnPolicy):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes. Raises InputError if it is of a policy with another head."""
         if state.get("head", self.policy.head if self.imitator is None else None) != self.policy.head:
-            raise InputError("the state is of a policy with another head: give the `head` with which it began")
+            raise InputError(
+                "the state is of a policy with another head: give the `head` with which it began"
+            )
         if state["env_steps"]:
             self.imitator = None
         super().load_state_dict(state)
