@@ -122,8 +122,8 @@ class PPO(OnPolicy):
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits the policy
-        if its head is new."""
+        """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits a policy
+        whose head is new."""
         if self.imitator is not None:
             return self._refit(self.imitator, limit)
         progress = progress_of(self, limit)
