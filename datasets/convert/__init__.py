@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {
     "imitate": ours,
 }
 
-_STRUCTURED = ("minari", "minari-arrow", "robomimic", "imitate")
+_STRUCTURED = ("minari", "minari-arrow", "lerobot", "robomimic", "imitate")
 """Formats that hold Dict observations."""
 
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")

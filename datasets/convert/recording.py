@@ -156,8 +156,8 @@ def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
     return spaces.Box(float(np.iinfo(dtype).min), float(np.iinfo(dtype).max), shape, dtype=dtype)
 
 
-def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
-    """Spaces that hold all observations (without bounds) and actions."""
+def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
+    """Spaces that hold all observations (without bounds; None for those of a Dict) and actions."""
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
@@ -168,7 +168,7 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
         obs, actions = np.result_type(obs, piece.obs), np.result_type(actions, piece.actions)
         for taken in (piece.actions, piece.labels):
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
-    observation = wide(obs, first.obs.shape[1:])
+    observation = None if obs.names else wide(obs, first.obs.shape[1:])
     if actions.kind in "iu":
         return observation, spaces.Discrete(int(np.max(high)) + 1)
     return observation, spaces.Box(low, high, dtype=actions)
