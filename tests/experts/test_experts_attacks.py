@@ -82,16 +82,15 @@ def check(results: dict[str, dict[str, Any]], folder: Path) -> None:
     assert first_above is None, f"above 1 GB since {first_above}"
 
 
-def test_the_payload_and_the_pristine_agents_are_real(agents: tuple[Files, Files], tmp_path: Path) -> None:
-    results = opened([("zip", agents[0]), ("own", agents[1])], tmp_path)
-    assert [found["outcome"] for found in results.values()] == ["opened", "opened"]
-
-
 def test_a_small_campaign(agents: tuple[Files, Files], tmp_path: Path) -> None:
+    """The first two are the pristine agents, which open."""
     random = mutants(agents, seed=0)
-    cases = [*bombs(agents), *(next(random) for _ in range(13 * 11))]
-    assert len(cases) >= 250
-    check(opened(cases, tmp_path), tmp_path)
+    pristine: list[Case] = [("zip", agents[0]), ("own", agents[1])]
+    cases = [*pristine, *bombs(agents), *(next(random) for _ in range(13 * 11))]
+    assert len(cases) >= 252
+    results = opened(cases, tmp_path)
+    assert [found["outcome"] for found in results.values()][:2] == ["opened", "opened"]
+    check(results, tmp_path)
 
 
 @pytest.mark.attack
