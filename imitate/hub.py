@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tqdm import tqdm
+
 from imitate.errors import InputError, one_line
 
-__all__ = ["PREFIX", "Kind", "Repository", "fetch", "find", "is_policy", "policy_folder", "push"]
+__all__ = [
+    "PREFIX",
+    "Kind",
+    "Repository",
+    "check_token",
+    "fetch",
+    "find",
+    "is_policy",
+    "policy_folder",
+    "push",
+]
 
 PREFIX = "hub:"
 Kind = Literal["model", "dataset"]
@@ -37,6 +50,13 @@ class Repository:
     sha: str
     sizes: Mapping[str, int]
     card: Any
+
+
+class _NoBar(tqdm):  # type: ignore[type-arg]  # its stubs alone have an argument
+    """No bar that counts files; each file that is downloaded has its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "disable": True})
 
 
 def find(name: str, kind: Kind = "model") -> Repository:
@@ -74,6 +94,7 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
             revision=found.sha,
             endpoint=_endpoint(),
             allow_patterns=[glob.escape(file) for file in files],
+            tqdm_class=_NoBar,
         )
     return Path(folder)
 
@@ -88,6 +109,16 @@ def policy_folder(found: Repository) -> Path:
     if not is_policy(found):
         raise InputError(f"hub:{found.name} holds no policy of imitate: it lacks {' or '.join(_POLICY)}")
     return fetch(found, [file for file in _RUN if file in found.sizes], _LARGEST_POLICY)
+
+
+def check_token(repo: str) -> None:
+    """Raise InputError if there is no token with which anything could be pushed to `repo`."""
+    from huggingface_hub import get_token
+
+    if get_token() is None:
+        raise InputError(
+            f"{repo} was not pushed: no token for the hub; `hf auth login` stores one, or set HF_TOKEN"
+        )
 
 
 def push(
@@ -106,12 +137,9 @@ def push(
     Raises InputError if there is no token, or the hub can't be reached or refuses. Then the repository has its old
     files.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
-    if get_token() is None:
-        raise InputError(
-            f"{repo} was not pushed: no token for the hub; `hf auth login` stores one, or set HF_TOKEN"
-        )
+    check_token(repo)
     api = HfApi(endpoint=_endpoint())
     try:
         api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)
@@ -131,6 +159,8 @@ def _reason(error: Exception) -> str:
         return "the hub does not accept the token (401); `hf auth login` stores another, or set HF_TOKEN"
     if status == 403:
         return "the token may not write there (403): check the name, or use a token with write access"
+    if re.search("Connect|Timeout", type(error).__name__):
+        return f"{_endpoint() or 'the hub'} can't be reached; check the network"
     return f"{one_line(error)[:200]}; check the name and the network"
 
 
