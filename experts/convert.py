@@ -13,9 +13,10 @@ from gymnasium import spaces
 
 from imitate.envs.spaces import random_observations, uniform_actions
 from imitate.errors import InputError
+from imitate.experts.find import find_agent
 from imitate.experts.folder import Origin, read_folder, write_folder
 from imitate.experts.placing import spaces_here, trained_spaces
-from imitate.experts.sources import Found, companions, find_agent, zoo_runs
+from imitate.experts.sources import Found, companions, zoo_runs
 from imitate.experts.zips import agent_parts, published_of, read_zip
 from imitate.files import atomic_folder
 

@@ -15,6 +15,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.trust import import_typed
 from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
+from imitate.experts.find import find_agent
 from imitate.experts.folder import StoredExpert, read_folder
 from imitate.experts.placing import Asked, Spaces, differences_of, spaces_here
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
@@ -23,7 +24,6 @@ from imitate.experts.sources import (
     Found,
     companions,
     files_beside,
-    find_agent,
     is_callable,
     known_experts,
 )

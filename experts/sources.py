@@ -1,4 +1,4 @@
-"""Finds experts: the bundled ones, and SB3 zips with their files, in rl-trained-agents and on the hub."""
+"""Finds experts on this machine: the bundled ones, and SB3 zips with their files, also in rl-trained-agents."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from imitate import hub
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
 __all__ = [
     "BUNDLED",
+    "COMPANIONS",
     "Found",
     "ZooRun",
     "companions",
     "files_beside",
-    "find_agent",
+    "from_zoo",
     "known_experts",
     "zoo_runs",
 ]
@@ -33,11 +33,8 @@ BUNDLED = Path(__file__).parent / "bundled"
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
-_MINARI = re.compile(r"(.+-v\d+)-(PPO|A2C|TRPO|DQN|QRDQN|SAC|TD3|DDPG|TQC|ARS)(-\w[\w-]*)?", re.IGNORECASE)
-_LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
-_FOLDER = {"expert.json", "policy.safetensors"}
-_COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
+COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -109,15 +106,6 @@ def zoo_runs(folder: Path) -> Iterator[ZooRun]:
             yield ZooRun(f"{run.parent.name}/{env_id}", int(number), agent)
 
 
-def find_agent(spec: str) -> Found | None:
-    """What `zoo:`, `hub:` or the path of a zip names; None for any other spec. Raises InputError if it isn't there."""
-    if spec.startswith("zoo:"):
-        return from_zoo(spec.removeprefix("zoo:"))
-    if spec.startswith(hub.PREFIX):
-        return from_hub(spec.removeprefix(hub.PREFIX))
-    return companions(Path(spec)) if spec.endswith(".zip") else None
-
-
 def from_zoo(name: str) -> Found:
     """The agent `ALGO/ENV`: its run with the highest number, such as `ALGO/ENV_3/ENV.zip`, in the first folder that has
     one. If the zoo has only another version of the environment, that one is used, with a notice.
@@ -153,79 +141,6 @@ def _without_version(name: str) -> str:
     return re.sub(r"-v\d+$", "", name)
 
 
-def from_hub(name: str) -> Found:
-    """The agent `ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`.
-
-    A policy of ours, as `imitate export --to hub` writes it, is the folder of a run, and an `expert.json` makes an
-    expert's folder. Otherwise the agent's file is `ALGO-ENV-v0.zip` in the repository `ORG/ALGO-ENV-v0`
-    (huggingface_sb3's names), `env-v5-algo-grade.zip` in `farama-minari/ENV-v5-ALGO-GRADE` (Minari's names), or the
-    only zip there.
-
-    Raises InputError if the hub can't be reached, or has no such repository, revision or agent.
-    """
-    there = hub.find(_repository(name))
-    if hub.is_policy(there):
-        results = _results_on_card(there.card)
-        return Found(hub.policy_folder(there), env_id=None, results=results, revision=there.sha)
-    if set(there.sizes) >= _FOLDER:
-        return Found(hub.fetch(there, _FOLDER, _LARGEST_DOWNLOAD), env_id=None, revision=there.sha)
-    archive = _agent_among(list(there.sizes), there.repo)
-    wanted = {archive, *_COMPANIONS, *(f"{archive.removesuffix('.zip')}/{file}" for file in _COMPANIONS)}
-    folder = hub.fetch(there, wanted & set(there.sizes), _LARGEST_DOWNLOAD)
-    found = companions(folder / archive)
-    named = _MINARI.fullmatch(there.repo.rpartition("/")[2])
-    return replace(
-        found,
-        env_id=found.env_id or (named and named[1]),
-        results=found.results or _results_on_card(there.card),
-        revision=there.sha,
-    )
-
-
-def _repository(name: str) -> str:
-    """`ORG/REPO[@revision]`, also for `ORG/ALGO/ENV-v0[@revision]`."""
-    repo, at, revision = name.partition("@")
-    if repo.count("/") != 2:
-        return name
-    from huggingface_sb3 import EnvironmentName, ModelName, ModelRepoId  # two seconds: it imports SB3
-
-    org, algorithm, env_id = repo.split("/")
-    return f"{ModelRepoId(org, ModelName(algorithm.lower(), EnvironmentName(env_id)))}{at}{revision}"
-
-
-def _results_on_card(card: Any) -> dict[str, float]:
-    """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
-    for result in getattr(card, "eval_results", None) or []:
-        figures = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
-        if result.metric_type == "mean_reward" and figures:
-            return dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
-    return {}
-
-
-def _agent_among(names: list[str], repo: str) -> str:
-    archives = [
-        file
-        for file in names
-        if file.endswith(".zip") and file != "train_eval_metrics.zip" and "/" not in file
-    ]
-    from huggingface_sb3 import EnvironmentName, ModelName
-
-    algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
-    by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
-    after_the_repository = [
-        file for file in archives if file.lower() == f"{repo.rpartition('/')[2]}.zip".lower()
-    ]
-    if by_convention in archives:
-        return by_convention
-    if after_the_repository:
-        return after_the_repository[0]
-    if len(archives) == 1:
-        return archives[0]
-    raise InputError(
-        f"hub:{repo} has {len(archives)} zips ({', '.join(archives[:4])}): wanted {by_convention} or just one"
-    )
-
-
 def companions(path: Path) -> Found:
     """The zip at `path` with its statistics, options and environment id. They are in a folder of the zip's name beside
     it, as in the zoo, or next to the zip, as on the hub.
@@ -257,7 +172,7 @@ def companions(path: Path) -> Found:
 
 def files_beside(path: Path) -> dict[str, Path]:
     """The zip and the files that `companions` would read, by names relative to the zip's folder."""
-    files = [path, *(folder / name for folder in _beside(path) for name in _COMPANIONS)]
+    files = [path, *(folder / name for folder in _beside(path) for name in COMPANIONS)]
     return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
 
 
