@@ -94,7 +94,7 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
             revision=found.sha,
             endpoint=_endpoint(),
             allow_patterns=[glob.escape(file) for file in files],
-            tqdm_class=_NoBar,
+            tqdm_class=_NoBar,  # type: ignore[arg-type]
         )
     return Path(folder)
 
@@ -145,7 +145,9 @@ def push(
         api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)
         there = api.list_repo_files(repo, repo_type=kind) if replaced else []
         old = [file for file in there if file.endswith(replaced) and file not in files]
-        changes = [CommitOperationDelete(file) for file in old]
+        changes: list[CommitOperationAdd | CommitOperationDelete] = [
+            CommitOperationDelete(file) for file in old
+        ]
         changes += [CommitOperationAdd(file, content) for file, content in files.items()]
         commit = api.create_commit(repo, changes, commit_message="Upload by imitate", repo_type=kind)
     except Exception as error:  # the hub's own errors, or its HTTP client's

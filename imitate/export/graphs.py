@@ -70,8 +70,10 @@ def to_torch(policy: ActorPolicy, path: Path) -> None:
     inputs, batch = deployed.sample(2), torch.export.Dim("batch")
     with atomic(path) as file:
         shapes = (tuple({0: batch} for _ in inputs),)
-        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), file)
-        loaded = torch.export.load(file).module()
+        named = file.with_suffix(".pt2")  # else torch warns
+        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), named)
+        loaded = torch.export.load(named).module()
+        named.rename(file)
 
         def act(inputs: tuple[Tensor, ...]) -> Array:
             with torch.inference_mode():
