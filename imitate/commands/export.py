@@ -53,6 +53,8 @@ def export(argv: list[str]) -> int:
             film: for hub: film the first of them
             env: for hub: module:Env-v0 of the run, to allow the import of its module
         """
+        if out is None and run_folder.as_posix().startswith(hub.PREFIX):
+            raise InputError(f"{run_folder} is on the hub: say with --out where the export goes")
         path = out or run_folder / _NAMES[to]
         suffix = Path(_NAMES[to]).suffix
         if path.suffix != suffix and suffix:

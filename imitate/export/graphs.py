@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from pathlib import Path
@@ -69,11 +70,13 @@ def to_torch(policy: ActorPolicy, path: Path) -> None:
     deployed = Deployed(policy)
     inputs, batch = deployed.sample(2), torch.export.Dim("batch")
     with atomic(path) as file:
-        shapes = (tuple({0: batch} for _ in inputs),)
-        named = file.with_suffix(".pt2")  # else torch warns
-        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), named)
-        loaded = torch.export.load(named).module()
-        named.rename(file)
+        shapes, buffer = (
+            (tuple({0: batch} for _ in inputs),),
+            io.BytesIO(),
+        )  # of a file that isn't .pt2 torch warns
+        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), buffer)
+        file.write_bytes(buffer.getvalue())
+        loaded = torch.export.load(buffer).module()
 
         def act(inputs: tuple[Tensor, ...]) -> Array:
             with torch.inference_mode():

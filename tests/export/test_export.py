@@ -87,7 +87,7 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     assert session.get_modelmeta().custom_metadata_map["torch"]
 
 
-@pytest.mark.parametrize("name", ["normalised", "soft", "several", "camera", "from one"])
+@pytest.mark.parametrize("name", ["normalised", "several", "camera"])
 def test_torch_export(name: str, tmp_path: Path) -> None:
     to_torch(policy_of(name), tmp_path / "p.pt2")
     deployed, loaded = Deployed(policy_of(name)), torch.export.load(tmp_path / "p.pt2").module()
@@ -188,7 +188,8 @@ def test_another_policy_is_noticed(name: str) -> None:
 def test_the_command(to: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_policy(tmp_path / "run" / "policy", policy_of("discrete"))
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "run" / file)]
+    said = capsys.readouterr()
+    assert (said.out.splitlines(), said.err) == ([str(tmp_path / "run" / file)], "")
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 2
     assert "exists: move it" in capsys.readouterr().err
     if to == "safetensors":

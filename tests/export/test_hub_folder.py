@@ -19,6 +19,7 @@ from imitate.cli import main
 from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.experts.load import expert_files
 from imitate.files import write_json
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -105,6 +106,7 @@ def test_it_is_read_back_at_each_commit(hub: Hub, tmp_path: Path, capsys: pytest
         np.testing.assert_array_equal(expert.act(obs), wanted)
         assert (expert.env_id, expert.algorithm, expert.runnable) == (CARTPOLE, "dagger", True)
         assert spec == f"hub:org/pole@{expert.revision}"
+        assert {"config.json", "policy/policy.json", "policy/policy.safetensors"} == expert_files(spec).keys()
         measured = json.loads((tmp_path / f"run{seed}" / "hub" / "evaluation.json").read_text())
         assert expert.published_return == pytest.approx(measured["mean"], abs=0.01)
     np.testing.assert_array_equal(
@@ -112,6 +114,8 @@ def test_it_is_read_back_at_each_commit(hub: Hub, tmp_path: Path, capsys: pytest
     )
     assert main(["export", pushed[0], "--to", "safetensors", "--out", str(tmp_path / "again")]) == 0
     assert main(["evaluate", pushed[0], "--episodes", "2"]) == 0
+    assert main(["export", pushed[0]]) == 2
+    assert "say with --out" in capsys.readouterr().err
 
 
 def test_an_experts_folder_is_read_back_too(hub: Hub, model: Any, tmp_path: Path) -> None:
