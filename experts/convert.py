@@ -121,7 +121,7 @@ def _check_same(
             if parts["state_values"] is not None:
                 found.append(parts["state_values"](_tensors(obs)).numpy())
         answers.append(found)
-    if not all(np.array_equal(a, b) for a, b in zip(*answers, strict=True)):
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*answers, strict=True)):
         raise InputError("the converted agent does not act as the zip's; please report this")
 
 

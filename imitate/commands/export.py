@@ -61,10 +61,12 @@ def export(argv: list[str]) -> int:
             raise InputError(f"an export to {to} ends in {suffix}, got {path}")
         if path.exists():
             raise InputError(f"{path} exists: move it, or give another --out")
+        if private and push is None:
+            raise InputError("--private is for --push: add it, or leave --private out")
         if to == "hub":
             return _hub(run_folder, path, push, private, license, episodes, film)
-        if push is not None:
-            raise InputError("--push is for --to hub")
+        if push is not None or license is not None:
+            raise InputError(f"--push and --license are for --to hub: leave them out with --to {to}")
         print(*_written(run_folder, to, path), sep="\n")
         return 0
 
