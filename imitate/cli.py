@@ -33,7 +33,7 @@ COMMANDS = {
     "report": "write the report of a comparison again, or one report of several comparisons",
     "reproduce": "run rows of the results again, and compare with their record",
     "envs": "list the environments that can be run here, and what extras would add",
-    "expert": "list, show, check or train experts (`expert list|show|check|train`)",
+    "expert": "list, show, check, train or convert experts (`expert list|show|check|train|convert`)",
 }
 
 

@@ -34,6 +34,7 @@ def compare_little(wanted: Comparison, out: Path) -> Path:
         ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
         ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
         ("03_compare.py", ["CartPole-v1", "1000", "1"], r"open .*report\.html"),
+        ("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
         pytest.param("05_mistakes.py", [], r"right +returns 500.0", marks=pytest.mark.slow),
     ],
 )

@@ -163,6 +163,17 @@ class Experiment:
         absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
         write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
 
+    def portable(self) -> Experiment:
+        """A copy that names files without their folders, for people who have other folders."""
+
+        def bare(name: str) -> str:
+            head, colon, path = ("", "", name) if Path(name).is_absolute() else name.rpartition(":")
+            return f"{head}{colon}{Path(path).name}" if Path(path).is_absolute() else name
+
+        named = {name: getattr(self, name) for name in ("expert", "vecnormalize", "demos", "init")}
+        new: dict[str, Any] = {name: value and bare(value) for name, value in named.items()}
+        return dataclasses.replace(self, other_experts=tuple(map(bare, self.other_experts)), **new)
+
     def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
         """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
 

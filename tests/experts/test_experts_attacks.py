@@ -33,6 +33,15 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
     model.save(folder / ZIP)
     venv.save(str(folder / STATISTICS))
     save_expert(folder / "own", model, venv, {"env_id": PENDULUM, "measured": {"mean": -150.0, "std": 80.0}})
+    description = json.loads((folder / "own" / DESCRIPTION).read_text())
+    config = {"normalize": True, "env_wrapper": [{"sb3_contrib.TimeFeatureWrapper": {"test_mode": True}}]}
+    origin = {
+        "source": "zoo:sac/Pendulum-v1",
+        "sha256": "",
+        "config": config,
+        "results": {"mean_reward": -150.0},
+    }
+    (folder / "own" / DESCRIPTION).write_text(json.dumps(description | {"origin": origin}))
     found = {name: (folder / name).read_bytes() for name in (ZIP, STATISTICS)}
     found["args.yml"] = (
         f"!!python/object/apply:collections.OrderedDict\n- - - env\n    - {PENDULUM}\n".encode()
