@@ -84,7 +84,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _link(shown: str, target: str, anchor: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """A link as the site has it."""
     here = page.file.src_uri
-    origin = next((source for source, name in DOCUMENTS.items() if name == here != "index.md"), f"docs/{here}")
+    origin = next(
+        (source for source, name in DOCUMENTS.items() if name == here != "index.md"), f"docs/{here}"
+    )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
     if path in DOCUMENTS:
         inside = DOCUMENTS[path]
@@ -109,7 +111,10 @@ def _equation(source: str, *_: Any, **__: Any) -> str:
 def results_of(algorithm: str, page: str) -> str:
     """The table of an algorithm's rows, each with a link to its record."""
     rows, found = read_rows(), read_summaries()
-    lines = ["| task | row | return | 95 % interval | expert | steps | seeds |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| task | row | return | 95 % interval | expert | steps | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
     up = "../" * (page.count("/") + 1)
     for name, row in rows.items():
         if row.algorithm.partition(":")[0] != algorithm or name not in found:

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from handwritten import named
 
@@ -22,7 +21,13 @@ PAGES = Path(__file__).parent.parent / "docs" / "algorithms"
 FEW = {"total_steps": 200, "iterations": 3, "updates_per_iteration": 2, "final_updates": 2}
 CRITIC = FEW | {"fqe_updates": 2}
 TRIED = CRITIC | {"total_steps": 600, "iterations": 6}
-REPLAY = {"total_steps": 120, "learning_starts": 40, "hidden": (8,), "batch_size": 8, "rounds_per_iteration": 2}
+REPLAY = {
+    "total_steps": 120,
+    "learning_starts": 40,
+    "hidden": (8,),
+    "batch_size": 8,
+    "rounds_per_iteration": 2,
+}
 DQN = REPLAY | {"num_updates": 1}
 ROLLOUT = {"total_steps": 80, "num_steps": 10}
 CLONE = {"total_steps": 80, "bc_updates": 3, "updates_per_round": 1, "batch_size": 8}
