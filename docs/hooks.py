@@ -137,8 +137,9 @@ def as_markdown(notebook: dict[str, Any]) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
             continue
-        language = "bash" if source.startswith("!") else "python"
-        parts.append(f"```{language}\n{source}\n```")
+        commands = source.startswith("!")
+        code = "\n".join(line.removeprefix("!") for line in source.splitlines()) if commands else source
+        parts.append(f"```{'bash' if commands else 'python'}\n{code}\n```")
         printed = "".join(
             "".join(output.get("text", output.get("data", {}).get("text/plain", "")))
             for output in cell["outputs"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -86,7 +88,9 @@ def test_every_command_is_understood(
         except (Read, SystemExit):  # the latter ends help
             continue
         said = capsys.readouterr().err
-        unfinished = not complete and (len(words) == 1 or re.search("^imitate: Missing|lacks its value", said))
+        unfinished = not complete and (
+            len(words) == 1 or re.search("^imitate: Missing|lacks its value", said)
+        )
         assert status == 0 or unfinished, f"imitate {shlex.join(words)}: {said}"
 
 
@@ -144,6 +148,37 @@ def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
+
+
+def notebooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks", DOCS / "notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_notebooks_are_what_their_tutorials_say() -> None:
+    script = notebooks()
+    for name in script.TUTORIALS:
+        stored = json.loads((DOCS / "notebooks" / f"{name}.ipynb").read_text())
+        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in stored["cells"]]
+        assert cells == script.cells_of(name), f"{name}: run python docs/notebooks.py"
+
+
+def test_a_terminal_shows_a_progress_bar_no_more() -> None:
+    assert notebooks().printed(" 10%|#   |\r100%|####|\r\ndone\r\n\n") == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("name", ["record-and-clone", "dagger"])
+def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("nbclient", reason="pip install -e '.[notebooks]'")
+    script = notebooks()
+    done = script.executed(script.notebook(name), tmp_path)
+    assert sum(bool(cell.get("outputs")) for cell in done["cells"]) > 3
 
 
 @pytest.mark.skipif(shutil.which("mkdocs") is None, reason="no mkdocs here: pip install -e '.[docs]'")
