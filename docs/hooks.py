@@ -16,6 +16,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -99,13 +100,17 @@ def _link(shown: str, target: str, anchor: str, page: Page, config: MkDocsConfig
         if files.get_file_from_path(inside) is None:
             files.append(File.generated(config, inside, abs_src_path=str(ROOT / path)))
     else:
-        return shown if shown.startswith("`") else f"{shown} (`{path}`)"
+        is_path = path.endswith(shown.strip("`/"))
+        return f"`{path}`" if is_path else f"{shown} (`{path}`)"
     return f"[{shown}]({posixpath.relpath(inside, posixpath.dirname(here) or '.')}{anchor})"
 
 
 def _equation(source: str, *_: Any, **__: Any) -> str:
     """LaTeX as MathML, which browsers draw without a script."""
-    return convert(source, display="block")
+    drawn = convert(source, display="block")
+    if "\\" in drawn:
+        raise PluginError(f"latex2mathml does not know a command in {source}")
+    return f'<div class="equation">{drawn}</div>'
 
 
 def results_of(algorithm: str, page: str) -> str:

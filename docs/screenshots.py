@@ -16,7 +16,7 @@ from chromium import Page  # noqa: E402
 
 REPORT = ROOT / "examples" / "classic" / "report.html"
 WIDTH, SCALE = 1100, 0.75
-BOTTOM = "document.querySelector('main section').getBoundingClientRect().bottom + scrollY"
+BOTTOM = "document.querySelector('main .chart').getBoundingClientRect().bottom + scrollY"
 """The picture ends below the first figure."""
 
 
