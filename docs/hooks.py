@@ -16,10 +16,10 @@ from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from pymdownx.superfences import SuperFencesException
 
 from imitate.reproduce.rows import read_rows
 from imitate.reproduce.summaries import read_summaries
@@ -107,9 +107,12 @@ def _link(shown: str, target: str, anchor: str, page: Page, config: MkDocsConfig
 
 def _equation(source: str, *_: Any, **__: Any) -> str:
     """LaTeX as MathML, which browsers draw without a script."""
-    drawn = convert(source, display="block")
+    try:
+        drawn = convert(source, display="block")
+    except Exception as error:  # of other kinds Markdown says nothing
+        raise SuperFencesException(f"latex2mathml can't read {source}: {error!r}") from error
     if "\\" in drawn:
-        raise PluginError(f"latex2mathml does not know a command in {source}")
+        raise SuperFencesException(f"latex2mathml does not know a command in {source}")
     return f'<div class="equation">{drawn}</div>'
 
 

@@ -22,7 +22,7 @@ BOTTOM = "document.querySelector('main .chart').getBoundingClientRect().bottom +
 
 def main() -> None:
     with (
-        tempfile.TemporaryDirectory() as profile,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         Page(REPORT.as_uri(), Path(profile), width=WIDTH) as page,
     ):
         for scheme in ("light", "dark"):
