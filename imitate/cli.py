@@ -34,6 +34,7 @@ COMMANDS = {
     "reproduce": "run rows of the results again, and compare with their record",
     "envs": "list the environments that can be run here, and what extras would add",
     "expert": "list, show, check or train experts (`expert list|show|check|train`)",
+    "doctor": "say what works here, what is missing, and which command brings it",
 }
 
 
