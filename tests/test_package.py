@@ -97,6 +97,7 @@ def test_dir_lists_what_can_be_imported() -> None:
 FLOORS = (
     ("errors", "terminal"),
     ("files",),
+    ("toml",),
     ("configs",),
     ("envs",),
     ("datasets",),

@@ -7,22 +7,20 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
+from imitate.commands.described import described
 from imitate.commands.line import CommandLine
-from imitate.commands.option import Option, Rare, options_of_config
-from imitate.commands.options import JsonObject, run
-from imitate.commands.parsing import read
+from imitate.commands.option import Rare
+from imitate.commands.options import run
 from imitate.commands.progress import progress_of, told
-from imitate.envs.atari import is_atari
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
-from imitate.training.settings import make_config
 
 if TYPE_CHECKING:
     from imitate.experts import Expert
@@ -34,49 +32,10 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Options of the run, besides the algorithm's own. They default to the preset of (algorithm, environment)."""
+    """Options of training, besides those of the run and of its algorithm."""
 
     out: Path
     """the run folder to write"""
-    env: str
-    """a Gymnasium id, or module:Env-v0 to import the module first"""
-    env_kwargs: Annotated[JsonObject, Rare]
-    """keyword arguments of the environment, as a JSON object"""
-    demos: str | None
-    """demonstrations to learn from"""
-    demo_episodes: Annotated[int | None, Rare]
-    """use only this many episodes, the first ones"""
-    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
-    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger, AggreVaTeD and
-    guided take several (--expert A --expert B) and follow each where it is best; DAgger also takes human, or
-    human:keys.toml: you press what you would do in each state that is shown"""
-    vecnormalize: Annotated[str | None, Rare]
-    """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
-    init: str | None
-    """a run whose policy to start from (pretrain, then fine-tune)"""
-    seed: int
-    """random seed of everything in the run"""
-    budget: int
-    """environment steps: demonstrations, training and validation together"""
-    num_envs: int
-    """environments side by side"""
-    backend: Annotated[Literal["auto", "gymnasium", "async", "envpool", "ale"], Rare]
-    """what steps the environments; `imitate envs` lists the available ones"""
-    episodic_life: Annotated[bool, Rare]
-    """Atari: in training, the loss of a life ends an episode"""
-    clip_rewards: Annotated[bool, Rare]
-    """Atari: in training, use the sign of rewards; reported scores are raw, of full games"""
-    eval_every: int
-    """training steps between validations; 0: never validate, keep the last policy"""
-    eval_episodes: Annotated[int, Rare]
-    """episodes in a validation"""
-    checkpoint_every: Annotated[int, Rare]
-    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
-    that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
-    Ctrl-C and SIGTERM add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of pixels is
-    not saved: a resumed run fills a new one"""
-    device: Literal["auto", "cpu", "cuda"]
-    """device of the networks"""
     remeasure: Annotated[bool, Rare] = False
     """measure the expert's return again (20 episodes), ignoring the cache"""
     looks: Annotated[bool, Rare] = True
@@ -88,7 +47,7 @@ class TrainArguments:
 
 _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
        imitate train --resume RUN                              resume an interrupted run
-       imitate train --config CONFIG.json --out RUN [options]  repeat a run, optionally with other settings
+       imitate train --config CONFIG.json --out RUN [options]  repeat a run, optionally with other settings (also .toml)
 
 ALGO is one of {", ".join(ALGORITHMS)}, or my_module:Learner, a class of yours (CONTRIBUTING.md describes it).
 `imitate train ALGO --env ENV --help` lists its options with their presets."""
@@ -122,70 +81,19 @@ def train(argv: list[str]) -> int:
 
 def _train(base: Experiment, line: CommandLine) -> int:
     """Train what `base` describes, changed by the command line."""
-    algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
-    defaults = {name: getattr(base, name) for name in _SETTINGS if hasattr(base, name)}
-    before = TrainArguments(
-        out=tyro.MISSING, **defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts}
-    )
-    options = [*options_of_config(before), *_chosen(config, algorithm.inner, line)]
+    algorithm = find(base.algorithm)
     summary = f"{algorithm.title}: {algorithm.summary}. Options default to the preset of this environment."
-    shown = _useful(options, base) if line.asks_for_help else options
-    hyperparameters = read(shown, line.argv, f"train {base.algorithm}", summary)
-    settings = {name: hyperparameters.pop(name) for name in _SETTINGS if name in hyperparameters}
-
-    out, audit = settings.pop("out"), settings.pop("audit", False)
-    remeasure, looks = settings.pop("remeasure", False), settings.pop("looks", True)
-    if "env" in settings:
-        settings["env_id"] = settings.pop("env")
-    if "expert" in settings:
-        settings["expert"], *others = settings["expert"]
-        settings["other_experts"] = tuple(others)
-    if is_person(settings.get("expert", base.expert)):  # who watches one environment
-        settings |= {"num_envs": 1, "backend": "gymnasium"}
-    experiment = base.changed(hyperparameters, **settings)
+    found = described(base, line, "train", summary, TrainArguments(out=tyro.MISSING))
+    experiment, settings = found.experiment, found.settings
+    out, audit = settings["out"], settings.get("audit", False)
     if audit and not algorithm.audit:
         able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
+    remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)
     status = _execute(experiment, out, remeasure=remeasure, looks=looks)
     return status or (_audit(out) if audit else 0)
-
-
-_SETTINGS = tuple(field.name for field in dataclasses.fields(TrainArguments))
-
-
-def _chosen(config: Any, inner: str, line: CommandLine) -> list[Option]:
-    """The options of a config; if its field `inner` names one of several nested configs, without the others."""
-    options = options_of_config(config)
-    if clash := {each.name for each in options} & {*_SETTINGS}:
-        kind = type(config).__name__
-        raise InputError(f"{kind} has {min(clash)!r}, which is an option of every run: give it another name")
-    if not inner:
-        return options
-    chosen = line.value(f"--{inner}") or getattr(config, inner)
-    return [each for each in options if not each.parts or each.name == chosen]
-
-
-def _useful(options: list[Option], base: Experiment) -> list[Option]:
-    """Those that this algorithm has a use for in this environment."""
-    algorithm = find(base.algorithm)
-    useless = {
-        "demos": ("demos", "demo_episodes"),
-        "expert": ("expert", "vecnormalize", "remeasure"),
-        "envs": ("num_envs", "backend"),
-    }
-    used = (*algorithm.needs, *algorithm.optional)
-    hidden = {name for need, names in useless.items() if need not in used for name in names}
-    hidden |= set() if "policy" in algorithm.optional else {"init"}
-    hidden |= set() if algorithm.audit else {"audit"}
-    pixels = {"episodic_life", "clip_rewards"}
-    atari = base.env_id != "" and is_atari(base.env_id)
-    hidden |= pixels if base.env_id and not atari else set()
-    useful = [option for option in options if option.name not in hidden]
-    return [
-        dataclasses.replace(each, rare=each.rare and not (atari and each.name in pixels)) for each in useful
-    ]
 
 
 def _audit(out: Path) -> int:
