@@ -26,6 +26,7 @@ COMMANDS = {
     "data": "describe, check, convert, edit, replay, film and plot demonstrations (`data info FILE` ...)",
     "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
     "improve": "look for a better policy than an expert's on a budget, and prove it",
+    "tune": "search for hyperparameters with Optuna (`tune ALGO --env ENV --trials N ...`)",
     "export": "write a policy for use elsewhere: ONNX, TorchScript, Stable-Baselines3, safetensors",
     "runs": "list the runs in a folder: learner, environment, steps, return, age",
     "evaluate": "measure a run or an expert, optionally with a video",

@@ -108,7 +108,7 @@ FLOORS = (
     ("aggrevated",),
     ("algorithms",),
     ("training",),
-    ("compare", "reproduce"),
+    ("compare", "reproduce", "tune"),
     ("improve",),
     ("commands",),
     ("cli",),

@@ -25,7 +25,7 @@ from imitate.training.person import is_person
 if TYPE_CHECKING:
     from imitate.experts import Expert
 
-__all__ = ["train"]
+__all__ = ["train", "with_experts"]
 
 logger = logging.getLogger(__name__)
 
@@ -155,10 +155,7 @@ def _execute(
     from imitate.training.looks import Looks, look
 
     check_folder(out, resume=resume)  # measuring an expert can take minutes
-    experts = _measured_experts(experiment, resume=resume, remeasure=remeasure)
-    if experts and experts[0].env_kwargs != experiment.env_kwargs:
-        logger.info("the environment is made as the expert knows it, with %s", experts[0].env_kwargs)
-        experiment = experiment.changed(env_kwargs=dict(experts[0].env_kwargs))
+    experiment, experts = with_experts(experiment, resume=resume, remeasure=remeasure)
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     offline = find(experiment.algorithm).offline
@@ -181,8 +178,10 @@ def _execute(
     return 0
 
 
-def _measured_experts(experiment: Experiment, *, resume: bool, remeasure: bool) -> list[Expert]:
-    """The experts to imitate, with their returns; a person has none.
+def with_experts(
+    experiment: Experiment, *, resume: bool = False, remeasure: bool = False
+) -> tuple[Experiment, list[Expert]]:
+    """The experts to imitate, with their returns, and the run in their environment; a person has no return.
 
     In a new run the first expert says how the environment is made, unless the command line does.
     """
@@ -199,4 +198,7 @@ def _measured_experts(experiment: Experiment, *, resume: bool, remeasure: bool) 
             expert.measure(remeasure=remeasure)
             expert.seed(0)  # as it was loaded: if it acts at random, it has drawn actions
         found.append(expert)
-    return found
+    if found and found[0].env_kwargs != experiment.env_kwargs:
+        logger.info("the environment is made as the expert knows it, with %s", found[0].env_kwargs)
+        experiment = experiment.changed(env_kwargs=dict(found[0].env_kwargs))
+    return experiment, found
