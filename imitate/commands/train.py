@@ -13,9 +13,10 @@ import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.described import described
-from imitate.commands.line import CommandLine
+from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Rare
 from imitate.commands.options import run
+from imitate.commands.parsing import Asked
 from imitate.commands.progress import progress_of, told
 from imitate.envs.trust import trust
 from imitate.errors import InputError
@@ -68,6 +69,8 @@ def train(argv: list[str]) -> int:
             raise InputError(f"{config} is a run of {base.algorithm}, not of {named}: leave {named} out")
     elif named is not None:
         base = Experiment.preset(named, line.value("--env") or "")
+    elif line.has(WORDS):
+        raise Asked(names=(*ALGORITHMS, "--resume", "--config"))
     elif line.asks_for_help:
         print(_USAGE)
         return 0

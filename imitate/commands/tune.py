@@ -11,7 +11,8 @@ import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.described import described
-from imitate.commands.line import CommandLine
+from imitate.commands.line import WORDS, CommandLine
+from imitate.commands.parsing import Asked
 from imitate.commands.train import with_experts
 from imitate.envs.trust import trust
 from imitate.errors import InputError
@@ -40,6 +41,8 @@ Searches for hyperparameters: `imitate tune ALGO --env ENV --help` lists the opt
 def tune(argv: list[str]) -> int:
     line = CommandLine(argv)
     if not line.words:
+        if line.has(WORDS):
+            raise Asked(names=ALGORITHMS)
         if line.asks_for_help:
             print(_USAGE)
             return 0

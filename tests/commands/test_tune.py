@@ -78,7 +78,7 @@ def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> Non
 def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Interrupting, "last", 400)
+    monkeypatch.setattr(Interrupting, "last", 300)
     command = [word.replace("ContinuousIdentity", "Interrupting") for word in TUNE]
     assert main([*command, "--trials", "2"]) == 130
     assert "the best settings so far are in search/best.toml; go on with `imitate tune ppo" in (
@@ -92,7 +92,7 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --seed" in refused(capsys, *TUNE, "--seed", "1")
-    assert "too small" in refused(capsys, *TUNE, "--budget", "300", "--trials", "1")
+    assert "too small" in refused(capsys, *TUNE, "--budget", "130", "--trials", "1")
     assert "is given: leave some out" in refused(capsys, *TUNE, "--learning-rate", "1e-3", "--out", "other")
     assert "--expert SPEC" in refused(capsys, "tune", "dagger", "--env", "CartPole-v1", "--out", "other")
 
