@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +19,7 @@ from imitate.commands.option import Rare
 from imitate.commands.options import run
 from imitate.commands.parsing import Asked
 from imitate.commands.progress import progress_of, told
+from imitate.commands.wandb import sent
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
@@ -42,6 +44,9 @@ class TrainArguments:
     looks: Annotated[bool, Rare] = True
     """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
     and choose nothing"""
+    wandb: Annotated[bool, Rare] = False
+    """also send what TensorBoard gets to Weights & Biases (the extra `wandb`; WANDB_PROJECT, WANDB_MODE and its other
+    variables count)"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
@@ -95,7 +100,8 @@ def _train(base: Experiment, line: CommandLine) -> int:
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
     remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)
-    status = _execute(experiment, out, remeasure=remeasure, looks=looks)
+    wandb = settings.get("wandb", False)
+    status = _execute(experiment, out, remeasure=remeasure, looks=looks, wandb=wandb)
     return status or (_audit(out) if audit else 0)
 
 
@@ -120,6 +126,7 @@ def _resume(line: CommandLine) -> int:
         env: str | None = None,
         expert: str | None = None,
         looks: bool = True,
+        wandb: bool = False,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
         uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
@@ -130,6 +137,7 @@ def _resume(line: CommandLine) -> int:
             env: module:Env-v0 of the run's environment, to allow the import of its module
             expert: module:make_expert of the run's expert, to allow the import of its module
             looks: play a few episodes on the way and at the end, as in a new run
+            wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -139,7 +147,7 @@ def _resume(line: CommandLine) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True, looks=looks)
+        return _execute(experiment, resume, resume=True, looks=looks, wandb=wandb)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     out, device = line.value("--out"), line.value("--device")
@@ -150,7 +158,13 @@ def _resume(line: CommandLine) -> int:
 
 
 def _execute(
-    experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False, looks: bool = True
+    experiment: Experiment,
+    out: Path,
+    *,
+    resume: bool = False,
+    remeasure: bool = False,
+    looks: bool = True,
+    wandb: bool = False,
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.nn.stored_policy import load_policy
@@ -164,7 +178,7 @@ def _execute(
     offline = find(experiment.algorithm).offline
     curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
-        with progress_of(experiment) as progress:
+        with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:
             finished = execute(
                 experiment, out, experts=experts, resume=resume, progress=progress, snapshot=curve
             )
