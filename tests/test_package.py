@@ -64,6 +64,8 @@ MISTAKES = [
     ["compare", "clasic", "--out", "o"],
     ["improve", "CartPole-v1", "--env", "CartPol-v1", "--budget", "9000", "--out", "o"],
     ["improve", "CartPole-v1", "--env", "CartPole-v1", "--out", "o"],
+    ["tune", "ppo", "--env", "CartPol-v1", "--out", "o"],
+    ["tune", "ppo", "--env", "CartPole-v1", "--seed", "3", "--out", "o"],
     ["expert", "shwo", "CartPole-v1"],
     ["data", "inof", "demos.h5"],
     ["report"],

@@ -52,6 +52,8 @@ def tune(argv: list[str]) -> int:
     named = line.words[0]
     if is_own(named):
         trust(named)
+    if line.has("--seed"):
+        raise InputError(f"trials have seeds of their own, from {FIRST_SEED} on: leave out --seed")
     summary = (
         f"Search for hyperparameters of {find(named).title} with Optuna. Options that are typed are held, others are "
         "searched. A trial is a run with a few validations, and those in the worse half are stopped. Their seeds are "
@@ -61,8 +63,6 @@ def tune(argv: list[str]) -> int:
     found = described(base, CommandLine(argv[1:]), "tune", summary, TuneArguments(out=tyro.MISSING))
     experiment, out = prepared(found.experiment), found.settings["out"]
     typed = {name: found.settings[name] for name in ("eval_every", "eval_episodes") if name in found.settings}
-    if "seed" in found.settings:
-        raise InputError(f"trials have seeds of their own, from {FIRST_SEED} on: leave out --seed")
     experiment = experiment.changed(**typed)
     if not experiment.eval_every:
         raise InputError("trials are compared by their validations: --eval-every must be at least 1")
