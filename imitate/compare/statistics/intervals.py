@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.integrate import trapezoid
 
 from imitate.envs.spaces import Array
 
@@ -220,4 +221,4 @@ def area(curve: ArrayLike, budget: float) -> float:
     points = np.asarray(curve, float).reshape(-1, 2)
     cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
     height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])
-    return float(np.trapezoid(height, cost) / budget)
+    return float(trapezoid(height, cost) / budget)
