@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from imitate import experts
 from imitate.algorithms import find, is_own
 from imitate.envs import resolve_backend
 from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
-from imitate.errors import LARGEST, InputError, check_range
+from imitate.errors import LARGEST, InputError, check_range, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
+from imitate.toml import read_toml
 from imitate.training.needs import (
     check_backend,
     check_demos,
@@ -150,18 +153,27 @@ class Experiment:
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
-        """Read a run's config.json; relative paths in it are relative to its folder.
+        """Read a run's config.json, or the same as TOML; relative paths in it are relative to its folder.
 
-        Raises InputError if it is not a valid config.json.
+        Raises InputError if it is not a valid one.
         """
         path = Path(path)
-        experiment = read_json(path, cls)
+        if path.suffix != ".toml":
+            experiment = read_json(path, cls)
+        else:
+            try:
+                experiment = msgspec.convert(read_toml(path), cls)
+            except msgspec.ValidationError as error:
+                raise InputError(f"{path} does not describe a run: {one_line(error)}; correct it") from error
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
     def write(self, path: str | Path) -> None:
         """Write as config.json, with absolute paths."""
-        absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
-        write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
+        write_json(Path(path), self.to_json() | {"versions": versions()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with absolute paths."""
+        return dataclasses.asdict(self._with_paths(Path(), lambda name: str(Path(name).absolute())))
 
     def portable(self) -> Experiment:
         """A copy that names files without their folders, for people who have other folders."""

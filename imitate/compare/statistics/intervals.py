@@ -224,4 +224,6 @@ def area(curve: ArrayLike, budget: float) -> float:
     points = np.asarray(curve, float).reshape(-1, 2)
     cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
     height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])
-    return float(np.trapezoid(height, cost) / budget)
+    from scipy.integrate import trapezoid  # which loads slowly
+
+    return float(trapezoid(height, cost) / budget)
