@@ -34,8 +34,8 @@ def make_env(
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
     Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the id
-    decides about sticky actions, and the keyword `frame_skip` about skipped frames. For other environments the keyword `time_feature=True` appends the remaining time to
-    observations (`imitate.envs.time_feature`).
+    decides about sticky actions, and the keyword `frame_skip` about skipped frames. For other environments the keyword
+    `time_feature=True` appends the remaining time to observations (`imitate.envs.time_feature`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
     sets another limit.
