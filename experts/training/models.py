@@ -101,7 +101,8 @@ def make_model(
     VecNormalize standardises observations and divides rewards if `settings` have `normalize`, and leaves rewards as
     they are if `norm_reward` is False. A replay buffer is no larger than `steps` can fill.
 
-    Raises InputError for an unknown algorithm, or if Stable-Baselines3 does not take these settings in this environment.
+    Raises InputError for an unknown algorithm, or if Stable-Baselines3 does not take these settings in this
+    environment.
     """
     made_by = sb3_class(algorithm)
     venv = make_venv(env_id, env_kwargs, int(settings.get("n_envs", 1)), seed, training=True)

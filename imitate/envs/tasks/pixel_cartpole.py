@@ -8,6 +8,7 @@ the whole track between the edges where an episode ends. CartPole's own picture 
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 import cv2
@@ -71,6 +72,12 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self._rendered, self._line = view == "rendered", line
         # Its methods have no types.
         self.physics: Any = CartPoleEnv(render_mode="rgb_array" if self._rendered else None)
+        if self._rendered:
+            os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+            import pygame
+
+            # CartPole would look for a display to make one.
+            self.physics.screen = pygame.Surface((self.physics.screen_width, self.physics.screen_height))
         far_rows = size // 5
         self._scene = _Scene(size, size - far_rows, far_rows)
 
@@ -99,9 +106,6 @@ class PixelCartPole(gym.Env[Array, np.int64]):
             return None
         grey = self.picture().repeat(8, 0).repeat(8, 1)
         return np.stack([grey] * 3, -1)
-
-    def close(self) -> None:
-        self.physics.close()
 
     def picture(self) -> Array:
         x, _, angle, _ = self.physics.state
