@@ -45,7 +45,8 @@ def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
     for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(row.commands(seed), Path(folder))
-        record.setdefault("config", found.pop("config"))  # of the first seed; the others differ in the seed
+        if config := found.pop("config", None):
+            record.setdefault("config", config)  # of the first seed; the others differ in the seed
         record["seeds"].append(found)
         print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
         record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
