@@ -27,6 +27,7 @@ class Row:
     env: str
     section: str = ""
     expert: str | None = None
+    teacher: str = ""
     demos: int = 0
     options: str = ""
     evaluation: str = ""
@@ -44,16 +45,19 @@ class Row:
         measure = shlex.split(f"--episodes {EPISODES} --json {self.evaluation}")
         if self.algorithm == "expert":
             return [shlex.join(["imitate", "evaluate", str(self.expert), *env, *measure])]
-        sb3, collect = baseline(self.algorithm), []
+        sb3, before = baseline(self.algorithm), []
         train = ["imitate", "expert", "train", "--algo", sb3] if sb3 else ["imitate", "train", self.algorithm]
         train += env
+        if self.teacher:
+            words = [*env, *shlex.split(self.teacher), "--seed", str(seed), "--out", "teacher"]
+            before = [shlex.join(["imitate", "train", "ppo", *words])]
         if self.demos:
-            collect = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
+            before = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
             train += ["--demos", "demos.h5"]
         elif self.expert is not None:
             train += ["--expert", self.expert]
         train += [*shlex.split(self.options), "--seed", str(seed), "--out", "run"]
-        return [*collect, shlex.join(train), shlex.join(["imitate", "evaluate", "run", *measure])]
+        return [*before, shlex.join(train), shlex.join(["imitate", "evaluate", "run", *measure])]
 
 
 def read_rows() -> dict[str, Row]:
