@@ -39,7 +39,8 @@ def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
     record |= {"protocol": row.protocol, "versions": versions(), "machine": provenance()}
     record |= {"random": random.mean, "random_returns": random.returns.tolist()}
     record |= {"expert_mean": None, "seeds": []}
-    if row.expert is not None and not row.teacher:  # a teacher of its own is another one for each seed
+    # The row's own measurement is the expert's, or each seed has a teacher of its own.
+    if row.expert is not None and row.algorithm != "expert" and not row.teacher:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
         record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
     for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):

@@ -13,8 +13,8 @@ __all__ = ["Feedback", "light", "tilt", "tilt_and_rates"]
 
 @dataclass(frozen=True)
 class Feedback:
-    """Weights of the ball's position and velocity, the plate's tilt, and the tilt's rates, which must be observed unless
-    their weight is 0."""
+    """Weights of the ball's position and velocity, the plate's tilt and its rates; these must be observed unless their
+    weight is 0."""
 
     position: float
     velocity: float

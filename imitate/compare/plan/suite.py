@@ -22,7 +22,7 @@ from imitate.files import plain_json, read_bytes, read_json, write_json
 
 __all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
 
-BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari")
 """Suites that come with the package; they are ordinary suite files."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 
