@@ -3,8 +3,8 @@
     python benchmarks/cleanrl_pong.py --script FOLDER/cleanrl/ppo_atari.py   -> benchmarks/results/cleanrl-pong.json
 
 The script runs as it is, in a process of its own, with its own settings but for the game and the steps; a million
-decisions take an hour or two of a core. It was written for Gymnasium 0.29, so the names that Gymnasium 1 has changed are
-given back before it runs. Its network is our NatureCNN, so the weights that it leaves are put into our policy, which
+decisions take an hour or two of a core. It was written for Gymnasium 0.29, so what Gymnasium 1 has renamed is
+named as then before it runs. Its network is our NatureCNN, so the weights that it leaves are put into our policy, which
 plays full games with raw scores: sticky actions 0, up to 30 no-ops, frame skip 4. CleanRL reports sampled actions, so
 these are measured too.
 """
