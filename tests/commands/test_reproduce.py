@@ -38,12 +38,16 @@ def test_the_list_has_figures_and_costs(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["ppo-cartpole"]["mean"] == 500.0
 
 
-def test_rows_that_were_not_run_yet_have_an_estimated_cost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_were_not_run_yet_have_an_estimated_cost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = {
         "ppo-cartpole": Row("PPO", "ppo", "CartPole-v1", core_minutes=61),
         "ppo-pendulum": Row("PPO", "ppo", "Pendulum-v1", core_minutes=9),
     }
-    module._list(known, {}, json=False)
+    monkeypatch.setattr(module, "read_rows", lambda: known)
+    monkeypatch.setattr(module, "read_summaries", dict)
+    assert main(["reproduce", "--list"]) == 0
     _, first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("not run yet     61.0  a night (estimated)")
     assert second.endswith("9.0  10 minutes (estimated)")
