@@ -27,6 +27,7 @@ __all__ = [
 FIRE = 1
 """Index of the action FIRE in the games that have it."""
 FRAME_SKIP = 4
+MOST_SKIPPED = 60
 NOOPS = 30
 SIZE = 84
 STACK = 4
@@ -56,10 +57,12 @@ def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[s
 
 def frame_skip(env_kwargs: Mapping[str, Any] | None = None) -> int:
     """Frames for which an action is held, 4 unless `env_kwargs` say otherwise. Raises InputError if it is no number of
-    frames."""
+    frames, or more than a second of the game."""
     skip = (env_kwargs or {}).get("frame_skip", FRAME_SKIP)
-    if not isinstance(skip, int) or isinstance(skip, bool) or skip < 1:
-        raise InputError(f"frame_skip must be a whole number from 1 on, got {skip!r}; correct --env-kwargs")
+    if not isinstance(skip, int) or isinstance(skip, bool) or not 1 <= skip <= MOST_SKIPPED:
+        raise InputError(
+            f"frame_skip must be a whole number from 1 to {MOST_SKIPPED}, got {skip!r}; correct --env-kwargs"
+        )
     return skip
 
 
