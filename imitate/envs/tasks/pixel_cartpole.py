@@ -77,7 +77,8 @@ class PixelCartPole(gym.Env[Array, np.int64]):
             import pygame
 
             # CartPole would look for a display to make one.
-            self.physics.screen = pygame.Surface((self.physics.screen_width, self.physics.screen_height))
+            shape = (self.physics.screen_width, self.physics.screen_height)
+            self.physics.screen = pygame.Surface(shape)  # type: ignore[assignment]
         far_rows = size // 5
         self._scene = _Scene(size, size - far_rows, far_rows)
 
