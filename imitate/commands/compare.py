@@ -43,6 +43,7 @@ def command(
     algorithms: tuple[str, ...] = (),
     add: tuple[str, ...] = (),
     seeds: int | None = None,
+    first_seed: Annotated[int | None, Rare] = None,
     budget: int | None = None,
     episodes: int | None = None,
     curve_episodes: Annotated[int | None, Rare] = None,
@@ -72,6 +73,7 @@ def command(
             my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
         add: more learners, beside those of the folder or file
         seeds: how many seeds of each; by default 5
+        first_seed: the first of them; by default 0. Choose settings on some seeds, and measure on others
         budget: environment steps of each run, demonstrations and training together; by default 50,000
         episodes: episodes of the final test, with the same seeds for everyone; by default 20
         curve_episodes: episodes of each point of a learning curve; by default 10
@@ -100,6 +102,7 @@ def command(
         "expert": expert,
         "algorithms": algorithms or None,
         "seeds": seeds,
+        "first_seed": first_seed,
         "budget": budget,
         "episodes": episodes,
         "curve_episodes": curve_episodes,

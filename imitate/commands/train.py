@@ -108,7 +108,7 @@ def train(argv: list[str]) -> int:
         if named not in (None, base.algorithm):
             raise InputError(f"{config} is a run of {base.algorithm}, not of {named}: leave {named} out")
     elif named is not None:
-        base = Experiment.preset(named, line.value("--env") or "")
+        base = Experiment.preset(named, line.value("--env") or _recorded_env(named, line.value("--demos")))
     elif line.asks_for_help:
         print(_USAGE)
         return 0
@@ -118,6 +118,16 @@ def train(argv: list[str]) -> int:
         )
     words = line.without("--config").argv
     return _train(base, CommandLine(words if named is None else words[1:]))
+
+
+def _recorded_env(algorithm: str, demos: str | None) -> str:
+    """The environment of the demonstrations, for a learner that needs no other; empty if it is not known."""
+    if demos is None or not find(algorithm).offline:
+        return ""
+    from imitate.datasets.convert import env_of
+    from imitate.datasets.convert.sources import source_path
+
+    return env_of(source_path(demos))
 
 
 def _train(base: Experiment, line: CommandLine) -> int:
@@ -254,6 +264,7 @@ def _execute(
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     offline = find(experiment.algorithm).offline
+    looks = looks and experiment.evaluable
     curve = Looks(experiment, out) if looks and not (resume and offline) else None
     try:
         with progress_of(experiment) as progress:
@@ -269,7 +280,10 @@ def _execute(
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if looks:
         print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
-    print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
+    if experiment.evaluable:
+        print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
+    else:
+        print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
     return 0
 
 

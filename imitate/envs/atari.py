@@ -102,12 +102,16 @@ def game_ids(env_id: str) -> tuple[str, ...]:
     return (name, modern) if modern in gym.registry and is_atari(name) else (name,)
 
 
-class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
+class FireFirst(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Replaces the first action of every life by FIRE.
 
     Some games wait for FIRE, and a greedy policy that never chooses it would wait forever. Unlike SB3's FireResetEnv,
     this takes no extra step.
     """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)  # so that a description of the environment includes it
+        super().__init__(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         answer = self.env.reset(seed=seed, options=options)

@@ -18,7 +18,15 @@ from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_env
 from imitate.errors import InputError, did_you_mean, one_line, raised
 
-__all__ = ["MAX_EPISODE_STEPS", "Env", "is_mujoco", "make_env", "resolve_env_id", "stacked_frames"]
+__all__ = [
+    "MAX_EPISODE_STEPS",
+    "Env",
+    "is_installed",
+    "is_mujoco",
+    "make_env",
+    "resolve_env_id",
+    "stacked_frames",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +156,15 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+def is_installed(env_id: str) -> bool:
+    """True if the environment is known here, under this id or a newer version's."""
+    try:
+        resolve_env_id(env_id)
+    except InputError:
+        return False
+    return True
 
 
 def is_mujoco(env_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""What rows gave when they were measured: summaries of the records, which stay in the repository."""
+"""Summaries of the records of rows. The records themselves stay in the repository."""
 
 from __future__ import annotations
 

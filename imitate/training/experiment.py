@@ -15,7 +15,7 @@ from typing import Any
 from imitate import experts
 from imitate.algorithms import find, is_own
 from imitate.envs import resolve_backend
-from imitate.envs.make import resolve_env_id
+from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range
 from imitate.experts.sources import is_callable
@@ -43,6 +43,8 @@ _OFFLINE_BUDGET = 100_000_000
 class Experiment:
     """Everything a run depends on, with complete `hyperparameters`. Steps are environment steps.
 
+    env_id            an offline learner's may be missing here: then spaces are those of `demos`, and nothing is
+                      evaluated
     budget            demonstration, training and validation steps together
     expert, demos     what to learn from: an expert's spec, a file of demonstrations
     other_experts     specs of further experts, each to be imitated where it is best
@@ -118,7 +120,7 @@ class Experiment:
 
         Raises InputError for an unknown algorithm, variant or environment.
         """
-        env_id = resolve_env_id(env_id) if env_id else ""
+        env_id = _resolved(algorithm, env_id) if env_id else ""
         settings = tuned(algorithm, env_id)
         run = {name: settings.pop(name) for name in RUN_FIELDS if name in settings}
         if find(algorithm).offline:
@@ -138,7 +140,7 @@ class Experiment:
         if self.hyperparameters.get("total_steps") == self.budget:
             given.setdefault("total_steps", new.budget)
         config = make_config(self.algorithm, over(self.hyperparameters, given))
-        env_id, backend = resolve_env_id(new.env_id), new.backend
+        env_id, backend = _resolved(self.algorithm, new.env_id), new.backend
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
@@ -196,6 +198,22 @@ class Experiment:
         check_experts(self.algorithm, self.experts, self.vecnormalize)
         check_person(self.algorithm, self.experts, self.num_envs, self.backend)
         check_init(self.algorithm, self.init)
+        if self.eval_every and not self.evaluable:
+            raise InputError(
+                f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
+            )
+
+    @property
+    def evaluable(self) -> bool:
+        """True if the environment is installed, so that policies can play in it."""
+        return not find(self.algorithm).offline or is_installed(self.env_id)
+
+
+def _resolved(algorithm: str, env_id: str) -> str:
+    """The registered id; for offline learners an unknown one as it is."""
+    if find(algorithm).offline and ":" not in env_id and not is_installed(env_id):
+        return env_id
+    return resolve_env_id(env_id)
 
 
 def _fields(algorithm: str) -> set[str]:
