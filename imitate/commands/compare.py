@@ -64,7 +64,7 @@ def command(
 
     Args:
         file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
-            imitate: classic, box2d, pixels, bullet, mujoco. Options take the place of what it says
+            imitate: classic, box2d, pixels, bullet, mujoco, atari. Options take the place of what it says
         out: the folder of the report. What it holds is not done again: the same command goes on where it was
             interrupted, and --add, --seeds and --episodes alone make a finished one grow
         watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are

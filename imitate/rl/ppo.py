@@ -8,12 +8,15 @@ and a policy with that head is fitted to its actions (`imitate.nn.refit`).
 
 With rpo_alpha above 0 this is RPO (arXiv:2212.07536): during the update only, noise from U(-alpha, alpha) is added to
 the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old log-probabilities are not perturbed.
+With rpo_in_rollout it is added while acting too, which the paper does not do; the old log-probabilities are then of the
+perturbed mean that acted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -55,8 +58,7 @@ def ppo_loss(
     log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
     ratio = log_ratio.exp()
     if "perturbation" in batch:
-        assert isinstance(distribution, Gaussian)
-        distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
+        distribution = moved_by(distribution, batch["perturbation"])
         ratio = (distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]).exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
@@ -86,14 +88,21 @@ def perturbation(raw_actions: Tensor, alpha: float, generator: torch.Generator) 
     return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=generator)
 
 
+def moved_by(distribution: Gaussian, noise: Tensor) -> Gaussian:
+    """The distribution with noise (B, D) added to its mean."""
+    return replace(distribution, mean=distribution.mean + noise)
+
+
 class PPO(OnPolicy):
     """PPO on vector environments; give `policy` to fine-tune it.
 
     imitator    the policy that was handed in, until one with another head is fitted to it
+    moves       what RPO added to the means in the last rollout, (N, D) for each step; empty if it perturbs only updates
     """
 
     config: PPOConfig
     imitator: ActorPolicy | None = None
+    moves: list[Array]
 
     def __init__(
         self,
@@ -109,10 +118,11 @@ class PPO(OnPolicy):
             if head != policy.head:
                 self.imitator, policy = policy.to(device), with_head(policy, head, seed=seed)
         super().__init__(config, envs=envs, seed=seed, device=device, policy=policy, share_pixels=True)
+        self.moves = []
         self.least_steps = least_steps(
             config.num_steps, envs.num_envs, standardize=config.standardize_advantages
         )
-        if self.policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
+        if self.policy.head == "categorical" and config.perturbs:
             raise InputError(
                 f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
             )
@@ -131,7 +141,18 @@ class PPO(OnPolicy):
 
     def collect(self, limit: int | None = None) -> Rollout:
         """A rollout of the current policy, at most `limit` steps."""
+        self.moves = []
+        if self.config.rpo_in_rollout:
+            self._alpha = self.config.rpo_alpha_at(progress_of(self, limit))
         return self.sampler.collect(self.choose, self.config.num_steps, limit)
+
+    def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: samples from the policy, and moves its mean if RPO perturbs rollouts."""
+        if not self.config.rpo_in_rollout:
+            return super().choose(obs, begun)
+        size = self.policy.output.out_features // (2 if self.policy.state_std else 1)
+        self.moves.append(self.rng.uniform(-self._alpha, self._alpha, (len(obs), size)).astype(np.float32))
+        return self.actor.sample(obs, self.rng, self.moves[-1])
 
     def _refit(self, imitator: ActorPolicy, limit: int | None) -> dict[str, float]:
         """Let the imitator play, with the noise to come, and fit the policy to its actions in these states."""
@@ -194,8 +215,9 @@ class PPO(OnPolicy):
             "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
-        learning_rate = self.optimizer.learning_rate
-        return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
+        schedules = {"learning_rate": self.optimizer.learning_rate}
+        schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}
+        return {name: float(value) for name, value in metrics.items()} | schedules
 
     @torch.no_grad()
     def _samples(self, rollout: Rollout, guide: Guide | None) -> dict[str, Tensor]:
@@ -204,11 +226,14 @@ class PPO(OnPolicy):
         raw_actions = self.flat(rollout.actions)
         # Pixels go in chunks, as their activations are 100 times as large.
         chunk = 256 if self.policy.encoder.is_image else len(obs)
+        moves = torch.split(self.flat(np.stack(self.moves)), chunk) if self.moves else ()
         log_probs, values = [], []
-        for some_obs, some_actions in zip(
-            torch.split(obs, chunk), torch.split(raw_actions, chunk), strict=True
+        for some_obs, some_actions, some_moves in zip_longest(
+            torch.split(obs, chunk), torch.split(raw_actions, chunk), moves
         ):
             distribution, some_values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
+            if some_moves is not None:
+                distribution = moved_by(distribution, some_moves)
             log_probs.append(distribution.log_prob(some_actions))
             values.append(some_values)
         data = {"obs": obs, "raw_actions": raw_actions, "log_probs": torch.cat(log_probs)}

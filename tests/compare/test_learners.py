@@ -70,6 +70,12 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     assert (normalisation is not None) == (name == "sb3:ppo")
 
 
+def test_a_baseline_can_learn_from_rewards_as_they_are(tmp_path: Path) -> None:
+    given = {"sb3:ppo": {"normalize": True, "norm_reward": False, "n_steps": 32}}
+    wanted = small("sb3:ppo", hyperparameters=given)
+    assert Baseline.create(wanted, job_of(wanted, tmp_path)).hyperparameters["norm_reward"] is False
+
+
 def test_a_baseline_repeats_to_the_byte_after_an_interruption(tmp_path: Path) -> None:
     wanted = small("sb3:ppo")
     job = job_of(wanted, tmp_path / "a")
