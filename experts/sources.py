@@ -15,11 +15,13 @@ from imitate.errors import InputError, did_you_mean, one_line
 from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
-__all__ = ["BUNDLED", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]
+__all__ = ["BUNDLED", "CONTROLLERS", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]
 
 logger = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parent / "bundled"
+CONTROLLERS = {"imitate/ReachArm-v0": "imitate.experts.inverse_kinematics:InverseKinematics"}
+"""Bundled experts that are code of ours and not networks, by their environment."""
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
@@ -65,7 +67,7 @@ def known_experts() -> list[str]:
     # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
     folders = sorted(path.parent.name for path in BUNDLED.glob("*/expert.json"))
     bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
-    return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
+    return [*bundled, *CONTROLLERS, *(f"zoo:{entry}" for entry in zoo_entries())]
 
 
 def zoo_entries() -> list[str]:
