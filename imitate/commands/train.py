@@ -26,6 +26,8 @@ from imitate.training.settings import make_config
 
 if TYPE_CHECKING:
     from imitate.experts import Expert
+    from imitate.nn.policy import ActorPolicy
+    from imitate.training.run import Snapshot
 
 __all__ = ["train"]
 
@@ -82,6 +84,9 @@ class TrainArguments:
     looks: Annotated[bool, Rare] = True
     """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
     and choose nothing"""
+    video_every: Annotated[int, Rare] = 0
+    """steps of the budget between films of the current policy in RUN/videos (iterations, if the learner takes no steps);
+    0: none. They are outside the budget and change nothing"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
@@ -135,6 +140,7 @@ def _train(base: Experiment, line: CommandLine) -> int:
 
     out, audit = settings.pop("out"), settings.pop("audit", False)
     remeasure, looks = settings.pop("remeasure", False), settings.pop("looks", True)
+    video_every = settings.pop("video_every", 0)
     if "env" in settings:
         settings["env_id"] = settings.pop("env")
     if "expert" in settings:
@@ -148,7 +154,7 @@ def _train(base: Experiment, line: CommandLine) -> int:
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
-    status = _execute(experiment, out, remeasure=remeasure, looks=looks)
+    status = _execute(experiment, out, remeasure=remeasure, looks=looks, video_every=video_every)
     return status or (_audit(out) if audit else 0)
 
 
@@ -209,6 +215,7 @@ def _resume(line: CommandLine) -> int:
         env: str | None = None,
         expert: str | None = None,
         looks: bool = True,
+        video_every: int = 0,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
         uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
@@ -219,6 +226,7 @@ def _resume(line: CommandLine) -> int:
             env: module:Env-v0 of the run's environment, to allow the import of its module
             expert: module:make_expert of the run's expert, to allow the import of its module
             looks: play a few episodes on the way and at the end, as in a new run
+            video_every: steps between films, as in a new run; 0: none
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -228,7 +236,7 @@ def _resume(line: CommandLine) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True, looks=looks)
+        return _execute(experiment, resume, resume=True, looks=looks, video_every=video_every)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     out, device = line.value("--out"), line.value("--device")
@@ -239,7 +247,13 @@ def _resume(line: CommandLine) -> int:
 
 
 def _execute(
-    experiment: Experiment, out: Path, *, resume: bool = False, remeasure: bool = False, looks: bool = True
+    experiment: Experiment,
+    out: Path,
+    *,
+    resume: bool = False,
+    remeasure: bool = False,
+    looks: bool = True,
+    video_every: int = 0,
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.nn.stored_policy import load_policy
@@ -254,17 +268,29 @@ def _execute(
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     offline = find(experiment.algorithm).offline
-    curve = Looks(experiment, out) if looks and not (resume and offline) else None
+    watching: list[Snapshot] = [Looks(experiment, out)] if looks and not (resume and offline) else []
+    if video_every:
+        from imitate.training.films import Films
+
+        watching.append(Films(experiment, out, video_every))
+
+    def snapshot(spent: int, policy: ActorPolicy) -> None:
+        for each in watching:
+            each(spent, policy)
+
     try:
         with progress_of(experiment) as progress:
             finished = execute(
-                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=curve
+                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=snapshot
             )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}`", file=sys.stderr)
+        again = f" --video-every {video_every}" if video_every else ""
+        print(
+            f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`", file=sys.stderr
+        )
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if looks:

@@ -79,10 +79,10 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
                 str(URDF), useFixedBase=True, flags=_BARE | unseen, physicsClientId=self.world.client
             )
         )
+        self._ball = self._make_ball() if render_mode else -1
         # Motors and fingers keep traces of an episode, so each begins from the same state.
         self._begin = pybullet.saveState(physicsClientId=self.world.client)
         self.goal = (LOW_GOAL + HIGH_GOAL) / 2
-        self._ball: int | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -122,7 +122,9 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
         """A picture (320, 400, 3) from the arm's right; the goal is a ball as large as the tolerance."""
         if self.render_mode is None:
             return None
-        self._show_goal()
+        pybullet.resetBasePositionAndOrientation(
+            self._ball, self.goal.tolist(), (0.0, 0.0, 0.0, 1.0), physicsClientId=self.world.client
+        )
         return self.world.picture((0.25, 0.0, 0.42), 2.0, pitch=-15.0, size=(400, 320))
 
     def close(self) -> None:
@@ -143,16 +145,14 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
             return np.append(seen, goal)
         return {"observation": seen, "achieved_goal": hand, "desired_goal": goal}
 
-    def _show_goal(self) -> None:
-        client = self.world.client
-        if self._ball is None:
-            look = pybullet.createVisualShape(
-                pybullet.GEOM_SPHERE, radius=TOLERANCE, rgbaColor=(0.85, 0.2, 0.15, 1.0), physicsClientId=client
-            )
-            self._ball = int(pybullet.createMultiBody(0.0, -1, look, physicsClientId=client))
-        pybullet.resetBasePositionAndOrientation(
-            self._ball, self.goal.tolist(), (0.0, 0.0, 0.0, 1.0), physicsClientId=client
+    def _make_ball(self) -> int:
+        look = pybullet.createVisualShape(
+            pybullet.GEOM_SPHERE,
+            radius=TOLERANCE,
+            rgbaColor=(0.85, 0.2, 0.15, 1.0),
+            physicsClientId=self.world.client,
         )
+        return int(pybullet.createMultiBody(0.0, -1, look, physicsClientId=self.world.client))
 
 
 def _box(high: NDArray[np.float64]) -> spaces.Box:
