@@ -48,7 +48,7 @@ class InverseKinematics:
     posture   as `gain`, of the joints towards `READY`, in directions that don't move the hand
     """
 
-    def __init__(self, gain: float = 8.0, damping: float = 0.05, posture: float = 1.0) -> None:
+    def __init__(self, gain: float = 10.0, damping: float = 0.05, posture: float = 1.0) -> None:
         self.gain, self.damping, self.posture = gain, damping, posture
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002

@@ -15,7 +15,16 @@ from imitate.errors import InputError, did_you_mean, one_line
 from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
-__all__ = ["BUNDLED", "CONTROLLERS", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]
+__all__ = [
+    "BUNDLED",
+    "CONTROLLERS",
+    "Found",
+    "companions",
+    "files_beside",
+    "from_hub",
+    "from_zoo",
+    "known_experts",
+]
 
 logger = logging.getLogger(__name__)
 

@@ -289,7 +289,8 @@ def _execute(
     if status:
         again = f" --video-every {video_every}" if video_every else ""
         print(
-            f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`", file=sys.stderr
+            f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`",
+            file=sys.stderr,
         )
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)

@@ -79,7 +79,7 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
                 str(URDF), useFixedBase=True, flags=_BARE | unseen, physicsClientId=self.world.client
             )
         )
-        self._ball = self._make_ball() if render_mode else -1
+        self._ball = self._make_scene() if render_mode else -1
         # Motors and fingers keep traces of an episode, so each begins from the same state.
         self._begin = pybullet.saveState(physicsClientId=self.world.client)
         self.goal = (LOW_GOAL + HIGH_GOAL) / 2
@@ -119,13 +119,13 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
         return -distance if self.reward == "dense" else -(distance >= TOLERANCE).astype(np.float64)
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture (320, 400, 3) from the arm's right; the goal is a ball as large as the tolerance."""
+        """A picture (320, 400, 3); the goal is a ball of the tolerance's radius."""
         if self.render_mode is None:
             return None
         pybullet.resetBasePositionAndOrientation(
             self._ball, self.goal.tolist(), (0.0, 0.0, 0.0, 1.0), physicsClientId=self.world.client
         )
-        return self.world.picture((0.25, 0.0, 0.42), 2.0, pitch=-15.0, size=(400, 320))
+        return self.world.picture((0.2, 0.0, 0.36), 1.9, pitch=-20.0, yaw=35.0, size=(400, 320))
 
     def close(self) -> None:
         self.world.close()
@@ -145,14 +145,20 @@ class ReachArm(gym.Env[Any, NDArray[np.float32]]):
             return np.append(seen, goal)
         return {"observation": seen, "achieved_goal": hand, "desired_goal": goal}
 
-    def _make_ball(self) -> int:
-        look = pybullet.createVisualShape(
-            pybullet.GEOM_SPHERE,
-            radius=TOLERANCE,
-            rgbaColor=(0.85, 0.2, 0.15, 1.0),
-            physicsClientId=self.world.client,
+    def _make_scene(self) -> int:
+        """Add the floor and the ball that shows the goal, which collide with nothing; returns the ball."""
+        client = self.world.client
+        floor = pybullet.createVisualShape(
+            pybullet.GEOM_BOX,
+            halfExtents=(0.5, 0.5, 0.01),
+            rgbaColor=(0.75, 0.8, 0.85, 1.0),
+            physicsClientId=client,
         )
-        return int(pybullet.createMultiBody(0.0, -1, look, physicsClientId=self.world.client))
+        ball = pybullet.createVisualShape(
+            pybullet.GEOM_SPHERE, radius=TOLERANCE, rgbaColor=(0.85, 0.2, 0.15, 1.0), physicsClientId=client
+        )
+        pybullet.createMultiBody(0.0, -1, floor, (0.3, 0.0, -0.01), physicsClientId=client)
+        return int(pybullet.createMultiBody(0.0, -1, ball, physicsClientId=client))
 
 
 def _box(high: NDArray[np.float64]) -> spaces.Box:
