@@ -85,8 +85,8 @@ class TrainArguments:
     """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
     and choose nothing"""
     video_every: Annotated[int, Rare] = 0
-    """steps of the budget between films of the current policy in RUN/videos (iterations, if the learner takes no steps);
-    0: none. They are outside the budget and change nothing"""
+    """steps of the budget between films of the current policy in RUN/videos (iterations, if the learner takes no
+    steps); 0: none. They are outside the budget and change nothing"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 

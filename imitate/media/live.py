@@ -36,12 +36,12 @@ def show_episodes(
     Raises InputError if there is no display, or if the environment can't be rendered to pictures.
     """
     check_display()
-    with closing(renderable_env(env_id, env_kwargs)) as env:
-        with Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)) as window:
-            for number, each in enumerate(islice(episode_seeds(seed), episodes), 1):
-                title = f"{env_id}, episode {number} of {episodes}"
-                if not _show(policy, env, each, window, title, deterministic):
-                    return
+    env = renderable_env(env_id, env_kwargs)
+    with closing(env), Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)) as window:
+        for number, each in enumerate(islice(episode_seeds(seed), episodes), 1):
+            title = f"{env_id}, episode {number} of {episodes}"
+            if not _show(policy, env, each, window, title, deterministic):
+                return
 
 
 def _show(

@@ -55,7 +55,8 @@ class World:
     ) -> NDArray[np.uint8]:
         """A picture (H, W, 3) uint8 of `size` (W, H), by a camera that looks at `target` along the y axis.
 
-        The camera is pitched up by `pitch` degrees and turned to the left by `yaw` degrees. Bullet's software renderer needs neither a display nor a GPU.
+        The camera is pitched up by `pitch` degrees and turned to the left by `yaw` degrees. Bullet's software renderer
+        needs neither a display nor a GPU.
         """
         width, height = size
         view = pybullet.computeViewMatrixFromYawPitchRoll(target, distance, yaw, pitch, 0.0, 2)

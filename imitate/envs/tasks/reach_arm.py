@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from imitate.envs.tasks.bullet import World
 
-__all__ = ["FASTEST", "LOW_GOAL", "HIGH_GOAL", "READY", "TOLERANCE", "ReachArm"]
+__all__ = ["FASTEST", "HIGH_GOAL", "LOW_GOAL", "READY", "TOLERANCE", "ReachArm"]
 
 URDF = Path(pybullet_data.__file__).parent / "franka_panda" / "panda.urdf"
 TIME_STEP, SUBSTEPS = 1 / 240, 12
@@ -35,8 +35,8 @@ _BARE = pybullet.URDF_USE_INERTIA_FROM_FILE | pybullet.URDF_IGNORE_COLLISION_SHA
 class ReachArm(gym.Env[Any, NDArray[np.float32]]):
     """Move the hand of a Panda arm, the point between its fingertips, to a goal and hold it there.
 
-    An action (7,) float32 is the joints' velocities for 1/20 s, from -1 to 1 rad/s; motors with the URDF's torques follow
-    them against gravity. The arm touches nothing, itself included.
+    An action (7,) float32 is the joints' velocities for 1/20 s, from -1 to 1 rad/s; motors with the URDF's torques
+    follow them against gravity. The arm touches nothing, itself included.
 
     Observation (20,) float32: the 7 joint angles in rad, their 7 velocities in rad/s, the hand's position in m, the
     goal's position in m. The angles begin uniformly within 0.1 rad of `READY`, at rest; the goal is uniform in a box of
