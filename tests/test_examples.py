@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
         ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
         ("03_compare.py", ["CartPole-v1", "3000", "1"], r"open .*report\.html"),
+        pytest.param("06_robot_arm.py", [], r"DAgger: return -[12]\.", marks=pytest.mark.slow),
         pytest.param("05_mistakes.py", [], r"right +returns 500.0", marks=pytest.mark.slow),
     ],
 )
