@@ -239,10 +239,14 @@ def _resume(line: CommandLine) -> int:
         return _execute(experiment, resume, resume=True, looks=looks, video_every=video_every)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
-    out, device = line.value("--out"), line.value("--device")
+    out, kept = line.value("--out"), ("--device", "--video-every")
     argv = line.argv[len(line.words) :]
     if out is not None:
-        argv = ["--resume", out, *(["--device", device] if device else [])]
+        argv = [
+            "--resume",
+            out,
+            *(word for name in kept if (value := line.value(name)) for word in (name, value)),
+        ]
     return run(command, argv, "train")
 
 
