@@ -35,7 +35,7 @@ def main(run: str) -> None:
     """Write the picture of the policy in a run's folder."""
     both = zip(film(load_expert(ENV), "expert"), film(load_policy(run), "student"), strict=True)
     frames = [Image.fromarray(np.hstack(pair)) for pair in both]
-    palette = frames[0].quantize(COLOURS, dither=Image.Dither.NONE)
+    palette = frames[0].quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     first.save(PICTURE, save_all=True, append_images=rest, duration=50, loop=0, optimize=False)
     print(f"{PICTURE}: {len(frames)} frames, {PICTURE.stat().st_size / 1e6:.2f} MB")

@@ -64,7 +64,8 @@ class InverseKinematics:
         wanted = inverse @ (self.gain * (goal - hand)[..., None] - jacobian @ rest) + rest
         wanted = wanted[..., 0]
         slower = np.minimum(FASTEST / np.maximum(abs(wanted).max(1, keepdims=True), 1e-9), 1.0)
-        return (slower * wanted).astype(np.float32)
+        actions: Array = (slower * wanted).astype(np.float32)
+        return actions
 
     def seed(self, seed: int) -> None:
         """Do nothing: it draws nothing."""

@@ -32,7 +32,7 @@ _JOINTS, _HAND = range(7), 11  # the hand is the point between the fingertips, t
 _BARE = pybullet.URDF_USE_INERTIA_FROM_FILE | pybullet.URDF_IGNORE_COLLISION_SHAPES  # nothing is there to hit
 
 
-class ReachArm(gym.Env[Any, NDArray[np.float32]]):
+class ReachArm(gym.Env[Any, Any]):
     """Move the hand of a Panda arm, the point between its fingertips, to a goal and hold it there.
 
     An action (7,) float32 is the joints' velocities for 1/20 s, from -1 to 1 rad/s; motors with the URDF's torques
