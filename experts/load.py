@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.spaces import Array
-from imitate.envs.trust import import_typed
+from imitate.envs.trust import bare_id, import_typed
 from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
 from imitate.experts.find import find_agent
@@ -21,6 +22,7 @@ from imitate.experts.placing import Asked, Spaces, differences_of, spaces_here
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
 from imitate.experts.sources import (
     BUNDLED,
+    CONTROLLERS,
     Found,
     companions,
     files_beside,
@@ -75,6 +77,8 @@ def load_expert(
         raise InputError(f"--vecnormalize is for SB3's zips: {asked.spec} has its statistics in itself")
     if found is not None:
         return _from_found_folder(found, asked)
+    if asked.spec in CONTROLLERS:
+        return _controller(asked)
     folder = _bundled(asked.spec) or carried.get(asked.spec, Path(asked.spec))
     if folder.is_dir():
         return _from_folder(folder, asked)
@@ -219,6 +223,15 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
         gamma=None if oracle is None else oracle.gamma,
         runnable=env is not None,
     )
+
+
+def _controller(asked: Asked) -> Expert:
+    if bare_id(asked.env_id or asked.spec) != asked.spec:
+        raise InputError(f"{asked.spec} is not for {asked.env_id}: it is a controller of that one task")
+    module, _, name = CONTROLLERS[asked.spec].partition(":")
+    env_id, env_kwargs, env = _named_environment(replace(asked, env_id=asked.env_id or asked.spec))
+    policy = getattr(import_module(module), name)()
+    return Expert(env_id, env_kwargs, "controller", asked.spec, "", *env, policy=policy)
 
 
 def _random(asked: Asked) -> Expert:

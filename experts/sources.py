@@ -18,6 +18,7 @@ from imitate.files import read_json
 __all__ = [
     "BUNDLED",
     "COMPANIONS",
+    "CONTROLLERS",
     "Found",
     "ZooRun",
     "companions",
@@ -30,6 +31,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parent / "bundled"
+CONTROLLERS = {"imitate/ReachArm-v0": "imitate.experts.inverse_kinematics:InverseKinematics"}
+"""Bundled experts that are code of ours and not networks, by their environment."""
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
@@ -75,7 +78,7 @@ def known_experts() -> list[str]:
     # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
     folders = sorted(path.parent.name for path in BUNDLED.glob("*/expert.json"))
     bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
-    return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
+    return [*bundled, *CONTROLLERS, *(f"zoo:{entry}" for entry in zoo_entries())]
 
 
 def zoo_entries() -> list[str]:

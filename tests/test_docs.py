@@ -29,7 +29,7 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if "notebooks" not in path.pa
 BLOCK = re.compile(r"(?ms)^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$")
 RUN = (
     *("record-and-clone", "dagger", "aggrevated", "gail", "improve", "compare", "your-environment"),
-    *("your-algorithm", "data-formats", "use-the-policy"),
+    *("your-algorithm", "robot-arm", "data-formats", "use-the-policy"),
 )
 """Tutorials that take minutes at most."""
 
