@@ -199,11 +199,10 @@ ALGORITHMS = {
     ),
     "sqil": Algorithm(
         "SQIL",
-        "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
+        "DQN or SAC in which the expert's steps are worth 1 and the learner's 0",
         "imitate.imitators.sqil:SQIL",
         "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
-        actions="discrete",
     ),
     "qdagger": Algorithm(
         "QDagger",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ from imitate.imitators.gail import absorbed_share, bce, reward_of
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.normalize import RunningMoments
-from imitate.rl.off_policy import Batch
+from imitate.rl.off_policy import Batch, replay_of
 from imitate.rl.sac import SAC
 
 __all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]
@@ -85,7 +84,6 @@ class DAC(SAC):
     """DAC on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
 
     config: DACConfig
-    demos: Any  # a replay, never None
     parts = (*SAC.parts, "discriminator", "discriminator_optimizer")
 
     def __init__(
@@ -98,7 +96,8 @@ class DAC(SAC):
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device)
+        super().__init__(config, envs=envs, seed=seed, device=device)
+        self.demos = replay_of(demos, episodes, self.policy, config, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):
             net = PairNet(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
         self.discriminator = net.to(self.device)
@@ -116,7 +115,7 @@ class DAC(SAC):
             return []
         ends = self._ends()
         half, found = self.config.batch_size // 2, []
-        for batch in self.batches(due, self.demos, self.replay):
+        for batch in self.batches(due):
             metrics = self._discriminate(batch, half)
             batch = self._rewarded(batch, *ends)
             metrics["reward"] = batch["returns"][half:].mean()

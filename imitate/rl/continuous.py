@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -26,9 +25,7 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.off_policy import Batch, OffPolicy
-from imitate.rl.replay import Replay
-from imitate.rl.rollout import Rollout
+from imitate.rl.off_policy import Batch, OffPolicy, replay_of
 
 __all__ = [
     "ActorCritic",
@@ -37,7 +34,6 @@ __all__ = [
     "PolicyNet",
     "check_continuous",
     "critic_loss",
-    "replay_of",
     "soft_targets",
 ]
 
@@ -149,21 +145,6 @@ def check_continuous(name: str, envs: VecEnv) -> None:
         raise InputError(f"{name} learns from vectors, got pixels {space.shape}; use ppo")
 
 
-def replay_of(
-    demos: DemoReader, episodes: Array | None, policy: ActorPolicy, config: ContinuousConfig
-) -> Replay:
-    """Demonstrations as a replay, with actions in [-1, 1]; `episodes` are indices, by default all."""
-    chosen = range(len(demos)) if episodes is None else episodes.tolist()
-    rollouts = []
-    for trajectory in (demos[index] for index in chosen):
-        actions = policy.to_unit(torch.as_tensor(trajectory.actions)).clamp(-1.0, 1.0).numpy()
-        rollouts.append(Rollout.of_episode(trajectory, actions, trajectory.rewards.astype(np.float32)))
-    spaces_ = policy.observation_space, policy.action_space
-    return Replay.of_episodes(
-        rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward
-    )
-
-
 class ActorCritic(OffPolicy):
     """A squashed policy and critics that learn from a replay. Half of each batch are demonstrations if there are any.
 
@@ -221,7 +202,8 @@ class ActorCritic(OffPolicy):
             device=torch.device(device),
             least_reward=config.least_reward,
         )
-        self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
+        if demos is not None:
+            self.demos = replay_of(demos, episodes, policy, config, least_reward=config.least_reward)
 
     @abstractmethod
     def update(self, batch: Batch) -> dict[str, Tensor]:
@@ -229,9 +211,8 @@ class ActorCritic(OffPolicy):
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
-        replays = () if self.demos is None else (self.demos, self.replay)
         due = self.updates_due(self.config.updates_per_step)
-        return [self.update(batch) for batch in self.batches(due, *replays)] if due > 0 else []
+        return [self.update(batch) for batch in self.batches(due)] if due > 0 else []
 
     def uniform(self, count: int) -> tuple[Array, Array]:
         """Random actions (N, D) in the environment's units and in [-1, 1], for the first steps."""

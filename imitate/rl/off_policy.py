@@ -6,12 +6,18 @@ Each algorithm's own file has its settings, its loss and its update.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
+from imitate.datasets.edit import step_of
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
@@ -23,7 +29,7 @@ from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor"]
+__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor", "replay_of"]
 
 Batch = dict[str, Tensor]
 """Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
@@ -62,10 +68,47 @@ class Tutor(Protocol):
         ...
 
 
+def replay_of(
+    demos: DemoReader,
+    episodes: Array | None,
+    policy: ActorPolicy,
+    config: OffPolicySettings,
+    *,
+    rewarded: Callable[[Trajectory], Array] = lambda trajectory: trajectory.rewards.astype(np.float32),
+    every: int = 1,
+    least_reward: float | None = None,
+) -> Replay:
+    """Demonstrations as a replay, with actions in [-1, 1] or as indices.
+
+    episodes  indices, by default all
+    rewarded  gives the rewards (T,) of an episode
+    every     1: all steps; n: each n-th one of an episode, and the last one if that terminates it
+    """
+    chosen = range(len(demos)) if episodes is None else episodes.tolist()
+    rollouts = []
+    for episode in (demos[index] for index in chosen):
+        episode = replace(episode, rewards=rewarded(episode))
+        for part in (episode,) if every == 1 else _single_steps(episode, every):
+            actions = policy.to_unit(torch.as_tensor(part.labels))
+            if isinstance(policy.action_space, spaces.Box):
+                actions = actions.clamp(-1.0, 1.0)
+            rollouts.append(Rollout.of_episode(part, actions.cpu().numpy(), part.rewards))
+    spaces_ = policy.observation_space, policy.action_space
+    return Replay.of_episodes(
+        rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=least_reward
+    )
+
+
+def _single_steps(episode: Trajectory, every: int) -> list[Trajectory]:
+    end = {len(episode) - 1} if episode.terminated else set()
+    return [step_of(episode, at) for at in sorted({*range(0, len(episode), every)} | end)]
+
+
 class OffPolicy(ABC):
     """A policy and a replay in vector environments. DQN adds its networks, `choose`, `step` and `update`.
 
     replay          steps of the environments, with their true successors
+    demos           demonstrations that fill half of each batch, or None
     rng, generator  random numbers of NumPy and torch, which follow from the seed and `iteration` alone
     updates         gradient steps so far
     parts           the attributes whose states are saved, beside the replay
@@ -90,6 +133,7 @@ class OffPolicy(ABC):
             config.replay_size, envs.num_envs, *spaces,
             gamma=config.gamma, n_step=config.n_step, least_reward=least_reward,
         )  # fmt: skip
+        self.demos: Replay | None = None
         self.actor, self.sampler = Actor(policy), Sampler(envs)
         self.iteration = self.updates = 0
         self.restart()
@@ -161,12 +205,12 @@ class OffPolicy(ABC):
             **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
         }
 
-    def batches(self, count: int, *replays: Replay) -> list[Batch]:
-        """`count` batches, each with an equal share from every replay (by default the learner's own).
+    def batches(self, count: int) -> list[Batch]:
+        """`count` batches; if there are demonstrations, these are the first half of each.
 
         All samples are drawn together, which takes less time than drawing each batch.
         """
-        replays = replays or (self.replay,)
+        replays = (self.replay,) if self.demos is None else (self.demos, self.replay)
         share = self.config.batch_size // len(replays)
         drawn = [self.tensors(replay.sample(count * share, self.rng)) for replay in replays]
         shares = {

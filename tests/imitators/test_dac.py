@@ -67,7 +67,7 @@ def test_rewards_and_the_absorbing_state_by_hand(tmp_path: Path) -> None:
     learners = absorbed_share(len(learner.replay), 0, 0.9)
     assert alive == pytest.approx(math.log((1 - expert) / (1 - learners)))
     assert absorbed == pytest.approx(9 * math.log(expert / learners), rel=1e-5)
-    (batch,) = learner.batches(1, learner.demos, learner.replay)
+    (batch,) = learner.batches(1)
     learner.discriminator.forward = lambda pairs, _generator=None: pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
     rewards = learner._rewarded(batch, alive, absorbed)["returns"]
     ended = batch["discounts"] == 0
