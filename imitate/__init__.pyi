@@ -11,6 +11,7 @@ from .configs.dagger import DAggerConfig
 from .configs.dqn import DQNConfig
 from .configs.gail import GAILConfig
 from .configs.guided import GuidedConfig
+from .configs.iq import IQConfig
 from .configs.loki import LOKIConfig
 from .configs.ppo import PPOConfig
 from .configs.qdagger import QDaggerConfig
@@ -27,6 +28,7 @@ from .imitators.bc import BC
 from .imitators.dagger import DAgger
 from .imitators.gail import GAIL
 from .imitators.guided.hand_over import HandOver
+from .imitators.iq import IQ
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
 from .media.video import record_video
@@ -48,6 +50,7 @@ __all__ = [
     "BC",
     "DQN",
     "GAIL",
+    "IQ",
     "LOKI",
     "PPO",
     "REINFORCE",
@@ -74,6 +77,7 @@ __all__ = [
     "GAILConfig",
     "GuidedConfig",
     "HandOver",
+    "IQConfig",
     "InputError",
     "LOKIConfig",
     "Learner",

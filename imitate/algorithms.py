@@ -204,6 +204,13 @@ ALGORITHMS = {
         "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
     ),
+    "iq": Algorithm(
+        "IQ-Learn",
+        "values whose implied reward is high where the expert goes, on the networks of DQN or SAC",
+        "imitate.imitators.iq:IQ",
+        "imitate.configs.iq:IQConfig",
+        ("envs", "demos"),
+    ),
     "qdagger": Algorithm(
         "QDagger",
         "DQN that begins from an expert's steps and action values, for discrete actions",

@@ -29,6 +29,7 @@ TINY: dict[str, dict[str, Any]] = {
     "gail": {"ppo": {"num_steps": 16, "num_epochs": 1}, "updates_per_round": 2},
     "qdagger": {"learning_starts": 16, "rounds_per_iteration": 10, "offline_updates": 4},
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
+    "iq": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 10, "prioritized": True, "dueling": True},

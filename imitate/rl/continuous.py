@@ -25,7 +25,7 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.off_policy import Batch, OffPolicy, replay_of
+from imitate.rl.off_policy import Batch, OffPolicy, means, replay_of
 
 __all__ = [
     "ActorCritic",
@@ -227,7 +227,4 @@ class ActorCritic(OffPolicy):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.iteration += 1
-        metrics = {}
-        for name in history[-1] if history else ():
-            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
-        return metrics | self.sampler.pop_episodes()
+        return means(history) | self.sampler.pop_episodes()

@@ -29,7 +29,7 @@ from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor", "replay_of"]
+__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor", "means", "replay_of"]
 
 Batch = dict[str, Tensor]
 """Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
@@ -66,6 +66,14 @@ class Tutor(Protocol):
     def loss(self, q_net: QNet, batch: Batch) -> Tensor:
         """The loss () of a batch with these columns."""
         ...
+
+
+def means(history: list[dict[str, Tensor]]) -> dict[str, float]:
+    """The mean of each metric () over the gradient steps that have it."""
+    names = history[-1] if history else ()
+    return {
+        name: float(torch.stack([found[name] for found in history if name in found]).mean()) for name in names
+    }
 
 
 def replay_of(
