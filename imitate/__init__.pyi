@@ -9,6 +9,7 @@ from .configs.aggrevated import AggreVaTeDConfig, TrialConfig
 from .configs.bc import BCConfig
 from .configs.dagger import DAggerConfig
 from .configs.dqn import DQNConfig
+from .configs.gaifo import GAIfOConfig
 from .configs.gail import GAILConfig
 from .configs.guided import GuidedConfig
 from .configs.iq import IQConfig
@@ -26,6 +27,7 @@ from .envs.trust import trust
 from .experts import Expert, load_expert
 from .imitators.bc import BC
 from .imitators.dagger import DAgger
+from .imitators.gaifo import GAIfO
 from .imitators.gail import GAIL
 from .imitators.guided.hand_over import HandOver
 from .imitators.iq import IQ
@@ -75,6 +77,8 @@ __all__ = [
     "Experiment",
     "Expert",
     "GAILConfig",
+    "GAIfO",
+    "GAIfOConfig",
     "GuidedConfig",
     "HandOver",
     "IQConfig",

@@ -79,6 +79,7 @@ class Algorithm:
     structured  whether it supports Dict observations, and MultiDiscrete and MultiBinary spaces
     actions     the only kind of actions that it supports, or `any`
     teachers    whether `expert` may be a list of several
+    unseen      whether `demos` may lack actions
     live        whether `expert` may be a person, who is asked while the learner plays
     """
 
@@ -97,6 +98,7 @@ class Algorithm:
     actions: Literal["any", "discrete", "continuous"] = "any"
     teachers: bool = False
     live: bool = False
+    unseen: bool = False
 
     @property
     def offline(self) -> bool:
@@ -196,6 +198,15 @@ ALGORITHMS = {
         controls=_ADVERSARIAL,
         actions="continuous",
         audit=True,
+    ),
+    "gaifo": Algorithm(
+        "GAIfO",
+        "DAC from demonstrations of observations alone, for continuous actions",
+        "imitate.imitators.gaifo:GAIfO",
+        "imitate.configs.gaifo:GAIfOConfig",
+        ("envs", "demos"),
+        actions="continuous",
+        unseen=True,
     ),
     "sqil": Algorithm(
         "SQIL",

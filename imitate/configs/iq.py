@@ -28,7 +28,8 @@ class IQConfig:
     """Hyperparameters of IQ-Learn."""
 
     MAIN: ClassVar[tuple[str, ...]] = (
-        "ent_coef", "chi2", "expert_value", "clip_targets", "absorbing", "demo_every", "actor_learning_rate",
+        "ent_coef", "chi2", "least_squares", "expert_value", "clip_targets", "absorbing", "demo_every",
+        "actor_learning_rate",
     )  # fmt: skip
 
     total_steps: int = 100_000
@@ -41,6 +42,8 @@ class IQConfig:
     """Temperature: weight of the policy's entropy."""
     chi2: float = 0.5
     """Weight of the square of the implied reward, on both halves of a batch; rewards are then at most 1 / chi2."""
+    least_squares: bool = False
+    """LS-IQ: lower the implied rewards of the learner's steps, instead of the values of all states."""
     expert_value: bool = False
     """LS-IQ: fit the values of the expert's actions to the value of that highest reward forever, without a target."""
     clip_targets: bool = True
@@ -66,5 +69,7 @@ class IQConfig:
             raise InputError(
                 "IQ-Learn uses no rewards and soft values: n_step must be 1, least_reward absent, double False"
             )
+        if self.expert_value and not self.least_squares:
+            raise InputError("expert_value is a part of LS-IQ: add least_squares")
         if 1 in (self.dqn.gamma, self.sac.gamma):
             raise InputError("an absorbing state is worth infinitely much at gamma 1: give less")

@@ -8,10 +8,13 @@ and Q is learned so that this reward is high on the expert's steps and low on th
 actions are learned with the networks of DQN, where V is a log-sum-exp, continuous ones with those of SAC, whose policy
 stands for pi. Half of each batch are demonstrations.
 
-LS-IQ. With the square of r penalised on both halves, each r is fitted to a constant: 1 / chi2 is the highest reward and
--1 / chi2 the lowest, so values are bounded. An episode that terminates continues in an absorbing state, whose reward
-follows from the shares of time that expert and learner spend there (`gail` derives these shares). Its terms in the loss
-are -p_E r + p_L r + chi2 / 2 (p_E + p_L) r^2, so it is (p_E - p_L) / (p_E + p_L) / chi2.
+LS-IQ. With the square of r penalised on both halves, each r is fitted to a constant between 1 / chi2 and -1 / chi2, so
+values are bounded. An episode that terminates continues in an absorbing state, whose reward r follows from the shares
+of time p_E and p_L that expert and learner spend there (`gail` derives these shares). Its terms in IQ-Learn's loss,
+
+    -p_E r + (p_E + p_L) r / 2 + chi2 (p_E + p_L) r^2 / 2,
+
+are least at r = (p_E - p_L) / (p_E + p_L) / (2 chi2). LS-IQ's loss has p_L r in place of the second, which doubles r.
 
 Departures. V(s') is the target network's, and no gradient flows through it. The reward of the absorbing state is this
 closed form; LS-IQ learns its value. Written from the papers.
@@ -38,11 +41,11 @@ from imitate.rl.off_policy import Batch, means, replay_of
 from imitate.rl.replay import Replay
 from imitate.rl.sac import SAC
 
-__all__ = ["IQ", "Bounds", "IQConfig", "SoftDQN", "SoftSAC", "iq_loss", "soft_values"]
+__all__ = ["IQ", "Bounds", "IQConfig", "SoftDQN", "SoftSAC", "iq_loss", "ls_iq_loss", "soft_values"]
 
 
 def iq_loss(
-    q: Tensor, v: Tensor, following: Tensor, is_expert: Tensor, chi2: float, highest: float | None = None
+    q: Tensor, v: Tensor, following: Tensor, is_expert: Tensor, chi2: float
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """IQ-Learn's loss, and its gradients by q and v.
 
@@ -59,13 +62,29 @@ def iq_loss(
     v          soft values of the same states (..., B)
     following  discounted soft values of the next states (B,)
     is_expert  (B,) bool
-    highest    LS-IQ: fit the expert's q to this constant
     """
-    expert_target = following + 1 / chi2 if highest is None else torch.full_like(following, highest)
-    errors = q - torch.where(is_expert, expert_target, following)
+    errors = q - torch.where(is_expert, following + 1 / chi2, following)
     loss = (chi2 * errors.square() + v - following).mean(-1).sum()
     count = len(following)
     return loss, (2 * chi2 * errors / count, torch.full_like(v, 1 / count))
+
+
+def ls_iq_loss(
+    q: Tensor, following: Tensor, is_expert: Tensor, chi2: float, highest: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """LS-IQ's loss of the same, and its gradient by q.
+
+    On the learner's own steps the mean of V - following is that of r, apart from the entropy. So `iq_loss` becomes
+
+        - mean over the expert's of r  +  mean over the learner's of r  +  chi2 mean over all of r^2:
+
+    each q is fitted to `following` plus or minus 1 / chi2.
+
+    highest  fit the expert's q to this value instead, without a target that moves
+    """
+    expert_target = following + 1 / chi2 if highest is None else torch.full_like(following, highest)
+    errors = q - torch.where(is_expert, expert_target, following - 1 / chi2)
+    return (chi2 * errors.square()).mean(-1).sum(), 2 * chi2 * errors / len(following)
 
 
 def soft_values(values: Tensor, ent_coef: float) -> Tensor:
@@ -88,20 +107,28 @@ class Bounds:
         if self.config.absorbing:
             ended = int(np.count_nonzero(replay.terminated & replay.acted))
             share = absorbed_share(len(replay), ended, self.gamma)
-            self.absorbed = self.highest * (self.expert_share - share) / (self.expert_share + share)
+            lead = (self.expert_share - share) / (self.expert_share + share)
+            self.absorbed = lead * self.highest * (1.0 if self.config.least_squares else 0.5)
 
     def loss(
         self, q: Tensor, v: Tensor, next_v: Tensor, batch: Batch
     ) -> tuple[Tensor, tuple[Tensor, Tensor], dict[str, Tensor]]:
-        """`iq_loss` of a batch whose first half are demonstrations, and metrics; next_v (B,) are soft values."""
+        """The loss of a batch whose first half are demonstrations, its gradients by q and v, and metrics.
+
+        next_v  soft values of the next states (B,)
+        """
         if self.config.clip_targets:
             next_v = next_v.clamp(-self.highest, self.highest)
         ended = batch["discounts"] == 0
         following = torch.where(ended, self.gamma * self.absorbed, batch["discounts"] * next_v)
         half = len(following) // 2
         is_expert = torch.arange(len(following), device=following.device) < half
-        highest = self.highest if self.config.expert_value else None
-        loss, gradients = iq_loss(q, v, following, is_expert, self.config.chi2, highest)
+        chi2, highest = self.config.chi2, self.highest if self.config.expert_value else None
+        if self.config.least_squares:
+            loss, by_q = ls_iq_loss(q, following, is_expert, chi2, highest)
+            gradients = by_q, torch.zeros_like(v)
+        else:
+            loss, gradients = iq_loss(q, v, following, is_expert, chi2)
         rewards = q.detach() - following
         found = {"q_loss": loss.detach(), "mean_q": q.detach().mean()}
         found |= {"expert_reward": rewards[..., :half].mean(), "learner_reward": rewards[..., half:].mean()}

@@ -52,7 +52,8 @@ class Likeness:
     """
 
     def __init__(self, demos: DemoReader, episodes: Array | None = None) -> None:
-        self.spaces = demos.info.observation_space, demos.info.action_space
+        info = demos.info
+        self.spaces = (info.observation_space, *((info.action_space,) if info.has_actions else ()))
         for space in self.spaces:
             if not isinstance(space, spaces.Discrete) and len(space.shape or (0, 0)) != 1:
                 raise InputError(
@@ -73,8 +74,8 @@ class Likeness:
         return energy_distance(points, self.points, weights, self.weights)
 
     def _columns(self, obs: Array, actions: Array) -> Tensor:
-        """Observations and actions (B, F), numbers as one-hot vectors."""
-        both = zip(self.spaces, (obs, actions), strict=True)
+        """Observations and, if those of the demonstrations are known, actions (B, F), numbers as one-hot vectors."""
+        both = zip(self.spaces, (obs, actions), strict=False)
         return torch.cat([_one_hot(space, values) for space, values in both], -1)
 
     def _weighted(self, points: Tensor, terminations: int) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.imitators.iq import IQ, SoftDQN, SoftSAC, iq_loss, soft_values
+from imitate.imitators.iq import IQ, SoftDQN, SoftSAC, iq_loss, ls_iq_loss, soft_values
 from imitate.nn.state import load_state, save_state
 
 ENVS = ["Identity-v0", "ContinuousIdentity-v0"]
@@ -54,9 +54,18 @@ def test_the_loss_by_hand() -> None:
     assert float(loss) == pytest.approx((8 + 2 + 4.5 - 2) / 2)
     assert by_q.tolist() == [-2.0, 1.5]
     assert by_v.tolist() == [0.5, 0.5]
-    fixed, (by_q, _) = iq_loss(q, v, following, is_expert, 0.5, highest=7.0)
-    assert float(fixed) == pytest.approx((32 + 2 + 4.5 - 2) / 2)
-    assert by_q.tolist() == [-4.0, 1.5]
+
+
+def test_the_loss_of_ls_iq_by_hand() -> None:
+    """The same steps. The learner's q is fitted to 2 - 2 = 0, so its error is 5; against a value of 7 the expert's is
+    -8."""
+    q, following, is_expert = torch.tensor([-1.0, 5.0]), torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+    loss, by_q = ls_iq_loss(q, following, is_expert, 0.5)
+    assert float(loss) == pytest.approx((8 + 12.5) / 2)
+    assert by_q.tolist() == [-2.0, 2.5]
+    loss, by_q = ls_iq_loss(q, following, is_expert, 0.5, highest=7.0)
+    assert float(loss) == pytest.approx((32 + 12.5) / 2)
+    assert by_q.tolist() == [-4.0, 2.5]
 
 
 def test_the_loss_is_the_papers_objective_up_to_a_constant_and_its_gradient_is_right() -> None:
@@ -91,7 +100,9 @@ def test_the_absorbing_state_by_hand(tmp_path: Path) -> None:
     learner = filled(learner_of(tmp_path, ENVS[0], terminated=True))
     assert learner.bounds.highest == 4
     expert = 5 / 55
-    assert learner.bounds.absorbed == pytest.approx(4 * (expert - 0.01) / (expert + 0.01))
+    assert learner.bounds.absorbed == pytest.approx(2 * (expert - 0.01) / (expert + 0.01))
+    squares = filled(learner_of(tmp_path, ENVS[0], terminated=True, least_squares=True))
+    assert squares.bounds.absorbed == pytest.approx(4 * (expert - 0.01) / (expert + 0.01))
     assert filled(learner_of(tmp_path, ENVS[0], terminated=True, absorbing=False)).bounds.absorbed == 0
     assert filled(learner_of(tmp_path, ENVS[0])).bounds.absorbed == 0  # neither ends
 
@@ -138,11 +149,11 @@ def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
     assert np.bincount(drawn, minlength=3) / 4_000 == pytest.approx([0.25, 0.75, 0.0], abs=0.03)
 
 
-@pytest.mark.parametrize("expert_value", [False, True])
+@pytest.mark.parametrize(("least_squares", "expert_value"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("env_id", ENVS)
-def test_it_imitates(tmp_path: Path, env_id: str, expert_value: bool) -> None:
+def test_it_imitates(tmp_path: Path, env_id: str, least_squares: bool, expert_value: bool) -> None:
     """The expert's returns are 10 and 0, random actions make 3 and -17."""
-    learner = learner_of(tmp_path, env_id, expert_value=expert_value)
+    learner = learner_of(tmp_path, env_id, least_squares=least_squares, expert_value=expert_value)
     learner.replay.rewards[:] = np.nan  # no reward of the environment is used
     while not learner.done:
         metrics = learner.step()
@@ -180,6 +191,7 @@ def test_the_policys_step_size_is_its_own_and_follows_the_schedule(tmp_path: Pat
         ({"sac": {"batch_size": 1}}, "batch_size at least 2"),
         ({"sac": {"gamma": 1.0}}, "gamma 1"),
         ({"ent_coef": 0.0}, "ent_coef"),
+        ({"expert_value": True}, "add least_squares"),
         ({"demo_every": 0}, "demo_every"),
     ],
 )
