@@ -20,6 +20,7 @@ from .configs.reinforce import REINFORCEConfig
 from .configs.sac import SACConfig
 from .configs.sqil import SQILConfig
 from .configs.td3 import TD3Config
+from .configs.td3bc import TD3BCConfig
 from .configs.tqc import TQCConfig
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
@@ -33,6 +34,7 @@ from .imitators.guided.hand_over import HandOver
 from .imitators.iq import IQ
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
+from .imitators.td3bc import TD3BC
 from .media.video import record_video
 from .nn.policy import ActorPolicy
 from .nn.stored_policy import load_policy, save_policy
@@ -59,6 +61,7 @@ __all__ = [
     "SAC",
     "SQIL",
     "TD3",
+    "TD3BC",
     "TQC",
     "A2CConfig",
     "ActorPolicy",
@@ -92,6 +95,7 @@ __all__ = [
     "REINFORCEConfig",
     "SACConfig",
     "SQILConfig",
+    "TD3BCConfig",
     "TD3Config",
     "TQCConfig",
     "Trajectory",

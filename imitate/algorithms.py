@@ -135,6 +135,14 @@ ALGORITHMS = {
         ("demos",),
         structured=True,
     ),
+    "td3bc": Algorithm(
+        "TD3+BC",
+        "offline RL: TD3 from recorded steps and rewards, held to recorded actions; for continuous actions",
+        "imitate.imitators.td3bc:TD3BC",
+        "imitate.configs.td3bc:TD3BCConfig",
+        ("demos",),
+        actions="continuous",
+    ),
     "dagger": Algorithm(
         "DAgger",
         "cloning on the learner's own states, labelled by the expert",

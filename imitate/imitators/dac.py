@@ -32,7 +32,7 @@ from imitate.imitators.gail import absorbed_share, bce, reward_of
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.normalize import RunningMoments
-from imitate.rl.off_policy import Batch, replay_of
+from imitate.rl.batches import Batch, replay_of
 from imitate.rl.sac import SAC
 
 __all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]
@@ -103,7 +103,7 @@ class DAC(SAC):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(config, envs=envs, seed=seed, device=device)
-        self.demos = replay_of(demos, episodes, self.policy, config, every=config.demo_every)
+        self.demos = replay_of(demos, episodes, self.policy, gamma=config.gamma, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):
             net = self.network(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
         self.discriminator = net.to(self.device)

@@ -16,7 +16,7 @@ from torch import Tensor
 from imitate.configs.gaifo import GAIfOConfig
 from imitate.imitators.dac import DAC, PairNet
 from imitate.nn.normalize import RunningMoments
-from imitate.rl.off_policy import Batch
+from imitate.rl.batches import Batch
 
 __all__ = ["ChangeNet", "GAIfO", "GAIfOConfig"]
 

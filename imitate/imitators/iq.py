@@ -36,8 +36,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.gail import absorbed_share
 from imitate.nn.distributions import sample_gaussian, sample_softmax
+from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.dqn import DQN
-from imitate.rl.off_policy import Batch, means, replay_of
 from imitate.rl.replay import Replay
 from imitate.rl.sac import SAC
 
@@ -141,7 +141,7 @@ class SoftDQN(DQN):
     def __init__(self, config: IQConfig, demos: DemoReader, episodes: Array | None, **handed: Any) -> None:
         super().__init__(replace(config.dqn, total_steps=config.total_steps), **handed)
         self.ent_coef, self.bounds = config.ent_coef, Bounds(config, config.dqn.gamma, demos, episodes)
-        self.demos = replay_of(demos, episodes, self.policy, self.config, every=config.demo_every)
+        self.demos = replay_of(demos, episodes, self.policy, gamma=self.config.gamma, every=config.demo_every)
 
     def preferred(self, obs: Array) -> Array:
         values = self.values(obs)
@@ -174,7 +174,7 @@ class SoftSAC(SAC):
         super().__init__(settings, **handed)
         self.schedule(0.0)
         self.bounds = Bounds(config, config.sac.gamma, demos, episodes)
-        self.demos = replay_of(demos, episodes, self.policy, self.config, every=config.demo_every)
+        self.demos = replay_of(demos, episodes, self.policy, gamma=self.config.gamma, every=config.demo_every)
 
     def schedule(self, progress: float) -> None:
         super().schedule(progress)

@@ -46,12 +46,12 @@ def energy_distance(x: Tensor, y: Tensor, x_weights: Tensor, y_weights: Tensor) 
 
 
 class Likeness:
-    """Compares rollouts with demonstrations; `episodes` are indices of these, by default all.
+    """Compares rollouts with demonstrations; `episodes` are indices of these, by default all; `every` n-th step counts.
 
     Raises InputError unless observations and actions are vectors or numbers.
     """
 
-    def __init__(self, demos: DemoReader, episodes: Array | None = None) -> None:
+    def __init__(self, demos: DemoReader, episodes: Array | None = None, *, every: int = 1) -> None:
         info = demos.info
         self.spaces = (info.observation_space, *((info.action_space,) if info.has_actions else ()))
         for space in self.spaces:
@@ -61,11 +61,11 @@ class Likeness:
                 )
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         recorded = [demos[index] for index in chosen]
-        obs = np.concatenate([each.obs[:-1] for each in recorded])
-        points = self._columns(obs, np.concatenate([each.labels for each in recorded]))
+        obs = np.concatenate([each.obs[:-1:every] for each in recorded])
+        points = self._columns(obs, np.concatenate([each.labels[::every] for each in recorded]))
         self.mean, std = points.mean(0), points.std(0, correction=0)
         self.std = torch.where(std > 1e-6, std, 1.0)
-        self.points, self.weights = self._weighted(points, sum(each.terminated for each in recorded))
+        self.points, self.weights = self._weighted(points, sum(each.terminated for each in recorded) / every)
 
     def distance(self, rollout: Rollout) -> float:
         """Of the steps of a rollout whose actions are the environment's."""
@@ -78,7 +78,7 @@ class Likeness:
         both = zip(self.spaces, (obs, actions), strict=False)
         return torch.cat([_one_hot(space, values) for space, values in both], -1)
 
-    def _weighted(self, points: Tensor, terminations: int) -> tuple[Tensor, Tensor]:
+    def _weighted(self, points: Tensor, terminations: float) -> tuple[Tensor, Tensor]:
         """At most 2,000 of the points, standardised, beside the absorbing state (B + 1, F + 1); their weights."""
         absorbed = absorbed_share(len(points), terminations, _GAMMA)
         chosen = np.linspace(0, len(points) - 1, min(len(points), _MOST)).round().astype(np.int64)

@@ -26,9 +26,9 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.rl.batches import replay_of
 from imitate.rl.budget import rounds
 from imitate.rl.dqn import DQN
-from imitate.rl.off_policy import replay_of
 from imitate.rl.sac import SAC
 
 __all__ = ["SQIL", "SQILConfig", "rewards_of"]
@@ -72,7 +72,8 @@ class SQIL:
             demos,
             episodes,
             self.policy,
-            self.learner.config,
+            gamma=gamma,
+            n_step=self.learner.config.n_step,
             rewarded=lambda episode: rewards_of(episode, gamma, absorbing=config.absorbing),
             every=config.demo_every,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from gymnasium import spaces
@@ -25,13 +25,15 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.off_policy import Batch, OffPolicy, means, replay_of
+from imitate.rl.batches import Batch, means, replay_of
+from imitate.rl.off_policy import OffPolicy
 
 __all__ = [
     "ActorCritic",
     "Critics",
     "Graded",
     "PolicyNet",
+    "Rates",
     "check_continuous",
     "critic_loss",
     "soft_targets",
@@ -55,6 +57,15 @@ def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
+class Rates(Protocol):
+    """The fields of a config that `Critics` and `PolicyNet` read."""
+
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def tau(self) -> float: ...
+
+
 class Critics:
     """The critics of a policy, the target that slowly follows them, and their optimiser.
 
@@ -63,7 +74,7 @@ class Critics:
 
     parts = ("target", "optimizer")  # the critics themselves are part of the policy
 
-    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
         assert policy.critic is not None
         self.online, self.tau = policy.critic, config.tau
         self.target = copy.deepcopy(self.online).requires_grad_(False)
@@ -110,7 +121,7 @@ class PolicyNet:
 
     parts = ("optimizer",)  # the network is the policy's
 
-    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
         layers = [*policy.encoder.net.linear, policy.output]
         self.stack = Stack([layer.weight for layer in layers], [layer.bias for layer in layers])
         self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
@@ -203,7 +214,10 @@ class ActorCritic(OffPolicy):
             least_reward=config.least_reward,
         )
         if demos is not None:
-            self.demos = replay_of(demos, episodes, policy, config, least_reward=config.least_reward)
+            self.demos = replay_of(
+                demos, episodes, policy,
+                gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
+            )  # fmt: skip
 
     @abstractmethod
     def update(self, batch: Batch) -> dict[str, Tensor]:

@@ -28,7 +28,8 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.rl.actor import encode
-from imitate.rl.off_policy import Batch, OffPolicy, Tutor
+from imitate.rl.batches import Batch
+from imitate.rl.off_policy import OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples
 

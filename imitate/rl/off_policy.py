@@ -6,33 +6,25 @@ Each algorithm's own file has its settings, its loss and its update.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
-from imitate.datasets.edit import step_of
-from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import Actor, encode
+from imitate.rl.actor import Actor
+from imitate.rl.batches import Batch, parted, tensors_of
 from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor", "means", "replay_of"]
-
-Batch = dict[str, Tensor]
-"""Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
+__all__ = ["OffPolicy", "OffPolicySettings", "Tutor"]
 
 
 class OffPolicySettings(Protocol):
@@ -66,50 +58,6 @@ class Tutor(Protocol):
     def loss(self, q_net: QNet, batch: Batch) -> Tensor:
         """The loss () of a batch with these columns."""
         ...
-
-
-def means(history: list[dict[str, Tensor]]) -> dict[str, float]:
-    """The mean of each metric () over the gradient steps that have it."""
-    names = history[-1] if history else ()
-    return {
-        name: float(torch.stack([found[name] for found in history if name in found]).mean()) for name in names
-    }
-
-
-def replay_of(
-    demos: DemoReader,
-    episodes: Array | None,
-    policy: ActorPolicy,
-    config: OffPolicySettings,
-    *,
-    rewarded: Callable[[Trajectory], Array] = lambda trajectory: trajectory.rewards.astype(np.float32),
-    every: int = 1,
-    least_reward: float | None = None,
-) -> Replay:
-    """Demonstrations as a replay, with actions in [-1, 1] or as indices.
-
-    episodes  indices, by default all
-    rewarded  gives the rewards (T,) of an episode
-    every     1: all steps; n: each n-th one of an episode, and the last one if that terminates it
-    """
-    chosen = range(len(demos)) if episodes is None else episodes.tolist()
-    rollouts = []
-    for episode in (demos[index] for index in chosen):
-        episode = replace(episode, rewards=rewarded(episode))
-        for part in (episode,) if every == 1 else _single_steps(episode, every):
-            actions = policy.to_unit(torch.as_tensor(part.labels))
-            if isinstance(policy.action_space, spaces.Box):
-                actions = actions.clamp(-1.0, 1.0)
-            rollouts.append(Rollout.of_episode(part, actions.cpu().numpy(), part.rewards))
-    spaces_ = policy.observation_space, policy.action_space
-    return Replay.of_episodes(
-        rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=least_reward
-    )
-
-
-def _single_steps(episode: Trajectory, every: int) -> list[Trajectory]:
-    end = {len(episode) - 1} if episode.terminated else set()
-    return [step_of(episode, at) for at in sorted({*range(0, len(episode), every)} | end)]
 
 
 class OffPolicy(ABC):
@@ -206,12 +154,7 @@ class OffPolicy(ABC):
 
     def tensors(self, samples: Samples) -> Batch:
         """Samples of a replay, as a batch for `update`."""
-        columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
-        return {
-            "obs": encode(self.policy, samples.obs),
-            "next_obs": encode(self.policy, samples.next_obs),
-            **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
-        }
+        return tensors_of(samples, self.policy)
 
     def batches(self, count: int) -> list[Batch]:
         """`count` batches; if there are demonstrations, these are the first half of each.
@@ -220,12 +163,7 @@ class OffPolicy(ABC):
         """
         replays = (self.replay,) if self.demos is None else (self.demos, self.replay)
         share = self.config.batch_size // len(replays)
-        drawn = [self.tensors(replay.sample(count * share, self.rng)) for replay in replays]
-        shares = {
-            name: [torch.unflatten(part[name], 0, (count, share)) for part in drawn] for name in drawn[0]
-        }  # (count, share, ...) each
-        joined = {name: x[0] if len(x) == 1 else torch.cat(x, 1) for name, x in shares.items()}
-        return [{name: x[i] for name, x in joined.items()} for i in range(count)]
+        return parted([self.tensors(replay.sample(count * share, self.rng)) for replay in replays], count)
 
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""

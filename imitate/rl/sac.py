@@ -25,8 +25,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
-from imitate.rl.off_policy import Batch
 
 __all__ = [
     "SAC",

@@ -20,8 +20,8 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, critic_loss, soft_targets
-from imitate.rl.off_policy import Batch
 
 __all__ = ["TD3", "TD3Config", "first"]
 

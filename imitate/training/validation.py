@@ -43,7 +43,7 @@ def validation_of(experiment: Experiment, inputs: Inputs) -> Validate:
     if experiment.validate_by == "return" or not experiment.eval_every:
         return by_return
     assert inputs.demos is not None  # `Experiment.check_inputs`
-    likeness = Likeness(inputs.demos, inputs.episodes)
+    likeness = Likeness(inputs.demos, inputs.episodes, every=experiment.hyperparameters.get("demo_every", 1))
     makers = [partial(make_env, experiment.env_id, experiment.env_kwargs)] * experiment.eval_episodes
 
     def by_demos(policy: ActorPolicy, max_steps: int) -> Evaluation:

@@ -46,9 +46,11 @@ def played(act: Callable[[Array], Array]) -> Rollout:
 def test_who_does_as_the_expert_is_closest(tmp_path: Path) -> None:
     with DemoReader(named(tmp_path / "demos.h5", ENV)) as demos:
         likeness = Likeness(demos, np.arange(10))
+        few = Likeness(demos, np.arange(10), every=5)
     expert, wrong, still = (
         likeness.distance(played(act)) for act in (Namer().act, lambda obs: -obs, lambda obs: 0 * obs)
     )
+    assert few.points.shape == (20 + 1, 3)  # each fifth step of ten, and the absorbing state
     assert 0 <= expert < 0.1
     assert expert < 0.5 * min(still, wrong)
 

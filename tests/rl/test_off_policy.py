@@ -19,7 +19,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.off_policy import OffPolicy, replay_of
+from imitate.rl.batches import replay_of
+from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
@@ -85,7 +86,7 @@ def test_single_steps_of_demonstrations_keep_their_successors(
     ) as writer:
         writer.append(Trajectory(obs, actions, rewards, terminated=terminated, truncated=not terminated))
     with DemoReader(tmp_path / "demos.h5") as demos:
-        replay = replay_of(demos, None, learner.policy, learner.config, every=3)
+        replay = replay_of(demos, None, learner.policy, gamma=GAMMA, every=3)
     assert len(replay) == len(kept)
     samples = replay.sample(200, np.random.default_rng(0))
     steps = samples.returns.astype(int)
