@@ -42,8 +42,8 @@ class IQConfig:
     """Temperature: weight of the policy's entropy."""
     chi2: float = 0.5
     """Weight of the square of the implied reward, on both halves of a batch; rewards are then at most 1 / chi2."""
-    least_squares: bool = False
-    """LS-IQ: lower the implied rewards of the learner's steps, instead of the values of all states."""
+    least_squares: bool = True
+    """LS-IQ: lower the implied rewards of the learner's steps; without it, the values of all states, as IQ-Learn does."""
     expert_value: bool = False
     """LS-IQ: fit the values of the expert's actions to the value of that highest reward forever, without a target."""
     clip_targets: bool = True

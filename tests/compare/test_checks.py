@@ -45,7 +45,9 @@ def test_every_learner_can_be_made_before_anything_is_recorded(
 ) -> None:
     caplog.set_level("INFO")
     discrete = tuple(
-        name for name in ALGORITHMS if name not in ("rpo", "sac", "tqc", "td3", "guided", "dac", "gaifo")
+        name
+        for name in ALGORITHMS
+        if name not in ("rpo", "sac", "tqc", "td3", "guided", "dac", "gaifo", "td3bc")
     )
     wanted = Comparison("CartPole-v1", discrete, "CartPole-v1", seeds=1)
     assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
