@@ -43,7 +43,7 @@ class IQConfig:
     chi2: float = 0.5
     """Weight of the square of the implied reward, on both halves of a batch; rewards are then at most 1 / chi2."""
     least_squares: bool = True
-    """LS-IQ: lower the implied rewards of the learner's steps; without it, the values of all states, as IQ-Learn does."""
+    """LS-IQ: lower the implied rewards of the learner's steps; without it, IQ-Learn lowers the values of all states."""
     expert_value: bool = False
     """LS-IQ: fit the values of the expert's actions to the value of that highest reward forever, without a target."""
     clip_targets: bool = True
