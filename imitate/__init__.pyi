@@ -30,6 +30,7 @@ from .imitators.guided.hand_over import HandOver
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
 from .media.video import record_video
+from .nn.numpy_policy import NumpyPolicy
 from .nn.policy import ActorPolicy
 from .nn.stored_policy import load_policy, save_policy
 from .rl.a2c import A2C
@@ -77,6 +78,7 @@ __all__ = [
     "InputError",
     "LOKIConfig",
     "Learner",
+    "NumpyPolicy",
     "PPOConfig",
     "Policy",
     "QDagger",

@@ -18,8 +18,6 @@ from imitate.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "benchmarks" / "results"
-# Recorded before the rows said that sticky actions are off, which was the default.
-WITHOUT_KEYWORDS = {"ppo-pong", "dqn-breakout"}
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +57,9 @@ def test_another_figure_in_a_record_is_another_document(record: str, document: s
 def test_a_rows_commands_are_those_of_its_record() -> None:
     for name, row in script("table").read_rows().items():
         path = RECORDS / f"{name}.json"
-        if not path.exists() or name in WITHOUT_KEYWORDS:
+        if not path.exists():
             continue
-        recorded = json.loads(path.read_text())["seeds"][0]["commands"][:-1]  # the last one measures
+        recorded = json.loads(path.read_text())["seeds"][0]["commands"]
         ours = row.commands(row.first_seed)
         assert [sorted(shlex.split(c)) for c in recorded] == [sorted(shlex.split(c)) for c in ours]
 
@@ -96,14 +94,13 @@ def test_links_within_the_repository_lead_somewhere() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_the_readmes_commands_run(tmp_path: Path) -> None:
-    """As a stranger would, in order and in one folder: the quickstart, the commands, then the guide's Python too."""
+    """As a stranger would, in order and in one folder: the quickstart, the commands, then the Python."""
     text = (ROOT / "README.md").read_text()
-    guide = (ROOT / "docs" / "guide.md").read_text()
     bash = re.findall(r"(?s)```bash\n(.*?)```", text)[2]
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for command in ("imitate quickstart", *bash.splitlines()):
         subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, check=True)
-    for block in re.findall(r"(?s)```python\n(.*?)```", text + guide):
+    for block in re.findall(r"(?s)```python\n(.*?)```", text):
         (tmp_path / "block.py").write_text(block)
         subprocess.run([sys.executable, "block.py"], cwd=tmp_path, check=True)
     assert (tmp_path / "quickstart" / "report.html").exists()

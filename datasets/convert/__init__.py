@@ -32,7 +32,7 @@ from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
 
-__all__ = ["FORMATS", "Converted", "convert", "format_of"]
+__all__ = ["FORMATS", "Converted", "convert", "env_of", "format_of"]
 
 # Specific formats come first. `ours` is last, since its reader explains what is wrong with an unknown file.
 FORMATS: dict[str, Format] = {
@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {
     "imitate": ours,
 }
 
-_STRUCTURED = ("minari", "minari-arrow", "imitate")
+_STRUCTURED = ("minari", "minari-arrow", "lerobot", "robomimic", "imitate")
 """Formats that hold Dict observations."""
 
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
@@ -80,6 +80,12 @@ def format_of(path: Path) -> str:
         if format.found(path):
             return name
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
+
+
+def env_of(path: Path) -> str:
+    """The id of the environment that a data set is of; empty if it does not say. Raises InputError if it is damaged."""
+    with FORMATS[format_of(path)].read(path, (), Notes()) as recording:
+        return recording.env_id if recording.info is None else recording.info.env_id
 
 
 def convert(

@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
-__all__ = ["Format", "Recording", "complete", "fitted", "typed"]
+__all__ = ["Format", "Recording", "complete", "fitted", "typed", "wide"]
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,15 @@ def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
     return new
 
 
-def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
-    """Spaces that hold all observations (without bounds) and actions."""
+def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
+    """The space of all arrays of this type and shape."""
+    if dtype.kind == "f":
+        return spaces.Box(-np.inf, np.inf, shape, dtype=dtype)
+    return spaces.Box(float(np.iinfo(dtype).min), float(np.iinfo(dtype).max), shape, dtype=dtype)
+
+
+def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
+    """Spaces that hold all observations (without bounds; None for those of a Dict) and actions."""
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
@@ -161,10 +168,7 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
         obs, actions = np.result_type(obs, piece.obs), np.result_type(actions, piece.actions)
         for taken in (piece.actions, piece.labels):
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
-    least, most = (0.0, 255.0) if obs == np.uint8 else (-np.inf, np.inf)
-    if obs.kind != "f" and obs != np.uint8:
-        least, most = float(np.iinfo(obs).min), float(np.iinfo(obs).max)
-    observation = spaces.Box(least, most, first.obs.shape[1:], dtype=obs)
+    observation = None if obs.names else wide(obs, first.obs.shape[1:])
     if actions.kind in "iu":
         return observation, spaces.Discrete(int(np.max(high)) + 1)
     return observation, spaces.Box(low, high, dtype=actions)

@@ -1,4 +1,4 @@
-"""`imitate data info|validate|repair|replay|video|plot|convert|merge|concat|split|filter|subsample`"""
+"""`imitate data info|validate|repair|replay|video|plot|convert|push|merge|concat|split|filter|subsample`"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import imitate.datasets.convert
 import imitate.datasets.plot
 import imitate.datasets.replay
 from imitate.commands.options import JsonObject, print_json, report, subcommand
+from imitate.commands.push import push
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
@@ -39,6 +40,7 @@ def data(argv: list[str]) -> int:
         "video": video,
         "plot": plot,
         "convert": convert,
+        "push": push,
         "merge": merge,
         "concat": concat,
         "split": split,

@@ -27,6 +27,8 @@ from imitate.training.person import is_person
 
 if TYPE_CHECKING:
     from imitate.experts import Expert
+    from imitate.nn.policy import ActorPolicy
+    from imitate.training.run import Snapshot
 
 __all__ = ["train", "with_experts"]
 
@@ -47,6 +49,9 @@ class TrainArguments:
     wandb: Annotated[bool, Rare] = False
     """also send what TensorBoard gets to Weights & Biases (the extra `wandb`; WANDB_PROJECT, WANDB_MODE and its other
     variables count)"""
+    video_every: Annotated[int, Rare] = 0
+    """steps of the budget between films of the current policy in RUN/videos (iterations, if the learner takes no
+    steps); 0: none. They are outside the budget and change nothing"""
     audit: bool = False
     """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
 
@@ -73,7 +78,7 @@ def train(argv: list[str]) -> int:
         if named not in (None, base.algorithm):
             raise InputError(f"{config} is a run of {base.algorithm}, not of {named}: leave {named} out")
     elif named is not None:
-        base = Experiment.preset(named, line.value("--env") or "")
+        base = Experiment.preset(named, line.value("--env") or _recorded_env(named, line.value("--demos")))
     elif line.has(WORDS):
         raise Asked(names=(*ALGORITHMS, "--resume", "--config"))
     elif line.asks_for_help:
@@ -85,6 +90,16 @@ def train(argv: list[str]) -> int:
         )
     words = line.without("--config").argv
     return _train(base, CommandLine(words if named is None else words[1:]))
+
+
+def _recorded_env(algorithm: str, demos: str | None) -> str:
+    """The environment of the demonstrations, for a learner that needs no other; empty if it is not known."""
+    if demos is None or not find(algorithm).offline:
+        return ""
+    from imitate.datasets.convert import env_of
+    from imitate.datasets.convert.sources import source_path
+
+    return env_of(source_path(demos))
 
 
 def _train(base: Experiment, line: CommandLine) -> int:
@@ -100,8 +115,8 @@ def _train(base: Experiment, line: CommandLine) -> int:
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
     remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)
-    wandb = settings.get("wandb", False)
-    status = _execute(experiment, out, remeasure=remeasure, looks=looks, wandb=wandb)
+    wandb, video_every = settings.get("wandb", False), settings.get("video_every", 0)
+    status = _execute(experiment, out, remeasure=remeasure, looks=looks, wandb=wandb, video_every=video_every)
     return status or (_audit(out) if audit else 0)
 
 
@@ -127,6 +142,7 @@ def _resume(line: CommandLine) -> int:
         expert: str | None = None,
         looks: bool = True,
         wandb: bool = False,
+        video_every: int = 0,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
         uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
@@ -138,6 +154,7 @@ def _resume(line: CommandLine) -> int:
             expert: module:make_expert of the run's expert, to allow the import of its module
             looks: play a few episodes on the way and at the end, as in a new run
             wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
+            video_every: steps between films, as in a new run; 0: none
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -147,13 +164,17 @@ def _resume(line: CommandLine) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True, looks=looks, wandb=wandb)
+        return _execute(experiment, resume, resume=True, looks=looks, wandb=wandb, video_every=video_every)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
-    out, device = line.value("--out"), line.value("--device")
+    out, kept = line.value("--out"), ("--device", "--video-every")
     argv = line.argv[len(line.words) :]
     if out is not None:
-        argv = ["--resume", out, *(["--device", device] if device else [])]
+        argv = [
+            "--resume",
+            out,
+            *(word for name in kept if (value := line.value(name)) for word in (name, value)),
+        ]
     return run(command, argv, "train")
 
 
@@ -165,6 +186,7 @@ def _execute(
     remeasure: bool = False,
     looks: bool = True,
     wandb: bool = False,
+    video_every: int = 0,
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.nn.stored_policy import load_policy
@@ -176,22 +198,39 @@ def _execute(
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
     offline = find(experiment.algorithm).offline
-    curve = Looks(experiment, out) if looks and not (resume and offline) else None
+    looks = looks and experiment.evaluable
+    watching: list[Snapshot] = [Looks(experiment, out)] if looks and not (resume and offline) else []
+    if video_every:
+        from imitate.training.films import Films
+
+        watching.append(Films(experiment, out, video_every))
+
+    def snapshot(spent: int, policy: ActorPolicy) -> None:
+        for each in watching:
+            each(spent, policy)
+
     try:
         with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:
             finished = execute(
-                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=curve
+                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=snapshot
             )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}`", file=sys.stderr)
+        again = f" --video-every {video_every}" if video_every else ""
+        print(
+            f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`",
+            file=sys.stderr,
+        )
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if looks:
         print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
-    print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
+    if experiment.evaluable:
+        print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
+    else:
+        print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
     return 0
 
 

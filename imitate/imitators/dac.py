@@ -154,7 +154,7 @@ class DAC(SAC):
         }
 
     def _ends(self) -> tuple[float, float]:
-        """What the absorbing state adds to the logit of every pair, and to the reward of a termination."""
+        """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
             return 0.0, 0.0
         gamma, steps = self.config.gamma, len(self.replay)

@@ -121,7 +121,7 @@ def _prepare(
             max_steps=max_steps,
         )
 
-    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
+    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps if experiment.evaluable else None
     run = Run(
         make_learner(experiment, inputs),
         out,

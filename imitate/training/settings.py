@@ -35,7 +35,7 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 
 
 def has_preset(algorithm: str, env_id: str) -> bool:
-    """Whether there are settings for this environment, and not only for all."""
+    """True if there are settings for this environment, and not only for all."""
     return bool(_for_environment(algorithm, env_id))
 
 

@@ -21,7 +21,7 @@ from imitate.toml import as_toml
 
 __all__ = ["BUNDLED", "Suite", "is_suite"]
 
-BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari")
 """Suites that come with the package; they are ordinary suite files."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 
