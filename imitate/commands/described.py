@@ -58,6 +58,9 @@ class RunArguments:
     """training steps between validations; 0: never validate, keep the last policy"""
     eval_episodes: Annotated[int, Rare]
     """episodes in a validation"""
+    validate_by: Annotated[Literal["return", "demos"], Rare]
+    """keep the policy of the highest return, or the one whose episodes are closest to the demonstrations, which takes
+    no reward"""
     checkpoint_every: Annotated[int, Rare]
     """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
     that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
@@ -127,7 +130,7 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
     """Those that this algorithm has a use for in this environment."""
     algorithm = find(base.algorithm)
     useless = {
-        "demos": ("demos", "demo_episodes"),
+        "demos": ("demos", "demo_episodes", "validate_by"),
         "expert": ("expert", "vecnormalize", "remeasure"),
         "envs": ("num_envs", "backend"),
     }

@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -59,6 +59,7 @@ class Experiment:
     episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
     clip_rewards      for Atari on backend ale, in training only: learn from the sign of rewards
     eval_every        training steps between validations; 0: never validate, keep the last policy
+    validate_by       "return", or "demos": keep the policy whose episodes are closest to the demonstrations
     checkpoint_every  training steps between checkpoints; these wait until a few episodes have ended, since each
                       checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
@@ -84,6 +85,7 @@ class Experiment:
     clip_rewards: bool = False
     eval_every: int = 0
     eval_episodes: int = 10
+    validate_by: Literal["return", "demos"] = "return"
     checkpoint_every: int = 0
     device: str = "cpu"
 
@@ -225,6 +227,8 @@ class Experiment:
             raise InputError(
                 f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
             )
+        if self.validate_by == "demos" and self.demos is None:
+            raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
 
     @property
     def evaluable(self) -> bool:
