@@ -1,8 +1,8 @@
-"""Rewrite the reports in examples/ from the runs stored beside them, and the guide's picture of one.
+"""Rewrite the reports in examples/ from the runs stored beside them.
 
-    python benchmarks/example_reports.py
+    python benchmarks/example_reports.py && python docs/screenshots.py
 
-No run is repeated. The videos are taken from the old reports. The picture needs chromium.
+No run is repeated. The videos are taken from the old reports. The second takes pictures of one for the documentation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import base64
 import html
 import re
 import shutil
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -59,22 +58,6 @@ def restore_films(page: str, names: dict[str, str], folder: Path) -> None:
         write_json(film.with_suffix(".json"), {"episode_return": shown})
 
 
-def picture(page: Path, path: Path) -> None:
-    """Write a browser's screenshot of a page, down to the end of its first figure."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    import chromium
-
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        chromium.Page(page.as_uri(), Path(profile), width=1_100) as browser,
-    ):
-        end = browser.evaluate("document.querySelector('figure .panels').getBoundingClientRect().bottom + 4")
-        clip = {"x": 0, "y": 0, "width": 1_100, "height": end, "scale": 1}
-        data = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(data))
-
-
 if __name__ == "__main__":
     for example in ("classic", "mujoco"):
         rewrite(EXAMPLES / example)
-    picture(EXAMPLES / "classic" / "report.html", EXAMPLES / "report.png")

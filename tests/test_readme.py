@@ -94,14 +94,13 @@ def test_links_within_the_repository_lead_somewhere() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_the_readmes_commands_run(tmp_path: Path) -> None:
-    """As a stranger would, in order and in one folder: the quickstart, the commands, then the guide's Python too."""
+    """As a stranger would, in order and in one folder: the quickstart, the commands, then the Python."""
     text = (ROOT / "README.md").read_text()
-    guide = (ROOT / "docs" / "guide.md").read_text()
     bash = re.findall(r"(?s)```bash\n(.*?)```", text)[2]
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for command in ("imitate quickstart", *bash.splitlines()):
         subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, check=True)
-    for block in re.findall(r"(?s)```python\n(.*?)```", text + guide):
+    for block in re.findall(r"(?s)```python\n(.*?)```", text):
         (tmp_path / "block.py").write_text(block)
         subprocess.run([sys.executable, "block.py"], cwd=tmp_path, check=True)
     assert (tmp_path / "quickstart" / "report.html").exists()

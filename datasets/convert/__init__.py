@@ -53,6 +53,9 @@ _STRUCTURED = ("minari", "minari-arrow", "lerobot", "robomimic", "imitate")
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
 """Formats whose observations have no keys."""
 
+_WITHOUT_ACTIONS = ("npz", "imitate")
+"""Formats that are written without actions."""
+
 _WITH_COLUMNS = ("npz", "csv")
 
 _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
@@ -99,6 +102,7 @@ def convert(
     columns: Sequence[str] = (),
     mask: str | None = None,
     clip: bool = False,
+    actions: bool = True,
     dry_run: bool = False,
 ) -> Converted:
     """Write the data set `source` as `out`, whole or not at all.
@@ -110,6 +114,7 @@ def convert(
     columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
+    actions   False: leave them out, as in demonstrations of observations alone
     dry_run   read everything, write nothing
 
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
@@ -124,6 +129,7 @@ def convert(
         raise InputError(f"{out} exists already: choose another name")
     target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
+    chosen |= {"actions": False} if source_name == "npz" and not actions else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
         recording = _chosen_part(recording, source, mask, notes)
         if source_name != "imitate":
@@ -133,6 +139,11 @@ def convert(
             raise InputError(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
                 "of them in one array with --obs-keys"
+            )
+        info = replace(info, has_actions=info.has_actions and actions)
+        if not info.has_actions and target_name not in _WITHOUT_ACTIONS:
+            raise InputError(
+                f"{target_name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
             )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo, lowest_actions
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
@@ -31,6 +31,7 @@ class Recording:
     episodes   begins a new pass over all episodes, in order; each must be read before the next is asked for
     info       provenance that our own writer stored in the foreign file; None: another writer made it
     labelled   episodes have `expert_actions`
+    acted      False: the data set has no actions, and anything may stand in their place
     masks      passes over named parts of the data set, such as "train"
 
     Facts that the format does not have are empty or None.
@@ -44,6 +45,7 @@ class Recording:
     expert: str = ""
     info: DemoInfo | None = None
     labelled: bool = False
+    acted: bool = True
     masks: Mapping[str, Callable[[], Iterator[Episode]]] = field(default_factory=dict)
 
 
@@ -91,10 +93,20 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
                 observation = observation or env.observation_space
                 action = action or env.action_space
         except InputError:
+            if not recording.acted:
+                raise
             known = observation, action
             observation, action = _as_wide_as(recording.episodes())
             observation, action = known[0] or observation, known[1] or action
-    return DemoInfo(env_id, observation, action, env_kwargs=kwargs, expert=recording.expert, versions={})
+    return DemoInfo(
+        env_id,
+        observation,
+        action,
+        env_kwargs=kwargs,
+        expert=recording.expert,
+        has_actions=recording.acted,
+        versions={},
+    )
 
 
 def fitted(
@@ -112,13 +124,14 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
     seen = Notes()
     for piece in pieces:
         with refused(f"episode {number}"):
-            arrays: dict[str, Any] = {
-                "obs": typed(piece.obs, info.observation_space, "observations", seen),
-                "actions": typed(piece.actions, info.action_space, "actions", seen),
-            }
-            if piece.expert_actions is not None:
+            arrays: dict[str, Any] = {"obs": typed(piece.obs, info.observation_space, "observations", seen)}
+            if not info.has_actions:
+                arrays |= {"actions": lowest_actions(info.action_space, len(piece)), "expert_actions": None}
+            else:
+                arrays["actions"] = typed(piece.actions, info.action_space, "actions", seen)
+            if info.has_actions and piece.expert_actions is not None:
                 arrays["expert_actions"] = typed(piece.expert_actions, info.action_space, "labels", seen)
-            if clip and isinstance(info.action_space, spaces.Box):
+            if clip and info.has_actions and isinstance(info.action_space, spaces.Box):
                 low, high = info.action_space.low, info.action_space.high
                 for name in arrays.keys() & {"actions", "expert_actions"}:
                     outside = ((arrays[name] < low) | (arrays[name] > high)).any()

@@ -14,11 +14,12 @@ from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
 from imitate.compare.plan.learners import trust_learner
-from imitate.compare.plan.suite import BUNDLED, is_suite, read_toml
+from imitate.compare.plan.suite import BUNDLED, is_suite
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean
 from imitate.files import read_json
+from imitate.toml import read_toml
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend

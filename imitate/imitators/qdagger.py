@@ -27,8 +27,8 @@ from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.nn.q_net import QNet
+from imitate.rl.batches import Batch
 from imitate.rl.dqn import DQN
-from imitate.rl.off_policy import Batch
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 

@@ -10,16 +10,19 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from imitate import experts
 from imitate.algorithms import find, is_own
 from imitate.envs import resolve_backend
 from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
-from imitate.errors import LARGEST, InputError, check_range
+from imitate.errors import LARGEST, InputError, check_range, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
+from imitate.toml import read_toml
 from imitate.training.needs import (
     check_backend,
     check_demos,
@@ -56,6 +59,7 @@ class Experiment:
     episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
     clip_rewards      for Atari on backend ale, in training only: learn from the sign of rewards
     eval_every        training steps between validations; 0: never validate, keep the last policy
+    validate_by       "return", or "demos": keep the policy whose episodes are closest to the demonstrations
     checkpoint_every  training steps between checkpoints; these wait until a few episodes have ended, since each
                       checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
@@ -81,6 +85,7 @@ class Experiment:
     clip_rewards: bool = False
     eval_every: int = 0
     eval_episodes: int = 10
+    validate_by: Literal["return", "demos"] = "return"
     checkpoint_every: int = 0
     device: str = "cpu"
 
@@ -150,18 +155,38 @@ class Experiment:
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
-        """Read a run's config.json; relative paths in it are relative to its folder.
+        """Read a run's config.json, or the same as TOML; relative paths in it are relative to its folder.
 
-        Raises InputError if it is not a valid config.json.
+        Raises InputError if it is not a valid one.
         """
         path = Path(path)
-        experiment = read_json(path, cls)
+        if path.suffix != ".toml":
+            experiment = read_json(path, cls)
+        else:
+            try:
+                experiment = msgspec.convert(read_toml(path), cls)
+            except msgspec.ValidationError as error:
+                raise InputError(f"{path} does not describe a run: {one_line(error)}; correct it") from error
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
     def write(self, path: str | Path) -> None:
         """Write as config.json, with absolute paths."""
-        absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
-        write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
+        write_json(Path(path), self.to_json() | {"versions": versions()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with absolute paths."""
+        return dataclasses.asdict(self._with_paths(Path(), lambda name: str(Path(name).absolute())))
+
+    def portable(self) -> Experiment:
+        """A copy that names files without their folders, for people who have other folders."""
+
+        def bare(name: str) -> str:
+            head, colon, path = ("", "", name) if Path(name).is_absolute() else name.rpartition(":")
+            return f"{head}{colon}{Path(path).name}" if Path(path).is_absolute() else name
+
+        named = {name: getattr(self, name) for name in ("expert", "vecnormalize", "demos", "init")}
+        new: dict[str, Any] = {name: value and bare(value) for name, value in named.items()}
+        return dataclasses.replace(self, other_experts=tuple(map(bare, self.other_experts)), **new)
 
     def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
         """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
@@ -202,6 +227,8 @@ class Experiment:
             raise InputError(
                 f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
             )
+        if self.validate_by == "demos" and self.demos is None:
+            raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
 
     @property
     def evaluable(self) -> bool:

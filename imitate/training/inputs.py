@@ -125,6 +125,10 @@ def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     path = in_our_format(str(experiment.demos), experiment.env_id, experiment.env_kwargs or None)
     demos = stack.enter_context(DemoReader(path))
     check_demos(demos, experiment.env_id)
+    if not (demos.info.has_actions or find(experiment.algorithm).unseen):
+        raise InputError(
+            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: use gaifo"
+        )
     _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
     return demos
 

@@ -39,7 +39,7 @@ def test_another_network_than_that_of_init_is_refused(capsys: pytest.CaptureFixt
 
 
 def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
-    dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "2")
+    dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "1")
     few = ("--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
     two = ("--expert", "CartPole-v1", "--expert", "random")
     assert main([*dagger, *few, *two, "--out", "first"]) == 0

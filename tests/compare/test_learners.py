@@ -214,6 +214,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     """From the command line, in another process; its settings are those of its config."""
     out = tmp_path / "out"
@@ -258,6 +259,7 @@ def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) ->
     assert other not in sys.modules
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None:
     from imitate.compare.statistics.job_results import Point, Reference, References
     from imitate.files import write_json

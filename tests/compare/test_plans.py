@@ -15,9 +15,9 @@ from comparisons import QUICK, comparison
 from imitate.compare import Comparison
 from imitate.compare.execute.training import Trained, training
 from imitate.compare.plan.comparison import Job, jobs
-from imitate.compare.plan.toml import as_toml
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
+from imitate.toml import as_toml
 
 
 def run(wanted: Comparison, job: Job) -> Trained:

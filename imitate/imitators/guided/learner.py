@@ -34,8 +34,9 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.rl.actor import encode
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import check_continuous
-from imitate.rl.off_policy import Batch, OffPolicy
+from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout
 
