@@ -14,7 +14,8 @@ of time p_E and p_L that expert and learner spend there (`gail` derives these sh
 
     -p_E r + (p_E + p_L) r / 2 + chi2 (p_E + p_L) r^2 / 2,
 
-are least at r = (p_E - p_L) / (p_E + p_L) / (2 chi2). LS-IQ's loss has p_L r in place of the second, which doubles r.
+are least at r = (p_E - p_L) / (p_E + p_L) / (2 chi2). LS-IQ's loss, the default, has p_L r in place of the second term,
+which doubles r.
 
 Departures. V(s') is the target network's, and no gradient flows through it. The reward of the absorbing state is this
 closed form; LS-IQ learns its value. Written from the papers.
