@@ -58,6 +58,7 @@ def test_linux_runs_the_readmes_test_command() -> None:
 
 
 def test_other_files_for_contributors() -> None:
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == PROJECT["version"]
     for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
         form: dict[str, Any] = yaml.safe_load(path.read_text())
         assert path.stem == "config" or {"name", "description", "body"} <= form.keys()

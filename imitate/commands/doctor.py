@@ -242,6 +242,8 @@ PROBES: dict[str, Callable[[], str]] = {
     "ONNX": _version("onnxruntime"),
     "pyarrow": _version("pyarrow"),
     "PyAV": _version("av"),
+    "Optuna": _version("optuna"),
+    "Weights & Biases": _version("wandb"),
     "zoo": _zoo,
     "caches": _caches,
     "display": _display,
@@ -258,4 +260,6 @@ EXTRAS = {
     "ONNX": "export",
     "pyarrow": "formats",
     "PyAV": "formats",
+    "Optuna": "tune",
+    "Weights & Biases": "wandb",
 }

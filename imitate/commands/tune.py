@@ -83,15 +83,21 @@ def tune(argv: list[str]) -> int:
         raise InputError(
             "no trial came to its end, since learning diverged: hold --learning-rate at a smaller value"
         )
-    _print_best(best)
+    _print_best(best, experiment)
     return 0
 
 
-def _print_best(best: Best) -> None:
+def _print_best(best: Best, experiment: Experiment) -> None:
     for name, value in best.settings.items():
         print(f"{name} = {value}")
+    by_return = experiment.validate_by == "return"
+    found = (
+        f"a return of {best.score:.4g}"
+        if by_return
+        else f"a distance of {-best.score:.4g} from demonstrations"
+    )
     print(
-        f"imitate: trial {best.trial} returned {best.mean_return:.4g} in its best validation, which chose it: another "
-        f"seed may return less. Train with `imitate train --config {best.file} --seed 0 --out RUN`",
+        f"imitate: trial {best.trial} has {found} in its best validation, which chose it: another seed may do worse. "
+        f"Train with `imitate train --config {best.file} --seed 0 --out RUN`",
         file=sys.stderr,
     )

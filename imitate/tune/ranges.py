@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from imitate.algorithms import find
+from imitate.algorithms import ALGORITHMS, find
 from imitate.training.settings import make_config
 
 if TYPE_CHECKING:
@@ -60,18 +60,23 @@ RANGES: dict[str, Log | OneOf] = {
 
 
 def searched(
-    algorithm: str, hyperparameters: Mapping[str, Any], held: Mapping[str, Any]
+    algorithm: str, hyperparameters: Mapping[str, Any], held: Mapping[str, Any], actions: str
 ) -> dict[str, Log | OneOf]:
     """The ranges of an algorithm's fields, by names such as `ppo.learning_rate` in configs within its own.
 
-    held   hyperparameters that keep their values
+    held      hyperparameters that keep their values
+    actions   of the environment, `discrete` or `continuous`: an inner learner for the others is not in use
     """
     entry, config = find(algorithm), make_config(algorithm, hyperparameters)
     found = _of_config(config, held)
-    if not entry.inner:
-        return found
-    used = getattr(config, entry.inner)
-    return {name: each for name, each in found.items() if "." not in name or name.startswith(f"{used}.")}
+    unused = {
+        name
+        for name in (each.name for each in dataclasses.fields(config))
+        if name in ALGORITHMS and ALGORITHMS[name].actions not in ("any", actions)
+    }
+    if entry.inner:
+        unused |= ALGORITHMS.keys() - {getattr(config, entry.inner)}
+    return {name: each for name, each in found.items() if "." not in name or name.split(".")[0] not in unused}
 
 
 def _of_config(config: Any, held: Mapping[str, Any]) -> dict[str, Log | OneOf]:

@@ -6,11 +6,15 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gymnasium.spaces import Box
+
 from imitate.algorithms import find
+from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
 from imitate.errors import LARGEST, InputError
 from imitate.files import atomic, lock, plain_json, read_json, write_json
@@ -39,13 +43,14 @@ _SPARED = ("hidden", "activation")  # of a run that starts from a policy
 class Best:
     """The best trial so far.
 
-    mean_return  of its best validation, which chose it, and so flatters it
-    settings     those that were searched, by names such as `ppo.learning_rate`
-    file         its run as TOML, for `imitate train --config`
+    score      of its best validation, which chose it and so flatters it: the mean return, or minus the distance from
+               the demonstrations if runs are validated by that
+    settings   those that were searched, by names such as `ppo.learning_rate`
+    file       its run as TOML, for `imitate train --config`
     """
 
     trial: int
-    mean_return: float
+    score: float
     settings: dict[str, Any]
     file: Path
 
@@ -76,25 +81,20 @@ def tune(
     """
     try:
         import optuna
-        from optuna.storages.journal import JournalFileBackend
     except ImportError as error:
         raise InputError("tuning needs Optuna: pip install 'imitate-rl[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     fixed = dict(held or {}) | (dict.fromkeys(_SPARED) if base.init else {})
-    ranges = searched(base.algorithm, base.hyperparameters, fixed)
+    with closing(make_env(base.env_id, base.env_kwargs)) as env:
+        actions = "continuous" if isinstance(env.action_space, Box) else "discrete"
+    ranges = searched(base.algorithm, base.hyperparameters, fixed, actions)
     if not ranges:
         raise InputError(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
     with lock(out, "a search"):
         _check_same(out, {"run": base.to_json(), "searched": sorted(ranges)})
-        storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / "trials.log")))
-        study = optuna.create_study(
-            storage=storage, study_name="tune", direction="maximize", load_if_exists=True
-        )
-        # A continued search must not draw again what it drew at its start.
-        study.sampler = optuna.samplers.TPESampler(seed=draw_seed(FIRST_SEED, len(study.trials)) >> 32)
-        study.pruner = optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING)
+        study = _study(out)
 
         def objective(trial: optuna.Trial) -> float:
             drawn = {name: each.drawn(trial, name) for name, each in ranges.items()}
@@ -108,8 +108,21 @@ def tune(
         return _best(study, out)
 
 
+def _study(out: Path) -> optuna.Study:
+    """The search in the folder, or a new one."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / "trials.log")))
+    study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+    # A continued search must not draw again what it drew at its start.
+    study.sampler = optuna.samplers.TPESampler(seed=draw_seed(FIRST_SEED, len(study.trials)) >> 32)
+    study.pruner = optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING)
+    return study
+
+
 def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Sequence[Expert]) -> float:
-    """The mean return of the run's best validation. Raises TrialPruned if it is among the worse half, or diverges."""
+    """The score of the run's best validation. Raises TrialPruned if it is among the worse half, or diverges."""
     import optuna
 
     from imitate.training.execute import execute
@@ -121,12 +134,12 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
 
     def report(_spent: int, _metrics: dict[str, float]) -> None:
         nonlocal told
-        means = _validated(folder)
-        for step in range(told, len(means)):
-            trial.report(means[step], step)
-        if len(means) > told and trial.should_prune():
+        scores = _scores(folder)
+        for step in range(told, len(scores)):
+            trial.report(scores[step], step)
+        if len(scores) > told and trial.should_prune():
             raise optuna.TrialPruned
-        told = len(means)
+        told = len(scores)
 
     try:
         if not execute(run, folder, experts=experts, progress=report):
@@ -135,18 +148,19 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
         if not isinstance(error.__cause__, FloatingPointError):
             raise
         raise optuna.TrialPruned(str(error)) from error
-    if not (means := _validated(folder)):
+    if not (scores := _scores(folder)):
         raise InputError(
             f"a budget of {run.budget} steps is too small for a validation: give a larger --budget"
         )
-    return max(means)
+    return max(scores)
 
 
-def _validated(folder: Path) -> list[float]:
-    """Mean returns of a run's validations so far."""
+def _scores(folder: Path) -> list[float]:
+    """By which a run's validations so far choose its policy."""
     path = folder / "evaluations.jsonl"
     lines = path.read_bytes().splitlines() if path.is_file() else []
-    return [float(plain_json(line)["mean_return"]) for line in lines]
+    rows = map(plain_json, lines)
+    return [-float(row["distance"]) if "distance" in row else float(row["mean_return"]) for row in rows]
 
 
 def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
@@ -182,7 +196,7 @@ def _report(study: optuna.Study, base: Experiment, out: Path) -> None:
     """Log the last trial; if it is the best one, write its run."""
     last, best = _ended(study)[-1], _best(study, out)
     result = "stopped early" if _stopped(last) else f"{last.value:.4g}"
-    said = "" if best is None else f"; the best so far is trial {best.trial} with {best.mean_return:.4g}"
+    said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
     logger.info("trial %d: %s%s", last.number, result, said)
     if best is not None and best.trial == last.number:
         run = base.changed(nested(best.settings)).to_json()

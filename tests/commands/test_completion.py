@@ -28,7 +28,7 @@ def offered(capsys: pytest.CaptureFixture[str], line: str, shell: str = "zsh") -
     [
         ("imitate tra", ["train"]),
         ("imitate train q", ["qdagger"]),
-        ("imitate tune td", ["td3"]),
+        ("imitate tune reinf", ["reinforce"]),
         ("imitate train ppo --gae", ["--gae-lambda"]),
         ("imitate train ppo --no-normalize-o", ["--no-normalize-obs"]),
         ("imitate train gail --reward plus", ["plus_one"]),

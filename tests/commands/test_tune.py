@@ -101,7 +101,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_algorithm_has_something_to_search(name: str) -> None:
     """Any value of the ranges makes a config, and GAIL's are those of the learner in use."""
     settings = Experiment.preset(name).hyperparameters
-    ranges = searched(name, settings, {})
+    ranges = searched(name, settings, {}, "discrete")
     assert any(each.endswith("learning_rate") for each in ranges)
-    assert not any(each.startswith(("a2c.", "reinforce.")) for each in ranges)
-    assert "batch_size" not in searched(name, settings, {"batch_size": 64})
+    assert not any(each.startswith(("a2c.", "reinforce.", "sac.")) for each in ranges)
+    assert "batch_size" not in searched(name, settings, {"batch_size": 64}, "discrete")
