@@ -20,7 +20,7 @@ import pytest
 
 import imitate
 from imitate import cli
-from imitate.commands import options, train
+from imitate.commands import described, options
 from imitate.commands.parsing import read
 
 ROOT = Path(__file__).parent.parent
@@ -77,7 +77,7 @@ def test_every_command_is_understood(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(options, "read", only_read)
-    monkeypatch.setattr(train, "read", only_read)
+    monkeypatch.setattr(described, "read", only_read)
     for page in (path, DOCS / "tutorials" / "your-environment.md", DOCS / "tutorials" / "your-algorithm.md"):
         for _, code, _ in blocks(page):
             if (name := named(code)) is not None:

@@ -9,7 +9,6 @@ import re
 import runpy
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +51,6 @@ def test_example(
     assert len(path.read_text().splitlines()) <= 60
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), *arguments])
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(imitate.compare, "compare", compare_little)
     monkeypatch.setattr(ppo, "ppo_loss", ppo.ppo_loss)  # which an example replaces
     runpy.run_path(str(path), run_name="__main__")

@@ -161,14 +161,14 @@ def _env_spec(info: DemoInfo) -> str:
         limit = (
             {"max_episode_steps": kwargs.pop("max_episode_steps")} if "max_episode_steps" in kwargs else {}
         )
-        unknown = {"entry_point": None, "additional_wrappers": []}
+        unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []}
         return json.dumps(unknown | limit | {"id": bare_id(info.env_id), "kwargs": kwargs})
 
 
 def _foreign(spec: EnvSpec) -> EnvSpec:
     """The same with a name as entry point, and with spaces as Minari holds them, without our wrappers of these."""
     entry = spec.entry_point
-    name = f"{entry.__module__}:{entry.__qualname__}" if callable(entry) else entry
+    name = f"{entry.__module__}:{getattr(entry, '__qualname__', '')}" if callable(entry) else entry
     kept = [
         each for each in spec.additional_wrappers if not each.entry_point.startswith(structured.__module__)
     ]

@@ -95,9 +95,10 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
         except InputError:
             if not recording.acted:
                 raise
-            known = observation, action
-            observation, action = _as_wide_as(recording.episodes())
-            observation, action = known[0] or observation, known[1] or action
+            seen = _as_wide_as(recording.episodes())
+            observation, action = observation or seen[0], action or seen[1]
+    assert observation is not None  # a Dict's is stated by its reader
+    assert action is not None
     return DemoInfo(
         env_id,
         observation,

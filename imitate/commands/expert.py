@@ -142,7 +142,7 @@ def check(
 
 
 def convert(
-    source: tyro.conf.Positional[str],
+    spec: tyro.conf.Positional[str],
     out: tyro.conf.Positional[Path],
     /,
     env: str | None = None,
@@ -151,7 +151,7 @@ def convert(
     """Write an SB3 zip as safetensors and JSON, without unpickling it; it loads as an expert and acts the same.
 
     Args:
-        source: a .zip, zoo:ALGO/ENV or hub:ORG/REPO; with --all a copy of rl-trained-agents
+        spec: a .zip, zoo:ALGO/ENV or hub:ORG/REPO; with --all a copy of rl-trained-agents
         out: the folder to write; with --all a folder for IMITATE_ZOO_DIR
         env: the environment, if the zip names none
         all: convert every agent; those that can't be are listed with the reason, and the exit status is 2
@@ -159,14 +159,14 @@ def convert(
     from imitate.experts import convert as conversion  # torch takes a second
 
     if not all:
-        conversion.convert(source, out, env_id=env)
+        conversion.convert(spec, out, env_id=env)
         print(out)
         return 0
     if env is not None:
         raise InputError("--env is for one zip: leave it out with --all")
     done = 0
     problems = []
-    for name, problem in conversion.convert_all(Path(source), out):
+    for name, problem in conversion.convert_all(Path(spec), out):
         print(f"{name}: {problem}" if problem else name, flush=True)
         done += not problem
         problems += [name] if problem else []

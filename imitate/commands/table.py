@@ -13,7 +13,7 @@ __all__ = ["COMMANDS", "find"]
 COMMANDS = {
     "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
     "collect": "record an expert's demonstrations to HDF5",
-    "data": "describe, check, convert, edit, replay, film and plot demonstrations (`data info FILE` ...)",
+    "data": "describe, check, convert, push, edit, replay, film and plot demonstrations (`data info FILE` ...)",
     "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
     "improve": "look for a better policy than an expert's on a budget, and prove it",
     "tune": "search for hyperparameters with Optuna (`tune ALGO --env ENV --trials N ...`)",

@@ -164,7 +164,7 @@ def _best(study: optuna.Study, out: Path) -> Best | None:
     complete = [each for each in _ended(study) if not _stopped(each)]
     if not complete:
         return None
-    best = max(complete, key=lambda each: each.value)
+    best = max(complete, key=lambda each: float(each.value or 0.0))
     settings = read_json(out / "trials" / f"{best.number:04}" / "config.json", dict[str, Any])[
         "hyperparameters"
     ]
