@@ -9,6 +9,7 @@ from dataclasses import fields
 import pytest
 
 from imitate.algorithms import find
+from imitate.commands.described import RunArguments
 from imitate.commands.train import TrainArguments
 from imitate.compare.plan.learners import baseline
 from imitate.reproduce.experiments import failing_forms, read_experiments
@@ -32,9 +33,10 @@ def test_summaries_are_of_rows() -> None:
     assert read_summaries()["ppo-cartpole"].mean == 500.0
 
 
-def test_every_row_says_what_it_costs() -> None:
-    known = read_summaries()
-    assert [name for name, row in read_rows().items() if name not in known and row.core_minutes is None] == []
+def test_every_row_of_an_experiment_says_what_it_costs() -> None:
+    rows, known = read_rows(), read_summaries()
+    named = {name for each in read_experiments() for name in (*each.rows, *each.failing)}
+    assert [name for name in named if name not in known and rows[name].core_minutes is None] == []
 
 
 def test_commands_by_kind() -> None:
@@ -61,9 +63,8 @@ def test_every_option_of_a_row_is_one_of_its_learner() -> None:
     for name, row in read_rows().items():
         if row.algorithm == "expert" or baseline(row.algorithm):
             continue
-        known = {
-            field.name for owner in (TrainArguments, find(row.algorithm).config) for field in fields(owner)
-        }
+        owners = (TrainArguments, RunArguments, find(row.algorithm).config)
+        known = {field.name for owner in owners for field in fields(owner)}
         known |= {f"no_{each}" for each in known}
         options = [word for word in shlex.split(f"{row.options} {row.teacher}") if word.startswith("--")]
         assert {each[2:].replace("-", "_") for each in options} <= known, name
