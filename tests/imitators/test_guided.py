@@ -201,3 +201,13 @@ def test_settings_that_cannot_work_are_refused() -> None:
         small(learning_starts=1_000)
     with pytest.raises(InputError, match="continuous"):
         Guided(small(), envs=envs_of("CartPole-v1"), expert=half, seed=0)
+
+
+def test_a_clone_takes_the_experts_actions_and_no_smaller_ones() -> None:
+    """The entropy of the student's reward would pull them to 0."""
+    config = small(updates_per_step=0.0, ent_coef=0.1)
+    learner = Guided(config, envs=envs_of(), expert=lambda obs: 0 * obs + 1.8, seed=3)
+    learner.step()
+    learner.clone_alone(1_000)
+    actions = learner.policy.act(np.linspace(-1, 1, 9, dtype=np.float32)[:, None])
+    assert actions.ravel().tolist() == pytest.approx([1.8] * 9, abs=0.06)

@@ -205,9 +205,8 @@ class Guided(OffPolicy):
         self.updater.policy_net.optimizer.restart()
         for update in range(count):
             (batch,) = self.batches(1)
-            noise = torch.zeros(len(batch["obs"]), self.updater.dimensions, device=self.device)
             self.updater.set_learning_rate(self.config.learning_rate * (1.0 - update / count))
-            self.updater.clone(batch, noise)
+            self.updater.copy(batch)
         self.policy.load_state_dict(self.student.state_dict())
 
     def restart(self) -> None:

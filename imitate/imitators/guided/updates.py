@@ -117,16 +117,24 @@ class Updates:
 
     @torch.no_grad()
     def clone(self, batch: Batch, noise: Tensor) -> dict[str, Tensor]:
-        """One gradient step towards the best expert's actions."""
+        """One gradient step towards the best expert's actions, with the entropy that a student needs who goes on."""
+        return self._descend(batch["obs"], noise, self._towards_expert(batch), self.temperature.now)
+
+    @torch.no_grad()
+    def copy(self, batch: Batch) -> None:
+        """One gradient step towards the best expert's actions alone. Entropy would make the actions smaller."""
+        noise = torch.zeros(len(batch["obs"]), self.dimensions, device=batch["obs"].device)
+        self._descend(batch["obs"], noise, self._towards_expert(batch), 0.0)
+
+    def _towards_expert(self, batch: Batch) -> Callable[[Tensor], Pull]:
         expert, _ = best_of(self.values(batch["obs"], batch["advice"]), batch["advice"])
         everywhere = torch.ones_like(expert[:, 0])
-        return self._descend(
-            batch["obs"], noise, lambda actions: Pull(torch.zeros_like(actions), expert, everywhere)
-        )
+        return lambda actions: Pull(torch.zeros_like(actions), expert, everywhere)
 
     def improve(self, batch: Batch, cloning: float, noise: Tensor) -> dict[str, Tensor]:
         """One gradient step up the value, and towards the experts."""
-        return self._descend(batch["obs"], noise, lambda actions: self.pull(batch, actions, cloning))
+        now = self.temperature.now
+        return self._descend(batch["obs"], noise, lambda actions: self.pull(batch, actions, cloning), now)
 
     def pull(self, batch: Batch, actions: Tensor, cloning: float) -> Pull:
         """The forces on the student's actions (B, D). At `cloning` 1 an expert's action half a unit away pulls as hard
@@ -139,8 +147,10 @@ class Updates:
         cloned = (advised.amax(-1) > values) | (batch["actions"] == expert).all(-1)
         return Pull(slopes, expert, cloning * slopes.norm(dim=-1).mean() * cloned)
 
-    def _descend(self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull]) -> dict[str, Tensor]:
-        """One gradient step of the student and of the temperature."""
+    def _descend(
+        self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull], ent_coef: float
+    ) -> dict[str, Tensor]:
+        """One gradient step of the student, and of the temperature if entropy counts."""
         found: dict[str, Tensor] = {}
 
         def gradient(outputs: Tensor) -> Tensor:
@@ -151,11 +161,12 @@ class Updates:
             found["log_probs"] = distribution.log_prob(raw)
             found["cloned"] = (weights > 0).float().mean()
             slopes = slopes + cloning_slopes(actions, expert, weights)
-            return actor_gradient(distribution, noise, slopes, self.temperature.now)
+            return actor_gradient(distribution, noise, slopes, ent_coef)
 
         self.policy_net.descend(obs, gradient)
         log_probs = found.pop("log_probs")
-        self.temperature.adapt(log_probs)
+        if ent_coef:
+            self.temperature.adapt(log_probs)
         return found | {"entropy": -log_probs.mean()}
 
     def state_dict(self) -> dict[str, Any]:
