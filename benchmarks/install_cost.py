@@ -1,4 +1,4 @@
-"""What each dependency of the default install costs: megabytes on disk, and seconds to download and install.
+"""The cost of each dependency of the default install: megabytes on disk, and seconds to download and install.
 
 A dependency's cost is that of all the packages which would not be installed without it.
 

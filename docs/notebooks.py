@@ -71,7 +71,7 @@ def executed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def printed(text: str) -> str:
-    """What a terminal shows in the end, without progress bars."""
+    """The text that a terminal shows in the end, without progress bars."""
     lines = [line.rpartition("\r")[2] for line in text.replace("\r\n", "\n").split("\n")]
     return "\n".join(line for line in lines if "%|" not in line).strip("\n")
 

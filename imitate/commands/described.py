@@ -87,7 +87,7 @@ class Described:
 
 
 def described(base: Experiment, line: CommandLine, name: str, summary: str, own: Any) -> Described:
-    """What `base` describes, changed by the command line.
+    """The run that `base` describes, changed by the command line.
 
     name, summary   of the command
     own             its options besides those of a run, as a dataclass

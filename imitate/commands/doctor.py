@@ -250,7 +250,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "ffmpeg": _ffmpeg,
     "chromium": _chromium,
 }
-"""What is looked at, in the order of the table."""
+"""The things that are looked at, in the order of the table."""
 REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "caches", "ffmpeg")
 EXTRAS = {
     "EnvPool": "envpool",

@@ -22,7 +22,7 @@ _NAMES = {
     "safetensors": "exported",
     "hub": "hub",
 }
-"""What is written in the run's folder, unless --out names another place."""
+"""The file that is written in the run's folder, unless --out names another place."""
 
 
 def export(argv: list[str]) -> int:

@@ -170,7 +170,7 @@ def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 
 def _stopped(trial: optuna.trial.FrozenTrial) -> bool:
-    """Whether it was stopped early."""
+    """True if it was stopped early."""
     return trial.state.name == "PRUNED"
 
 
