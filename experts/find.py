@@ -19,7 +19,7 @@ _FOLDER = {"expert.json", "policy.safetensors"}
 
 
 def find_agent(spec: str) -> Found | None:
-    """The agent of `zoo:`, `hub:` or the path of a zip; None for any other spec. Raises InputError if it isn't there."""
+    """The agent of `zoo:`, `hub:` or the path of a zip; None for any other spec. Raises InputError if it is missing."""
     if spec.startswith("zoo:"):
         return from_zoo(spec.removeprefix("zoo:"))
     if spec.startswith(hub.PREFIX):
