@@ -23,6 +23,7 @@ class Task(msgspec.Struct, forbid_unknown_fields=True):
     demos: int
     gail: int = 500_000
     loki: int = 500_000
+    off_policy: int = 200_000
     env_kwargs: dict[str, Any] = {}
 
 

@@ -23,6 +23,7 @@ from evidence import (
     returns,
     row_curves,
     share_of_best,
+    teacher_returns,
     winners,
 )
 from mujoco_suite import suite, suite_curves, suite_tasks
@@ -104,7 +105,7 @@ class Shown:
                 "winner": winner,
                 "gain": minus_teacher(self.known[a], self.teachers),
                 "difference": signed(difference(returns(self.known[a]), returns(self.known[b]))),
-                "teacher": self.teachers[self.known[a]["expert"]]["mean"],
+                "teacher": float(np.mean(teacher_returns(self.known[a], self.teachers))),
             }
             for (a, b), winner in zip(chosen, winners(records), strict=True)
         ]

@@ -39,17 +39,19 @@ def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
     record |= {"protocol": row.protocol, "versions": versions(), "machine": provenance()}
     record |= {"random": random.mean, "random_returns": random.returns.tolist()}
     record |= {"expert_mean": None, "seeds": []}
-    if row.expert is not None:
+    # The row's own measurement is the expert's, or each seed has a teacher of its own.
+    if row.expert is not None and row.algorithm != "expert" and not row.teacher:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
         record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
     for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(row.commands(seed), Path(folder))
-        record.setdefault("config", found.pop("config"))  # of the first seed; the others differ in the seed
+        if config := found.pop("config", None):
+            record.setdefault("config", config)  # of the first seed; the others differ in the seed
         record["seeds"].append(found)
         print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
         record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
-        if row.expert is not None:
+        if record["expert_mean"] is not None:
             record["share_of_range"] = (record["mean"] - random.mean) / (record["expert_mean"] - random.mean)
         yield record
 

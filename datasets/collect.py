@@ -44,6 +44,7 @@ _SAME_WHEN_RESUMED = (
     "noise",
     "seed",
     "frame_stack",
+    "has_actions",
 )
 
 
@@ -65,7 +66,7 @@ def collect(
 ) -> DemoReader:
     """Record episodes of `policy` in the file `out` and open it.
 
-    info       how to play: seed, deterministic, noise, frame_stack
+    info       how to play: seed, deterministic, noise, frame_stack; and whether to keep the actions
     episodes   record this many: numbers 0 .. episodes-1, where number n has the seed `episode_seeds(seed)[n]`
     steps      record at least this many, in whole episodes
     seed       by default that of `info`

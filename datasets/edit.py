@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "subsample"]
+__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "step_of", "subsample"]
 
 Source = str | Path | Sequence[str | Path]
 
@@ -188,17 +188,21 @@ def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
         wanted = steps[numbers == number] - int(reader.table["start"][number])
         first = 0
         for piece in reader.pieces(int(number)):
-            labels = piece.expert_actions
             inside = wanted[(wanted >= first) & (wanted < first + len(piece))] - first
             for at in inside.tolist():
-                last = at == len(piece) - 1
-                yield replace(
-                    piece,
-                    obs=piece.obs[at : at + 2],
-                    actions=piece.actions[at : at + 1],
-                    rewards=piece.rewards[at : at + 1],
-                    terminated=piece.terminated and last,
-                    truncated=piece.truncated or not last,
-                    expert_actions=None if labels is None else labels[at : at + 1],
-                )
+                yield step_of(piece, at)
             first += len(piece)
+
+
+def step_of(episode: Trajectory, at: int) -> Trajectory:
+    """One step with its true next observation, as an episode; truncated unless the whole one ends with it."""
+    labels, last = episode.expert_actions, at == len(episode) - 1
+    return replace(
+        episode,
+        obs=episode.obs[at : at + 2],
+        actions=episode.actions[at : at + 1],
+        rewards=episode.rewards[at : at + 1],
+        terminated=episode.terminated and last,
+        truncated=episode.truncated or not last,
+        expert_actions=None if labels is None else labels[at : at + 1],
+    )

@@ -31,6 +31,7 @@ class Evaluation:
     dropped_steps   environment steps of episodes that `max_steps` left unfinished; these are not among the E
     complete        every requested episode was finished. Otherwise only the short ones are here, and the result
                     should decide nothing
+    distance        of the steps from those of demonstrations (`imitate.imitators.likeness`); None: not measured
 
     Statistics of no episodes at all are NaN.
     """
@@ -39,6 +40,7 @@ class Evaluation:
     lengths: Array
     complete: bool = True
     dropped_steps: int = 0
+    distance: float | None = None
 
     @property
     def steps(self) -> int:
@@ -48,6 +50,11 @@ class Evaluation:
     @property
     def mean(self) -> float:
         return float(self.returns.mean()) if len(self.returns) else math.nan
+
+    @property
+    def score(self) -> float:
+        """By which policies are compared: minus the distance if that was measured, otherwise the mean return."""
+        return self.mean if self.distance is None else -self.distance
 
     @property
     def std(self) -> float:

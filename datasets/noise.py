@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +16,10 @@ from imitate.envs.spaces import Array, uniform_actions, values_of
 from imitate.errors import InputError
 
 __all__ = ["ActionNoise", "dart"]
+
+logger = logging.getLogger(__name__)
+
+_LARGE = 0.5  # share of wrong actions; of continuous ones the error, in units of half their range
 
 
 class ActionNoise:
@@ -76,10 +82,10 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
 
     obs, labels   (N, ...) observations and the expert's actions on them, which the learner was not trained on
 
-    Discrete actions get "random:P", where P makes as many actions differ as the learner gets wrong.
+    Discrete actions get "random:P", where P makes as many actions differ as the learner gets wrong. A warning is logged
+    if noise is nearly as large as random actions, since the learner is then hardly trained.
 
-    Raises InputError if the
-    learner makes no errors.
+    Raises InputError if the learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
     if (discrete := values_of(action_space)) is not None:
@@ -90,13 +96,20 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
             raise InputError(
                 "the learner makes no errors here, so DART has no noise to add: leave --noise out"
             )
+        _warn(wrong)
         return f"random:{min(1.0, wrong):.6g}"
     assert isinstance(action_space, spaces.Box)
     errors = (np.asarray(actions, np.float64) - labels) / ((action_space.high - action_space.low) / 2)
     covariance = errors.T @ errors / len(errors)
     if not covariance.any():
         raise InputError("the learner makes no errors here, so DART has no noise to add: leave --noise out")
+    _warn(math.sqrt(np.trace(covariance) / len(covariance)))
     return "gaussian:" + json.dumps([[float(f"{number:.6g}") for number in row] for row in covariance])
+
+
+def _warn(size: float) -> None:
+    if size > _LARGE:
+        logger.warning("DART's noise is nearly as large as random actions: train the learner longer first")
 
 
 def _number(text: str) -> float:

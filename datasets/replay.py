@@ -42,6 +42,8 @@ class Difference:
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
     """The first difference of each episode, or None. The environment must be installed, and each episode needs its
     seed."""
+    if not reader.info.has_actions:
+        raise InputError("the actions of these demonstrations are unknown: they can't be taken again")
     check_env(reader.info.env_id, reader.info.env_kwargs)
     with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
         for number in range(len(reader)) if episodes is None else episodes:

@@ -37,7 +37,7 @@ class Expert:
 
     env_id            registered id if the environment is installed, else the stored id (then not `runnable`)
     algorithm         PPO, A2C, TRPO, DQN, QRDQN, SAC, TD3, DDPG, TQC or ARS; the algorithm's name for one of our runs,
-                      such as "dagger"; "custom" for a callable; "random"
+                      such as "dagger"; "controller" for bundled code; "custom" for a callable; "random"
     source, sha256    the spec it was loaded by, and the hash of its weights file (empty if it has none)
     revision          commit on the hub
     oracle            its own critic as Q*, or None (PPO, A2C, TRPO, ARS, imitators)

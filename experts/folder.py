@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +14,10 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from imitate.envs.fields import as_fields
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError, one_line
+from imitate.experts.placing import Agent
 from imitate.experts.sb3.archive import SB3_ALGORITHMS, make_spec
 from imitate.experts.sb3.networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
     from stable_baselines3.common.vec_env import VecNormalize
 
-__all__ = ["StoredExpert", "read_folder", "save_expert"]
+__all__ = ["Origin", "StoredExpert", "read_folder", "save_expert", "write_folder"]
 
 FORMAT_VERSION = 1
 _LARGEST_DESCRIPTION = 4 << 20  # bytes
 _LARGEST_HEADER = 1 << 20  # bytes of the list of tensors in a safetensors file
+
+
+Text = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 def save_expert(
@@ -43,7 +48,6 @@ def save_expert(
 
     Raises InputError for an agent that could not be loaded again.
     """
-    spaces_as_json = space_to_json(model.observation_space), space_to_json(model.action_space)
     policy = model.policy
     kwargs = dict(model.policy_kwargs)
     spec = make_spec(
@@ -54,17 +58,42 @@ def save_expert(
         model.action_space,
         exploration_rate=float(getattr(model, "exploration_rate", 0.0)),
     )
-    kept = {
-        name: tensor.detach().cpu() for name, tensor in policy.state_dict().items() if "_target." not in name
-    }
     normalisation = None if vecnormalize is None else Normalisation.from_live(vecnormalize)
-    build_networks(spec, kept, normalisation)  # check that it can be loaded again before writing
-    weights = safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in kept.items()})
     description = {
-        "format": FORMAT_VERSION,
-        "algorithm": spec.algorithm,
         "env_id": meta["env_id"],
         "env_kwargs": dict(meta.get("env_kwargs", {})),
+        "gamma": getattr(model, "gamma", None),
+        "measured": meta.get("measured"),
+        "training": {
+            key: value for key, value in meta.items() if key not in ("env_id", "env_kwargs", "measured")
+        },
+    }
+    write_folder(folder, spec, policy.state_dict(), normalisation, description)
+
+
+def write_folder(
+    folder: Path,
+    spec: PolicySpec,
+    tensors: Mapping[str, Tensor],
+    normalisation: Normalisation | None,
+    description: Mapping[str, Any],
+) -> None:
+    """Write an SB3 agent: its tensors, without those of target networks, and the rest as JSON.
+
+    description   the fields of `_Description` that the other arguments don't give
+
+    Raises InputError for an agent that could not be loaded again.
+    """
+    kept = {name: tensor.detach().cpu() for name, tensor in tensors.items() if "_target." not in name}
+    spaces_as_json = [
+        space_to_json(as_fields(space)) for space in (spec.observation_space, spec.action_space)
+    ]
+    build_networks(spec, kept, normalisation)  # check that it can be loaded again before writing
+    weights = safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in kept.items()})
+    whole = {
+        "format": FORMAT_VERSION,
+        "algorithm": spec.algorithm,
+        **description,
         "policy": {
             name: value
             for name, value in vars(spec).items()
@@ -73,18 +102,28 @@ def save_expert(
         "observation_space": spaces_as_json[0],
         "action_space": spaces_as_json[1],
         "normalisation": None if normalisation is None else normalisation.to_json(),
-        "gamma": getattr(model, "gamma", None),
-        "measured": meta.get("measured"),
         "sha256": hashlib.sha256(weights).hexdigest(),
-        "training": {
-            key: value for key, value in meta.items() if key not in ("env_id", "env_kwargs", "measured")
-        },
         "versions": versions(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / "policy.safetensors") as temporary:
         temporary.write_bytes(weights)
-    write_json(folder / "expert.json", description)
+    write_json(folder / "expert.json", whole)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The SB3 zip that a folder was converted from.
+
+    source, sha256   its spec or file name, and its hash
+    config, results, revision   as in `Found`
+    """
+
+    source: Text
+    sha256: Text
+    config: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)
+    revision: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -100,9 +139,22 @@ class StoredExpert:
     measured: Mapping[str, float]
     training: dict[str, Any]
     sha256: str
+    origin: Origin | None
 
-
-Text = Annotated[str, msgspec.Meta(max_length=200)]
+    def agent(self) -> Agent:
+        """The agent as a zip of it would give it."""
+        return Agent(
+            sha256=self.sha256,
+            observation_space=self.spec.observation_space,
+            action_space=self.spec.action_space,
+            tensors=self.tensors,
+            gamma=self.gamma,
+            spec=lambda obs, actions, columns: replace(
+                self.spec, observation_space=obs, action_space=actions, columns=columns
+            ),
+            normalisation=lambda keys: self.normalisation,  # noqa: ARG005
+            normalised_by="expert.json" if self.normalisation else "",
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +169,7 @@ class _Policy:
 
 @dataclass(frozen=True)
 class _Description:
-    """`expert.json`, as written by `save_expert` and checked on reading."""
+    """`expert.json`, as written by `write_folder` and checked on reading."""
 
     format: int
     algorithm: Text
@@ -131,6 +183,7 @@ class _Description:
     gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     measured: dict[str, float] | None = None
     training: dict[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
 
 
 def read_folder(folder: Path) -> StoredExpert:
@@ -165,6 +218,7 @@ def read_folder(folder: Path) -> StoredExpert:
         measured=description.measured or {},
         training=description.training,
         sha256=sha256,
+        origin=description.origin,
     )
 
 

@@ -5,30 +5,32 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.spaces import Array
-from imitate.envs.trust import import_typed
+from imitate.envs.trust import bare_id, import_typed
 from imitate.errors import InputError, did_you_mean, raised
 from imitate.experts.expert import Expert
-from imitate.experts.folder import read_folder
+from imitate.experts.find import find_agent
+from imitate.experts.folder import StoredExpert, read_folder
+from imitate.experts.placing import Asked, Spaces, differences_of, spaces_here
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
 from imitate.experts.sources import (
     BUNDLED,
+    CONTROLLERS,
     Found,
     companions,
     files_beside,
-    from_hub,
-    from_zoo,
     is_callable,
     known_experts,
 )
 from imitate.experts.values.critics import PolicyOracle
-from imitate.experts.zips import Asked, Spaces, agent_parts, differences_of, from_zip, spaces_here
+from imitate.experts.zips import agent_parts, expert_of, read_zip
 from imitate.files import read_bytes, read_json
 from imitate.nn.stored_policy import load_policy
 
@@ -57,8 +59,9 @@ def load_expert(
 
     spec    a bundled expert, `CartPole-v1` or `CartPole-v1:ppo`; `zoo:ALGO/ENV` in the rl-trained-agents
             folders IMITATE_ZOO_DIR; `hub:ORG/REPO[@revision]`; an SB3 `.zip`; a folder that `imitate expert
-            train` wrote; a run of `imitate train`; `module:make_expert`, a callable without arguments that returns
-            an object with `act(obs, deterministic=True)` or a function of observations (N, ...); or `random`
+            train` or `imitate expert convert` wrote; a run of `imitate train`; `module:make_expert`, a callable
+            without arguments that returns an object with `act(obs, deterministic=True)` or a function of
+            observations (N, ...); or `random`
     env_id, env_kwargs   the environment, if the expert names none or you want another
     vecnormalize   for a zip: file of normalisation statistics, or `none`; by default the one in the same folder
 
@@ -68,15 +71,15 @@ def load_expert(
     statistics = None if vecnormalize is None else str(carried.get(str(vecnormalize), vecnormalize))
     asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)
-    if found is not None:
-        return from_zip(found, asked)
+    if found is not None and found.path.is_file():
+        return expert_of(read_zip(found, asked.vecnormalize), found, asked)
     if asked.vecnormalize is not None:
         raise InputError(f"--vecnormalize is for SB3's zips: {asked.spec} has its statistics in itself")
-    bundled, folder = _bundled(asked.spec), carried.get(asked.spec, Path(asked.spec))
-    if bundled is not None:
-        return _from_folder(bundled, asked)
-    if (folder / "config.json").is_file():
-        return _from_run(folder, asked)
+    if found is not None:
+        return _from_found_folder(found, asked)
+    if asked.spec in CONTROLLERS:
+        return _controller(asked)
+    folder = _bundled(asked.spec) or carried.get(asked.spec, Path(asked.spec))
     if folder.is_dir():
         return _from_folder(folder, asked)
     if asked.spec == "random":
@@ -102,11 +105,13 @@ def expert_files(spec: str) -> dict[str, Path]:
     """The files that `load_expert(spec)` reads, by names relative to one folder. Bundled experts, callables and
     `random` need none. Raises InputError, as `load_expert` does, if a zip can't be found.
     """
-    if (found := _found(spec)) is not None:
+    found = _found(spec)
+    if found is not None and found.path.is_file():
         return files_beside(found.path)
     if _bundled(spec) is not None:
         return {}
-    return {name: Path(spec) / name for name in _IN_FOLDERS if (Path(spec) / name).is_file()}
+    folder = Path(spec) if found is None else found.path
+    return {name: folder / name for name in _IN_FOLDERS if (folder / name).is_file()}
 
 
 def carry(name: str, place: Path) -> None:
@@ -120,18 +125,42 @@ def _bundled(spec: str) -> Path | None:
 
 
 def _found(spec: str) -> Found | None:
-    """The zip that a spec names, or None if it names none."""
+    """The zip, or the folder of the zoo or the hub, that a spec names; None if it names neither."""
     if spec in carried:
         return companions(carried[spec]) if carried[spec].suffix == ".zip" else None
-    if spec.startswith("zoo:"):
-        return from_zoo(spec.removeprefix("zoo:"))
-    if spec.startswith("hub:"):
-        return from_hub(spec.removeprefix("hub:"))
-    return companions(Path(spec)) if spec.endswith(".zip") else None
+    return find_agent(spec)
+
+
+def _from_found_folder(found: Found, asked: Asked) -> Expert:
+    """A run of ours from the hub, or an expert's folder in the zoo."""
+    expert = _from_folder(found.path, asked)
+    if found.revision is not None:
+        expert.revision = found.revision
+        expert.published_return = found.results.get("mean_reward")
+        expert.published_std = found.results.get("std_reward")
+    return expert
 
 
 def _from_folder(folder: Path, asked: Asked) -> Expert:
-    stored, source = read_folder(folder), asked.spec
+    if (folder / "config.json").is_file():
+        return _from_run(folder, asked)
+    stored = read_folder(folder)
+    origin = stored.origin
+    if origin is None:
+        return _trained_here(stored, asked)
+    found = Found(
+        folder,
+        stored.env_id,
+        env_kwargs=stored.env_kwargs,
+        config=origin.config,
+        results=origin.results,
+        revision=origin.revision,
+    )
+    return expert_of(stored.agent(), found, asked)
+
+
+def _trained_here(stored: StoredExpert, asked: Asked) -> Expert:
+    source = asked.spec
     env_kwargs = dict(stored.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
     env_id, env, reason = spaces_here(
         asked.env_id or stored.env_id, env_kwargs, typed=asked.env_kwargs is not None
@@ -194,6 +223,15 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
         gamma=None if oracle is None else oracle.gamma,
         runnable=env is not None,
     )
+
+
+def _controller(asked: Asked) -> Expert:
+    if bare_id(asked.env_id or asked.spec) != asked.spec:
+        raise InputError(f"{asked.spec} is not for {asked.env_id}: it is a controller of that one task")
+    module, _, name = CONTROLLERS[asked.spec].partition(":")
+    env_id, env_kwargs, env = _named_environment(replace(asked, env_id=asked.env_id or asked.spec))
+    policy = getattr(import_module(module), name)()
+    return Expert(env_id, env_kwargs, "controller", asked.spec, "", *env, policy=policy)
 
 
 def _random(asked: Asked) -> Expert:

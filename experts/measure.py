@@ -22,7 +22,7 @@ from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.files import read_json, versions, write_json
 
-__all__ = ["Measured", "fingerprint", "measure", "verdict"]
+__all__ = ["Measured", "cache_folder", "fingerprint", "measure", "verdict"]
 
 logger = logging.getLogger(__name__)
 
@@ -135,9 +135,13 @@ def _play(
     return found.mean, found.std
 
 
+def cache_folder() -> Path:
+    """The folder of the results that are remembered."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "measured"
+
+
 def _place(key: str) -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "measured"
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
 def _recalled(

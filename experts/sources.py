@@ -1,4 +1,4 @@
-"""Finds experts: the bundled ones, and SB3 zips with their files, in rl-trained-agents and on the hub."""
+"""Finds experts on this machine: the bundled ones, and SB3 zips with their files, also in rl-trained-agents."""
 
 from __future__ import annotations
 
@@ -6,27 +6,38 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from imitate.errors import InputError, did_you_mean, one_line
+from imitate.errors import InputError, did_you_mean
 from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
 
-__all__ = ["BUNDLED", "Found", "companions", "files_beside", "from_hub", "from_zoo", "known_experts"]
+__all__ = [
+    "BUNDLED",
+    "COMPANIONS",
+    "CONTROLLERS",
+    "Found",
+    "ZooRun",
+    "companions",
+    "files_beside",
+    "from_zoo",
+    "known_experts",
+    "zoo_runs",
+]
 
 logger = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parent / "bundled"
+CONTROLLERS = {"imitate/ReachArm-v0": "imitate.experts.inverse_kinematics:InverseKinematics"}
+"""Bundled experts that are code of ours and not networks, by their environment."""
 _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
-_MINARI = re.compile(r"(.+-v\d+)-(PPO|A2C|TRPO|DQN|QRDQN|SAC|TD3|DDPG|TQC|ARS)(-\w[\w-]*)?", re.IGNORECASE)
-_LARGEST_DOWNLOAD = 1 << 30  # bytes
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
-_COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
+COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -35,6 +46,8 @@ _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class Found:
     """An SB3 zip and the files found with it.
 
+    path        of the zip. If it is a folder, that says by itself what is below: a run of ours from the hub, or an
+                expert's folder in the zoo
     env_id      as stored; None if no file names it
     config      training options of rl-baselines3-zoo (`config.yml`), as plain data
     results     `mean_reward`, `std_reward` of the hub's results.json
@@ -65,12 +78,35 @@ def known_experts() -> list[str]:
     # A folder CartPole-v1-ppo is the spec CartPole-v1:ppo.
     folders = sorted(path.parent.name for path in BUNDLED.glob("*/expert.json"))
     bundled = [re.sub(r"(-v\d+)-", r"\1:", name) for name in folders]
-    return bundled + [f"zoo:{entry}" for entry in zoo_entries()]
+    return [*bundled, *CONTROLLERS, *(f"zoo:{entry}" for entry in zoo_entries())]
 
 
 def zoo_entries() -> list[str]:
     """Every `ALGO/ENV` in the zoo folders."""
-    return sorted({f"{zip_.parent.parent.name}/{zip_.stem}" for zip_ in _zoo_zips("*/*_*/*.zip")})
+    return sorted({run.entry for folder in zoo_folders() for run in zoo_runs(folder)})
+
+
+@dataclass(frozen=True)
+class ZooRun:
+    """The folder `ALGO/ENV_3` of a zoo.
+
+    entry   ALGO/ENV
+    agent   its ENV.zip, or the folder itself if it holds the agent as `imitate expert convert` writes it
+    """
+
+    entry: str
+    number: int
+    agent: Path
+
+
+def zoo_runs(folder: Path) -> Iterator[ZooRun]:
+    """The agents in a copy of rl-trained-agents, or in what `imitate expert convert --all` made of one."""
+    for run in sorted(folder.glob("*/*_*")):
+        env_id, _, number = run.name.rpartition("_")
+        zip_ = run / f"{env_id}.zip"
+        if number.isdecimal() and (zip_.is_file() or (run / "expert.json").is_file()):
+            agent = zip_ if zip_.is_file() else run
+            yield ZooRun(f"{run.parent.name}/{env_id}", int(number), agent)
 
 
 def from_zoo(name: str) -> Found:
@@ -96,100 +132,16 @@ def from_zoo(name: str) -> Found:
             )
         logger.warning("the zoo has no %s: using its %s", wanted, same_task[-1])
         wanted = same_task[-1]
-    algorithm, _, stem = wanted.partition("/")
-    runs = _zoo_zips(f"{algorithm}/{stem}_*/{stem}.zip")
-    runs = [path for path in runs if path.parents[2] == runs[0].parents[2]]
-    return companions(max(runs, key=lambda path: int(path.parent.name.rpartition("_")[2])))
-
-
-def _zoo_zips(pattern: str) -> list[Path]:
-    return [path for folder in zoo_folders() for path in folder.glob(pattern) if _is_numbered(path)]
-
-
-def _is_numbered(path: Path) -> bool:
-    return re.fullmatch(re.escape(path.stem) + r"_\d+", path.parent.name) is not None
+    for folder in folders:
+        runs = [run for run in zoo_runs(folder) if run.entry == wanted]
+        if runs:
+            break
+    latest = max(runs, key=lambda run: run.number).agent
+    return companions(latest) if latest.is_file() else Found(latest, env_id=None)
 
 
 def _without_version(name: str) -> str:
     return re.sub(r"-v\d+$", "", name)
-
-
-def from_hub(name: str) -> Found:
-    """The agent `ORG/REPO[@revision]` or `ORG/ALGO/ENV-v0[@revision]`.
-
-    Its file is `ALGO-ENV-v0.zip` in the repository `ORG/ALGO-ENV-v0` (huggingface_sb3's names), `env-v5-algo-grade.zip`
-    in `farama-minari/ENV-v5-ALGO-GRADE` (Minari's names), or the only zip there. HF_ENDPOINT names another hub; it is
-    read on every call.
-
-    Raises InputError if the hub can't be reached, or has no such repository, revision or agent.
-    """
-    from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_sb3 import EnvironmentName, ModelName, ModelRepoId  # two seconds: it imports SB3
-
-    repo, _, revision = name.partition("@")
-    endpoint = os.environ.get("HF_ENDPOINT")
-    try:
-        if repo.count("/") == 2:
-            org, algorithm, env_id = repo.split("/")
-            repo = ModelRepoId(org, ModelName(algorithm.lower(), EnvironmentName(env_id)))
-        info = HfApi(endpoint=endpoint).model_info(repo, revision=revision or None, files_metadata=True)
-        sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or []}
-        archive = _agent_among(list(sizes), repo)
-        wanted = {archive, *_COMPANIONS, *(f"{archive.removesuffix('.zip')}/{file}" for file in _COMPANIONS)}
-        wanted &= set(sizes)
-        if sum(sizes[file] for file in wanted) > _LARGEST_DOWNLOAD:
-            raise InputError(f"hub:{name} is larger than {_LARGEST_DOWNLOAD} bytes: no agent is")
-        # `huggingface_sb3.load_from_hub` does the same, but knows neither a revision nor an endpoint.
-        fetched = {
-            file: Path(hf_hub_download(repo, file, revision=info.sha, endpoint=endpoint)) for file in wanted
-        }
-    except InputError:
-        raise
-    except Exception as error:  # the hub's own errors, or its HTTP client's
-        raise InputError(
-            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
-        ) from error
-    found = companions(fetched[archive])
-    named = _MINARI.fullmatch(repo.rpartition("/")[2])
-    return replace(
-        found,
-        env_id=found.env_id or (named and named[1]),
-        results=found.results or _results_on_card(info.card_data),
-        revision=info.sha,
-    )
-
-
-def _results_on_card(card: Any) -> dict[str, float]:
-    """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
-    for result in getattr(card, "eval_results", None) or []:
-        figures = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
-        if result.metric_type == "mean_reward" and figures:
-            return dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
-    return {}
-
-
-def _agent_among(names: list[str], repo: str) -> str:
-    archives = [
-        file
-        for file in names
-        if file.endswith(".zip") and file != "train_eval_metrics.zip" and "/" not in file
-    ]
-    from huggingface_sb3 import EnvironmentName, ModelName
-
-    algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
-    by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
-    after_the_repository = [
-        file for file in archives if file.lower() == f"{repo.rpartition('/')[2]}.zip".lower()
-    ]
-    if by_convention in archives:
-        return by_convention
-    if after_the_repository:
-        return after_the_repository[0]
-    if len(archives) == 1:
-        return archives[0]
-    raise InputError(
-        f"hub:{repo} has {len(archives)} zips ({', '.join(archives[:4])}): wanted {by_convention} or just one"
-    )
 
 
 def companions(path: Path) -> Found:
@@ -223,7 +175,7 @@ def companions(path: Path) -> Found:
 
 def files_beside(path: Path) -> dict[str, Path]:
     """The zip and the files that `companions` would read, by names relative to the zip's folder."""
-    files = [path, *(folder / name for folder in _beside(path) for name in _COMPANIONS)]
+    files = [path, *(folder / name for folder in _beside(path) for name in COMPANIONS)]
     return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
 
 

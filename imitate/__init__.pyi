@@ -9,8 +9,10 @@ from .configs.aggrevated import AggreVaTeDConfig, TrialConfig
 from .configs.bc import BCConfig
 from .configs.dagger import DAggerConfig
 from .configs.dqn import DQNConfig
+from .configs.gaifo import GAIfOConfig
 from .configs.gail import GAILConfig
 from .configs.guided import GuidedConfig
+from .configs.iq import IQConfig
 from .configs.loki import LOKIConfig
 from .configs.ppo import PPOConfig
 from .configs.qdagger import QDaggerConfig
@@ -18,6 +20,7 @@ from .configs.reinforce import REINFORCEConfig
 from .configs.sac import SACConfig
 from .configs.sqil import SQILConfig
 from .configs.td3 import TD3Config
+from .configs.td3bc import TD3BCConfig
 from .configs.tqc import TQCConfig
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
@@ -25,11 +28,15 @@ from .envs.trust import trust
 from .experts import Expert, load_expert
 from .imitators.bc import BC
 from .imitators.dagger import DAgger
+from .imitators.gaifo import GAIfO
 from .imitators.gail import GAIL
 from .imitators.guided.hand_over import HandOver
+from .imitators.iq import IQ
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
+from .imitators.td3bc import TD3BC
 from .media.video import record_video
+from .nn.numpy_policy import NumpyPolicy
 from .nn.policy import ActorPolicy
 from .nn.stored_policy import load_policy, save_policy
 from .rl.a2c import A2C
@@ -48,12 +55,14 @@ __all__ = [
     "BC",
     "DQN",
     "GAIL",
+    "IQ",
     "LOKI",
     "PPO",
     "REINFORCE",
     "SAC",
     "SQIL",
     "TD3",
+    "TD3BC",
     "TQC",
     "A2CConfig",
     "ActorPolicy",
@@ -72,11 +81,15 @@ __all__ = [
     "Experiment",
     "Expert",
     "GAILConfig",
+    "GAIfO",
+    "GAIfOConfig",
     "GuidedConfig",
     "HandOver",
+    "IQConfig",
     "InputError",
     "LOKIConfig",
     "Learner",
+    "NumpyPolicy",
     "PPOConfig",
     "Policy",
     "QDagger",
@@ -84,6 +97,7 @@ __all__ = [
     "REINFORCEConfig",
     "SACConfig",
     "SQILConfig",
+    "TD3BCConfig",
     "TD3Config",
     "TQCConfig",
     "Trajectory",

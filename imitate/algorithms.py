@@ -79,6 +79,7 @@ class Algorithm:
     structured  whether it supports Dict observations, and MultiDiscrete and MultiBinary spaces
     actions     the only kind of actions that it supports, or `any`
     teachers    whether `expert` may be a list of several
+    unseen      whether `demos` may lack actions
     live        whether `expert` may be a person, who is asked while the learner plays
     """
 
@@ -97,6 +98,7 @@ class Algorithm:
     actions: Literal["any", "discrete", "continuous"] = "any"
     teachers: bool = False
     live: bool = False
+    unseen: bool = False
 
     @property
     def offline(self) -> bool:
@@ -132,6 +134,14 @@ ALGORITHMS = {
         "imitate.configs.bc:BCConfig",
         ("demos",),
         structured=True,
+    ),
+    "td3bc": Algorithm(
+        "TD3+BC",
+        "offline RL: TD3 from recorded steps and rewards, held to recorded actions; for continuous actions",
+        "imitate.imitators.td3bc:TD3BC",
+        "imitate.configs.td3bc:TD3BCConfig",
+        ("demos",),
+        actions="continuous",
     ),
     "dagger": Algorithm(
         "DAgger",
@@ -197,13 +207,28 @@ ALGORITHMS = {
         actions="continuous",
         audit=True,
     ),
+    "gaifo": Algorithm(
+        "GAIfO",
+        "DAC from demonstrations of observations alone, for continuous actions",
+        "imitate.imitators.gaifo:GAIfO",
+        "imitate.configs.gaifo:GAIfOConfig",
+        ("envs", "demos"),
+        actions="continuous",
+        unseen=True,
+    ),
     "sqil": Algorithm(
         "SQIL",
-        "Q-learning in which the expert's steps are worth 1 and the learner's 0, for discrete actions",
+        "DQN or SAC in which the expert's steps are worth 1 and the learner's 0",
         "imitate.imitators.sqil:SQIL",
         "imitate.configs.sqil:SQILConfig",
         ("envs", "demos"),
-        actions="discrete",
+    ),
+    "iq": Algorithm(
+        "IQ-Learn",
+        "values whose implied reward is high where the expert goes, on the networks of DQN or SAC",
+        "imitate.imitators.iq:IQ",
+        "imitate.configs.iq:IQConfig",
+        ("envs", "demos"),
     ),
     "qdagger": Algorithm(
         "QDagger",

@@ -1,4 +1,4 @@
-"""The `imitate` command: a table of subcommands that are imported only when called, so that help is instant."""
+"""The `imitate` command: streams, signals, and the exit status."""
 
 from __future__ import annotations
 
@@ -8,34 +8,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from types import FrameType
 
-from imitate.algorithms import ALGORITHMS
 from imitate.commands.line import CommandLine
-from imitate.errors import InputError, did_you_mean, one_line
+from imitate.commands.table import COMMANDS, find
+from imitate.errors import InputError, one_line
 from imitate.terminal import plain_output
 
 __all__ = ["main"]
-
-COMMANDS = {
-    "quickstart": "compare BC, DAgger and PPO on CartPole with a bundled expert, in minutes",
-    "collect": "record an expert's demonstrations to HDF5",
-    "data": "describe, check, convert, edit, replay, film and plot demonstrations (`data info FILE` ...)",
-    "train": f"train a learner (`train ALGO --env ENV ...`): {', '.join(ALGORITHMS)}",
-    "improve": "look for a better policy than an expert's on a budget, and prove it",
-    "export": "write a policy for use elsewhere: ONNX, TorchScript, Stable-Baselines3, safetensors",
-    "runs": "list the runs in a folder: learner, environment, steps, return, age",
-    "evaluate": "measure a run or an expert, optionally with a video",
-    "compare": "compare imitation and RL on equal budgets of environment steps, with a report",
-    "report": "write the report of a comparison again, or one report of several comparisons",
-    "reproduce": "run rows of the results again, and compare with their record",
-    "envs": "list the environments that can be run here, and what extras would add",
-    "expert": "list, show, check or train experts (`expert list|show|check|train`)",
-}
-
 
 FILE_ERRORS = (
     errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE,
@@ -109,7 +91,7 @@ def _run(arguments: list[str]) -> int:
     trust(*typed.values("--env"), *typed.values("--expert"))
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
-    return _command(arguments)(arguments[1:])
+    return find(arguments[0])(arguments[1:])
 
 
 def _is_text(argument: str) -> bool:
@@ -158,15 +140,6 @@ def _sigterm() -> Iterator[None]:
     finally:
         sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
-
-
-def _command(arguments: list[str]) -> Callable[[list[str]], int]:
-    name = arguments[0]
-    if name not in COMMANDS:
-        raise InputError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see `imitate --help`")
-    module = import_module(f"imitate.commands.{'compare' if name == 'quickstart' else name}")
-    command: Callable[[list[str]], int] = getattr(module, name)
-    return command
 
 
 def _help() -> str:

@@ -116,7 +116,7 @@ class Page:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 20.0) -> None:
+    def until(self, expression: str, seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while not self.evaluate(expression):
             assert time.monotonic() < end, f"{expression} did not come true in {seconds} s"
@@ -134,7 +134,7 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], 30)
+            ready, _, _ = select.select([self._in], [], [], 120)
             chunk = os.read(self._in, 1 << 20) if ready else b""
             assert chunk, "the browser does not answer"
             self._buffer += chunk

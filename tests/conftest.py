@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 
-torch.set_num_threads(1)
+# Read when a test module imports torch, and inherited by processes. Importing torch here would take a second of
+# xdist's controller, which runs no test.
+os.environ["OMP_NUM_THREADS"] = "1"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under nohup, or behind the & of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,6 +79,12 @@ def model() -> Any:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements are remembered for this test alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have no PDF and PNG of their figures, which take nearly all of a report's time."""
+    monkeypatch.setattr("imitate.compare.report.page_data.save_figure", lambda *_, **__: b"")
 
 
 @pytest.fixture

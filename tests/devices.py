@@ -29,6 +29,9 @@ TINY: dict[str, dict[str, Any]] = {
     "gail": {"ppo": {"num_steps": 16, "num_epochs": 1}, "updates_per_round": 2},
     "qdagger": {"learning_starts": 16, "rounds_per_iteration": 10, "offline_updates": 4},
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
+    "iq": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
+    "gaifo": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
+    "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 10, "prioritized": True, "dueling": True},
@@ -37,7 +40,7 @@ TINY: dict[str, dict[str, Any]] = {
 }
 """Settings of every algorithm with which an iteration takes a moment."""
 
-CONTINUOUS = ("rpo",)
+CONTINUOUS = ("rpo", "gaifo", "td3bc")
 
 
 def record(folder: Path, env_id: str) -> Path:

@@ -53,7 +53,7 @@ class Script:
         with suppress(ProcessLookupError):
             os.kill(self._process.pid or 0, number)
 
-    def wait(self, seconds: float = 60) -> int:
+    def wait(self, seconds: float = 200) -> int:
         """The status it ends with."""
         self._process.join(seconds)
         assert self._process.exitcode is not None, f"it still runs after {seconds} s"

@@ -44,7 +44,12 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
     ("gail", CLONE | {"learner": "a2c"}),
     ("gail", CLONE | {"learner": "reinforce", "reinforce": {"num_episodes": 2}}),
     ("dac", REPLAY),
-    ("sqil", {"total_steps": 120, "dqn": DQN}),
+    ("gaifo", REPLAY),
+    ("sqil", {"total_steps": 120, "dqn": DQN, "env_id": "Identity-v0"}),
+    ("sqil", {"total_steps": 120, "sac": REPLAY, "env_id": "ContinuousIdentity-v0"}),
+    ("iq", {"total_steps": 120, "dqn": DQN, "env_id": "Identity-v0"}),
+    ("iq", {"total_steps": 120, "sac": REPLAY, "env_id": "ContinuousIdentity-v0"}),
+    ("td3bc", {"max_updates": 8, "updates_per_iteration": 4, "hidden": (8,), "batch_size": 8}),
     ("qdagger", DQN | {"teacher_steps": 60, "offline_updates": 2}),
     ("ppo", ROLLOUT),
     ("rpo", ROLLOUT | {"rpo_alpha": 0.1}),
@@ -77,6 +82,7 @@ def logged(name: str, settings: dict[str, Any], folder: Path) -> set[str]:
     algorithm, settings = ALGORITHMS[name], dict(settings)
     experts = settings.pop("experts", 1)
     env_id = "Identity-v0" if algorithm.actions == "discrete" else "ContinuousIdentity-v0"
+    env_id = settings.pop("env_id", env_id)
     handed: dict[str, Any] = {}
     if "envs" in algorithm.needs:
         handed["envs"] = SyncVecEnv([lambda: make_env(env_id)] * 2)

@@ -21,6 +21,8 @@ FLOORS = {
     "aggrevated-acrobot-dqn": -90.0,
     "aggrevated-bipedalwalker-ppo": 250.0,  # five seeds were 280 to 297; its teacher 219
     "aggrevated-pendulum-sac": -190.0,
+    "dagger-reacharm": -2.6,
+    "sac-reacharm": -7.0,
 }
 
 

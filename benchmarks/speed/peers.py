@@ -32,6 +32,7 @@ from imitation_rows import (
     gail_imitate,
     gail_imitation,
 )
+from off_policy import SETTINGS, sac_imitate, sac_sb3, tqc_imitate, tqc_sb3
 from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 RESULTS = Path(__file__).parent.parent / "results" / "speed.json"
@@ -143,6 +144,8 @@ ROWS = {
     "GAIL": Row(gail_imitate, gail_imitation, 4.0, settings=GAIL),
     "DAgger": Row(dagger_imitate, dagger_imitation, 5.0, settings=DAGGER),
     "PPO, SB3's defaults": Row(ppo_imitate, ppo_sb3, 1.8, ppo_bare, DEFAULTS),
+    "SAC": Row(sac_imitate, sac_sb3, 1.5, settings=SETTINGS),
+    "TQC": Row(tqc_imitate, tqc_sb3, 1.5, settings=SETTINGS),
 }
 FUNCTIONS = {
     function.__name__: function

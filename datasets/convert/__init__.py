@@ -32,7 +32,7 @@ from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
 
-__all__ = ["FORMATS", "Converted", "convert", "format_of"]
+__all__ = ["FORMATS", "Converted", "convert", "env_of", "format_of"]
 
 # Specific formats come first. `ours` is last, since its reader explains what is wrong with an unknown file.
 FORMATS: dict[str, Format] = {
@@ -47,11 +47,14 @@ FORMATS: dict[str, Format] = {
     "imitate": ours,
 }
 
-_STRUCTURED = ("minari", "minari-arrow", "imitate")
+_STRUCTURED = ("minari", "minari-arrow", "lerobot", "robomimic", "imitate")
 """Formats that hold Dict observations."""
 
 _ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
 """Formats whose observations have no keys."""
+
+_WITHOUT_ACTIONS = ("npz", "imitate")
+"""Formats that are written without actions."""
 
 _WITH_COLUMNS = ("npz", "csv")
 
@@ -82,6 +85,12 @@ def format_of(path: Path) -> str:
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
 
 
+def env_of(path: Path) -> str:
+    """The id of the environment that a data set is of; empty if it does not say. Raises InputError if it is damaged."""
+    with FORMATS[format_of(path)].read(path, (), Notes()) as recording:
+        return recording.env_id if recording.info is None else recording.info.env_id
+
+
 def convert(
     source: str | Path,
     out: str | Path,
@@ -93,6 +102,7 @@ def convert(
     columns: Sequence[str] = (),
     mask: str | None = None,
     clip: bool = False,
+    actions: bool = True,
     dry_run: bool = False,
 ) -> Converted:
     """Write the data set `source` as `out`, whole or not at all.
@@ -104,6 +114,7 @@ def convert(
     columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
+    actions   False: leave them out, as in demonstrations of observations alone
     dry_run   read everything, write nothing
 
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
@@ -118,6 +129,7 @@ def convert(
         raise InputError(f"{out} exists already: choose another name")
     target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
+    chosen |= {"actions": False} if source_name == "npz" and not actions else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
         recording = _chosen_part(recording, source, mask, notes)
         if source_name != "imitate":
@@ -127,6 +139,11 @@ def convert(
             raise InputError(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
                 "of them in one array with --obs-keys"
+            )
+        info = replace(info, has_actions=info.has_actions and actions)
+        if not info.has_actions and target_name not in _WITHOUT_ACTIONS:
+            raise InputError(
+                f"{target_name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
             )
         lost = target.losses(info, recording.labelled)
         counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))

@@ -77,7 +77,6 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
     """Write `next_observations` too, so that nothing is lost."""
     with h5py.File(path, "w") as file:
         file.attrs["imitate"] = json.dumps(info_to_plain(info))
-        file["metadata/env_id"] = info.env_id
         for piece, last in chain.from_iterable(map(marked, episodes)):
             ends = (np.arange(len(piece)) == len(piece) - 1) & last
             columns = {

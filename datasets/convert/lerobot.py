@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from imitate.datasets.convert.lerobot_layout import (
     PROVENANCE,
     VERSION,
     VIDEO_PATH,
+    features_of_space,
     numbered,
 )
 from imitate.datasets.convert.lerobot_meta import (
     MOST_ROWS,
     chosen_of,
+    dict_of,
     episodes_of,
     features_of,
     left_out,
@@ -35,7 +38,8 @@ from imitate.datasets.convert.lerobot_meta import (
 from imitate.datasets.convert.lerobot_writer import losses, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within
 from imitate.datasets.convert.recording import Recording
-from imitate.datasets.storage.schema import info_from_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain
+from imitate.envs.fields import Fields, from_parts, leaves
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import read_json
@@ -68,31 +72,64 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             if info.get(name) not in (wanted, None):
                 raise InputError(f"its {name} is {info[name]!r}, wanted {wanted!r}")
         features = features_of(info)
-        chosen = chosen_of(features, keys, notes)
-        table = episodes_of(path, [key for key in chosen if features[key]["dtype"] == "video"])
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
+        ours, observed = _observed(ours, features, keys, notes)
+        table = episodes_of(path, [key for key in observed.parts if features[key]["dtype"] == "video"])
         if ours is None:
             notes[left_out(path, info, features)] += 1
-        rows = _Rows(path, features, chosen, float(info["fps"]), notes)
+        rows = _Rows(path, features, observed, float(info["fps"]), notes)
 
         def episodes() -> Iterator[Episode]:
             with closing(rows.play(table)) as played:
                 for number, (parts, seed) in enumerate(played):
                     yield assembled(f"{path}: episode {number}", parts, notes, seed)
 
-        yield Recording(episodes, info=ours, labelled="expert_action" in features and ours is not None)
+        yield Recording(
+            episodes,
+            observation_space=observed.space,
+            info=ours,
+            labelled="expert_action" in features and ours is not None,
+        )
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """The features that are observations.
+
+    parts   the part of the Dict, named as in `leaves`, that each feature becomes
+    space   the Dict; None: the features are joined in one array
+    whole   they are all that our own writer stored, which has final observations then
+    """
+
+    parts: Mapping[str, str]
+    space: Fields | None
+    whole: bool = True
+
+
+def _observed(
+    ours: DemoInfo | None, features: Mapping[str, Any], keys: Sequence[str], notes: Notes
+) -> tuple[DemoInfo | None, _Observed]:
+    """The features to read, and `ours` unless it describes a Dict of which a part is read."""
+    if ours is not None and isinstance(ours.observation_space, Fields):
+        named = {name: part for name, (part, _) in features_of_space(ours.observation_space).items()}
+        if not keys and named.keys() <= features.keys():
+            return ours, _Observed(named, ours.observation_space)
+        ours = None
+    chosen = chosen_of(features, keys, notes)
+    named = {name: name.removeprefix("observation.") for name in chosen}
+    return ours, _Observed(named, dict_of(features, chosen), whole=ours is not None)
 
 
 class _Rows:
     """The steps of the data set, one episode at a time."""
 
     def __init__(
-        self, path: Path, features: Mapping[str, Any], chosen: Sequence[str], fps: float, notes: Notes
+        self, path: Path, features: Mapping[str, Any], observed: _Observed, fps: float, notes: Notes
     ) -> None:
-        self._path, self._features, self._chosen, self._fps = path, features, chosen, fps
-        self._videos = [key for key in chosen if features[key]["dtype"] == "video"]
-        wanted = (*chosen, "action", *_OTHERS.values())
+        self._path, self._features, self._observed, self._fps = path, features, observed, fps
+        self._videos = [key for key in observed.parts if features[key]["dtype"] == "video"]
+        wanted = (*observed.parts, "action", *_OTHERS.values())
         self._columns = [name for name in wanted if name in features and name not in self._videos]
         if "next.terminated" not in features:
             notes["all episodes count as truncated: `next.done` does not say why they end"] += 1
@@ -105,7 +142,7 @@ class _Rows:
     ) -> Generator[tuple[Iterator[Rows], dict[str, int]], None, None]:
         """The rows of each episode, including pictures, and its seed."""
         episodes = groupby(self._steps(), key=lambda part: part[0])
-        final = _Final(self._path, rows_within(self._step_bytes))
+        final = _Final(self._path if self._observed.whole else None, rows_within(self._step_bytes))
         self._opened: dict[str, tuple[Path, Iterator[tuple[float, Array]]]] = {}
         for number in range(len(table["length"])):
             _, parts = next(episodes, (None, iter(())))
@@ -128,12 +165,9 @@ class _Rows:
 
     def _rows(self, columns: Rows, final: Any) -> Rows:
         steps = len(columns["action"])
-        observed = [columns[key] for key in self._chosen]
-        obs = observed[0]
-        if len(observed) > 1:
-            obs = np.concatenate([rows.reshape(steps, -1) for rows in observed], axis=1)
+        obs = self._joined(columns, steps)
         if final is not None:
-            obs = np.concatenate([obs, final[0].reshape(1, *obs.shape[1:]).astype(obs.dtype)])
+            obs = np.concatenate([obs, _final_row(final[0], obs)])
         rows = {"obs": obs, "actions": columns["action"]}
         for ours, theirs in _OTHERS.items():
             if theirs in columns:
@@ -143,6 +177,20 @@ class _Rows:
         elif "truncated" not in rows:
             rows["truncated"] = ~rows["terminated"].astype(bool)
         return rows
+
+    def _joined(self, columns: Rows, steps: int) -> Array:
+        """The observations (T, ...)."""
+        observed, space = (
+            {part: columns[key] for key, part in self._observed.parts.items()},
+            self._observed.space,
+        )
+        if space is not None:
+            numbers = {name for name, part, _ in leaves(space) if not part.shape}  # stored as (T, 1)
+            flat = {name: observed[name].reshape(-1) for name in numbers}
+            return from_parts(space, observed | flat, steps)
+        if len(observed) == 1:
+            return next(iter(observed.values()))
+        return np.concatenate([rows.reshape(steps, -1) for rows in observed.values()], axis=1)
 
     def _steps(self) -> Iterator[tuple[int, Rows]]:
         """Blocks of rows with their episode's number, from the Parquet files in order."""
@@ -192,10 +240,10 @@ class _Rows:
 class _Final:
     """The final observations and seeds from our own writer's extra file."""
 
-    def __init__(self, path: Path, rows: int) -> None:
-        file = path / FINAL
+    def __init__(self, path: Path | None, rows: int) -> None:
+        stored = path is not None and (path / FINAL).is_file()
         self._batches = (
-            arrow.parquet(file, ["seed", "observation"], rows=rows) if file.is_file() else iter(())
+            arrow.parquet(path / FINAL, ["seed", "observation"], rows=rows) if path and stored else iter(())
         )
         self._held: Any = None
         self._first = 0
@@ -211,6 +259,15 @@ class _Final:
         row = self._held.slice(number - self._first, 1)
         obs = arrow.numbers(arrow.column(row, "observation"))[0]
         return obs, int(arrow.numbers(arrow.column(row, "seed"))[0])
+
+
+def _final_row(stored: Array, obs: Array) -> Array:
+    """The final observation (1, ...) in the type of the others; that of a Dict is stored as its bytes."""
+    if obs.dtype.names is None:
+        return stored.reshape(1, *obs.shape[1:]).astype(obs.dtype)
+    if stored.dtype != np.uint8 or stored.size != obs.dtype.itemsize:
+        raise InputError(f"a final observation has {stored.size} bytes, wanted {obs.dtype.itemsize}")
+    return np.ascontiguousarray(stored).view(obs.dtype)
 
 
 def _images(files: list[bytes], shape: Sequence[int]) -> Array:

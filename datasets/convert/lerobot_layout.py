@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["CHUNK", "DATA_PATH", "FINAL", "PROVENANCE", "VERSION", "VIDEO_PATH", "numbered"]
+from gymnasium import spaces
+
+from imitate.envs.fields import Fields, Space, leaves
+
+__all__ = [
+    "CHUNK",
+    "DATA_PATH",
+    "FINAL",
+    "PROVENANCE",
+    "VERSION",
+    "VIDEO_PATH",
+    "features_of_space",
+    "is_picture",
+    "numbered",
+]
 
 VERSION = "v3.0"
 CHUNK = 1000
@@ -17,3 +31,22 @@ PROVENANCE = "meta/imitate.json"
 def numbered(chunk: int, file: int, suffix: str) -> str:
     """A path such as `chunk-000/file-000.parquet`."""
     return f"chunk-{int(chunk):03d}/file-{int(file):03d}{suffix}"
+
+
+def is_picture(space: Space) -> bool:
+    """True for (H, W, 3) of uint8, which become a video."""
+    shape = space.shape or ()
+    return isinstance(space, spaces.Box) and len(shape) == 3 and shape[2] == 3 and space.dtype == "uint8"
+
+
+def features_of_space(space: Space) -> dict[str, tuple[str, Space]]:
+    """The features of observations: the part's name as in `leaves` (empty: all of it), and its space.
+
+    A Dict's part `wrist` is `observation.images.wrist` if it is a picture, otherwise `observation.wrist`.
+    """
+    if not isinstance(space, Fields):
+        return {"observation.image" if is_picture(space) else "observation.state": ("", space)}
+    return {
+        f"observation.{'images.' if is_picture(part) else ''}{name.replace('/', '.')}": (name, part)
+        for name, part, _ in leaves(space)
+    }

@@ -11,10 +11,12 @@ import numpy as np
 
 from imitate.datasets.convert import arrow
 from imitate.datasets.convert.foreign import Notes, most
+from imitate.datasets.convert.recording import wide
+from imitate.envs.fields import Fields
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["MOST_ROWS", "chosen_of", "episodes_of", "features_of", "left_out", "row_bytes"]
+__all__ = ["MOST_ROWS", "chosen_of", "dict_of", "episodes_of", "features_of", "left_out", "row_bytes"]
 
 MOST_ROWS = 1 << 16
 """Number of rows that are read at once."""
@@ -42,14 +44,27 @@ def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) ->
             raise InputError(f"no observation {key!r}; there are {', '.join(observed)}")
     pictures = [name for name in observed if features[name]["dtype"] in ("video", "image")]
     chosen = list(keys) or [name for name in observed if name not in pictures] or pictures[:1]
-    if len(chosen) > 1 and set(chosen) & set(pictures):
-        raise InputError(f"pictures can't be taken together with other observations: choose one of {chosen}")
     for name in observed:
         if name not in chosen:
             notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
     if not chosen:
         raise InputError("it has no observations")
     return chosen
+
+
+def dict_of(features: Mapping[str, Any], chosen: Sequence[str]) -> Fields | None:
+    """The Dict of the chosen observations, if there are pictures among several; their names lack `observation.`."""
+    kinds = {name: features[name]["dtype"] for name in chosen}
+    if len(chosen) < 2 or not {"video", "image"} & {*kinds.values()}:
+        return None
+    return Fields(
+        {
+            name.removeprefix("observation."): wide(
+                np.dtype(np.uint8 if kind in ("video", "image") else kind), tuple(features[name]["shape"])
+            )
+            for name, kind in kinds.items()
+        }
+    )
 
 
 def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from imitate.datasets.convert import arrow, video_files
 from imitate.datasets.convert.lerobot_layout import (
@@ -19,12 +18,15 @@ from imitate.datasets.convert.lerobot_layout import (
     PROVENANCE,
     VERSION,
     VIDEO_PATH,
+    features_of_space,
+    is_picture,
     numbered,
 )
 from imitate.datasets.convert.lerobot_stats import Stats
 from imitate.datasets.convert.pieces import Episode, marked
 from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import part_of
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -32,17 +34,17 @@ __all__ = ["losses", "write"]
 
 _FPS = 30  # LeRobot's own default
 _FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
-_IMAGE = "observation.image"
 _COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
-    shape = info.observation_space.shape or ()
-    if len(shape) > 1 and not _is_picture(info):
-        raise InputError(
-            f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
-            f"{info.observation_space.dtype}: record single frames in colour, or use another format"
-        )
+    for _, part in features_of_space(info.observation_space).values():
+        shape = part.shape or ()
+        if info.frame_stack > 1 or (len(shape) > 1 and not is_picture(part)):
+            raise InputError(
+                f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
+                f"{part.dtype}: record single frames in colour, or use another format"
+            )
     return [f"frames a second and tasks are not known: {_FPS} and the environment's id are written"]
 
 
@@ -65,7 +67,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
         "fps": _FPS,
         "splits": {"train": f"0:{writer.episodes}"},
         "data_path": DATA_PATH,
-        "video_path": VIDEO_PATH if _IMAGE in features else None,
+        "video_path": VIDEO_PATH if writer.videos else None,
         "features": features,
     }
     for name, data in (
@@ -82,7 +84,8 @@ class _Writer:
 
     def __init__(self, path: Path, info: DemoInfo, fps: int, labelled: bool) -> None:
         self._path, self._fps, self._labelled, self._task = path, fps, labelled, info.env_id
-        self._picture, self._shape = _is_picture(info), info.observation_space.shape or ()
+        self._observed = features_of_space(info.observation_space)
+        self.videos = [name for name, (_, part) in self._observed.items() if is_picture(part)]
         self.features = _features(info, fps, labelled)
         self.stats = {name: Stats() for name in self.features}
         self.episodes = self.steps = 0
@@ -97,15 +100,22 @@ class _Writer:
         place = divmod(self._file, CHUNK)
         stats = {name: Stats() for name in self.features}
         with ExitStack() as stack:
-            film = stack.enter_context(self._film(number)) if self._picture else None
+            films = {
+                name: stack.enter_context(
+                    video_files.writing(
+                        self._video(name, number), self._observed[name][1].shape or (), self._fps
+                    )
+                )
+                for name in self.videos
+            }
             for piece, last in marked(episode):
-                columns = self._columns(piece, length, last)
-                seen = columns if film is None else columns | {_IMAGE: piece.obs[:-1]}
-                for name, rows in seen.items():
+                seen, columns = self._observations(piece), self._columns(piece, length, last)
+                columns |= {name: _flat(rows) for name, rows in seen.items() if name not in films}
+                for name, rows in (columns | {name: seen[name] for name in films}).items():
                     self.stats[name].add(rows)
                     stats[name].add(rows)
-                if film is not None:
-                    film(piece.obs[:-1])
+                for name, film in films.items():
+                    film(seen[name])
                 stored = {
                     name: rows[:, 0] if rows.shape[1:] == (1,) else rows for name, rows in columns.items()
                 }
@@ -123,24 +133,30 @@ class _Writer:
             "meta/episodes/chunk_index": 0,
             "meta/episodes/file_index": 0,
         }
-        if self._picture:
-            chunk, file = divmod(number, CHUNK)
-            where = {"chunk_index": chunk, "file_index": file, "from_timestamp": 0.0}
-            where["to_timestamp"] = length / self._fps
-            row |= {f"videos/{_IMAGE}/{name}": value for name, value in where.items()}
+        chunk, file = divmod(number, CHUNK)
+        where = {"chunk_index": chunk, "file_index": file, "from_timestamp": 0.0}
+        where["to_timestamp"] = length / self._fps
+        row |= {f"videos/{video}/{name}": value for video in self.videos for name, value in where.items()}
         for name, one in stats.items():
             row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
         self._append(
             "meta/episodes/" + numbered(0, 0, ".parquet"), {k: [v] for k, v in row.items()}, "episodes"
         )
-        final = {"seed": [int(piece.info.get("seed", -1))], "observation": [piece.obs[-1].reshape(-1)]}
+        last_obs = piece.obs[-1:]
+        if last_obs.dtype.names is not None:  # a row of a Dict, as its bytes
+            last_obs = np.frombuffer(last_obs.tobytes(), np.uint8)
+        final = {"seed": [int(piece.info.get("seed", -1))], "observation": [last_obs.reshape(-1)]}
         self._append(FINAL, final, "final")
         self.episodes, self.steps = number + 1, self.steps + length
 
-    def _film(self, number: int) -> AbstractContextManager[Callable[[Array], None]]:
-        """The video of an episode."""
-        path = self._path / "videos" / _IMAGE / numbered(*divmod(number, CHUNK), ".mp4")
-        return video_files.writing(path, self._shape, self._fps)
+    def _video(self, name: str, number: int) -> Path:
+        """The path of an episode's video."""
+        return self._path / "videos" / name / numbered(*divmod(number, CHUNK), ".mp4")
+
+    def _observations(self, episode: Trajectory) -> dict[str, Array]:
+        """The features (T, *shape) of the observations."""
+        obs = episode.obs[:-1]
+        return {name: part_of(obs, part) if part else obs for name, (part, _) in self._observed.items()}
 
     def close(self) -> None:
         for stack in self._open.values():
@@ -151,8 +167,7 @@ class _Writer:
         length = len(episode)
         steps = first + np.arange(length)
         last = (np.arange(length) == length - 1) & ends
-        columns = {} if self._picture else {"observation.state": episode.obs[:-1]}
-        columns |= {"action": episode.actions}
+        columns = {"action": episode.actions}
         columns |= {"expert_action": episode.labels} if self._labelled else {}
         columns |= {
             "next.reward": episode.rewards,
@@ -165,7 +180,7 @@ class _Writer:
             "index": self.steps + steps,
             "task_index": np.zeros(length, np.int64),
         }
-        return {name: rows.reshape(length, -1) for name, rows in columns.items()}
+        return {name: _flat(rows) for name, rows in columns.items()}
 
     def _append(self, name: str, columns: Mapping[str, Any], kind: str) -> None:
         """Append rows to the file `name`; an open file of the same kind with another name is closed."""
@@ -180,42 +195,41 @@ class _Writer:
         self._writers[name].write_table(table)
 
 
+def _flat(rows: Array) -> Array:
+    """(T, *shape) as (T, D)."""
+    return rows.reshape(len(rows), -1)
+
+
 def _features(info: DemoInfo, fps: int, labelled: bool) -> dict[str, Any]:
     def feature(dtype: str, shape: tuple[int, ...] = (1,)) -> dict[str, Any]:
         return {"dtype": dtype, "shape": list(shape or (1,)), "names": None}
 
     action = feature(str(info.action_space.dtype), info.action_space.shape or ())
-    shape = info.observation_space.shape or ()
-    features = {"observation.state": feature(str(info.observation_space.dtype), shape)}
-    if _is_picture(info):
-        video = {
-            "video.height": shape[0],
-            "video.width": shape[1],
-            "video.codec": "h264",
-            "video.pix_fmt": "gbrp",
-            "video.is_depth_map": False,
-            "video.fps": fps,
-            "video.channels": 3,
-            "has_audio": False,
-        }
-        named = {"names": ["height", "width", "channels"], "info": video}
-        features = {_IMAGE: feature("video", shape) | named}
+    features = {
+        name: _video_feature(part.shape or (), fps)
+        if is_picture(part)
+        else feature(str(part.dtype), part.shape or ())
+        for name, (_, part) in features_of_space(info.observation_space).items()
+    }
     features |= {"action": action} | ({"expert_action": action} if labelled else {})
     features |= {"next.reward": feature("float32")}
     features |= {f"next.{name}": feature("bool") for name in ("done", "terminated", "truncated")}
     return features | {name: feature("float32" if name == "timestamp" else "int64") for name in _COUNTERS}
 
 
-def _is_picture(info: DemoInfo) -> bool:
-    space = info.observation_space
-    shape = space.shape or ()
-    return (
-        isinstance(space, spaces.Box)
-        and len(shape) == 3
-        and shape[2] == 3
-        and space.dtype == np.uint8
-        and info.frame_stack == 1
-    )
+def _video_feature(shape: tuple[int, ...], fps: int) -> dict[str, Any]:
+    video = {
+        "video.height": shape[0],
+        "video.width": shape[1],
+        "video.codec": "h264",
+        "video.pix_fmt": "gbrp",
+        "video.is_depth_map": False,
+        "video.fps": fps,
+        "video.channels": 3,
+        "has_audio": False,
+    }
+    named = {"names": ["height", "width", "channels"], "info": video}
+    return {"dtype": "video", "shape": list(shape)} | named
 
 
 def _write_tasks(path: Path, task: str) -> None:

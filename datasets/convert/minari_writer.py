@@ -6,21 +6,25 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import h5py
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.minari_spaces import space_to_text
 from imitate.datasets.convert.pieces import Episode, marked, whole
+from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array, as_dict
+from imitate.envs.make import make_env
+from imitate.envs.structured import structured
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -145,15 +149,30 @@ def _padded(rows: Array) -> Array:
 
 
 def _env_spec(info: DemoInfo) -> str:
-    """Gymnasium's description of the environment, as it is registered here."""
-    registered = gym.registry.get(bare_id(info.env_id))
-    if registered is not None and callable(registered.entry_point):  # only a name can be written
-        registered = None
-    plain = {} if registered is None else json.loads(registered.to_json())
-    unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []} if registered is None else {}
-    kwargs = dict(info.env_kwargs)
-    limit = {"max_episode_steps": kwargs.pop("max_episode_steps")} if "max_episode_steps" in kwargs else {}
-    return json.dumps(plain | unknown | limit | {"id": bare_id(info.env_id), "kwargs": kwargs})
+    """Gymnasium's description of the environment, from which `gymnasium.make` makes it with its wrappers (Minari's
+    `recover_environment`). If it is not installed here, it has no entry point."""
+    try:
+        check_env(info.env_id, info.env_kwargs)
+        with closing(make_env(info.env_id, info.env_kwargs)) as env:
+            assert env.spec is not None
+            return _foreign(env.spec).to_json()
+    except (InputError, ValueError):  # not installed, or written in a way that no text can name
+        kwargs = dict(info.env_kwargs)
+        limit = (
+            {"max_episode_steps": kwargs.pop("max_episode_steps")} if "max_episode_steps" in kwargs else {}
+        )
+        unknown: dict[str, Any] = {"entry_point": None, "additional_wrappers": []}
+        return json.dumps(unknown | limit | {"id": bare_id(info.env_id), "kwargs": kwargs})
+
+
+def _foreign(spec: EnvSpec) -> EnvSpec:
+    """The same with a name as entry point, and with spaces as Minari holds them, without our wrappers of these."""
+    entry = spec.entry_point
+    name = f"{entry.__module__}:{getattr(entry, '__qualname__', '')}" if callable(entry) else entry
+    kept = [
+        each for each in spec.additional_wrappers if not each.entry_point.startswith(structured.__module__)
+    ]
+    return replace(spec, entry_point=name, additional_wrappers=tuple(kept))
 
 
 def _dataset_id(path: Path) -> str:

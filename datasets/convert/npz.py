@@ -39,12 +39,17 @@ def read(
     keys: Sequence[str],  # noqa: ARG001
     notes: Notes,
     columns: Sequence[str] = (),
+    *,
+    actions: bool = True,
 ) -> Iterator[Recording]:
     """Lengths (E,) or flags of ends (N,) separate the episodes. Observations have N rows, or N + E with the final
-    ones."""
+    ones. With `actions` False there are none, or they are left out.
+    """
     with refused(path):
-        arrays, names = _arrays(path, columns)
-        steps = arrays["action"].rows
+        info = _info(path)
+        acted = actions and (info is None or info.has_actions)
+        arrays, names = _arrays(path, columns, acted)
+        steps = arrays["action"].rows if acted else _steps_without_actions(arrays)
         ends = _ends(arrays, steps, most(path).episodes, notes)
         count = len(ends.lengths)
         note = why_unsaid(names)
@@ -72,7 +77,7 @@ def read(
                     info = {"seed": int(seeds[number])}
                     yield assembled(f"{path}: episode {number}", parts, notes, info)
 
-        yield Recording(episodes, info=_info(path), labelled="expert_action" in arrays)
+        yield Recording(episodes, info=info, labelled="expert_action" in arrays, acted=acted)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
@@ -83,7 +88,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
     """For each episode, `obs` has one row more than `actions`; `lengths` count the actions."""
     lengths, flags, seeds = [], [], []
     with TemporaryDirectory(dir=path.parent) as scratch, ExitStack() as stack:
-        names = ["obs", "actions", "rewards", *(["expert_actions"] if labelled else [])]
+        names = ["obs", "rewards", *(["actions"] if info.has_actions else [])]
+        names += ["expert_actions"] if labelled and info.has_actions else []
         grown: dict[str, Grown] = {}
         for episode in episodes:
             length = 0
@@ -118,28 +124,40 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
                     np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _arrays(path: Path, columns: Sequence[str]) -> tuple[dict[str, Joined], dict[str, list[str]]]:
+def _arrays(
+    path: Path, columns: Sequence[str], acted: bool
+) -> tuple[dict[str, Joined], dict[str, list[str]]]:
     """The arrays of each role, and their names."""
     with zipfile.ZipFile(path) as archive:
         stored = {name.removesuffix(".npy"): name for name in archive.namelist()}
-    names = chosen_columns(columns, _ROLES)
-    for role in _ROLES:
+    roles = _ROLES if acted else tuple(role for role in _ROLES if role not in ("action", "expert_action"))
+    names = chosen_columns(columns, roles)
+    for role in roles:
         known = [name for name in NAMES[role] if name in stored][:1]
         names |= {role: names.get(role, known)} if names.get(role, known) else {}
         for name in names.get(role, ()):
             if name not in stored:
                 there = ", ".join(list(stored)[:8])
                 raise InputError(f"it has no array {name!r}{did_you_mean(name, stored)}; it has {there}")
-    for role in ("obs", "action"):
+    for role in ("obs", "action") if acted else ("obs",):
         if role not in names:
             there = ", ".join(list(stored)[:8])
             raise InputError(
                 f"it has no array {NAMES[role][0]!r}; it has {there}: tell which are the observations and actions, "
-                "such as --columns obs=level,velocity action=valve"
+                "such as --columns obs=level,velocity action=valve, or say --no-actions if there are none"
             )
     return {
         role: Joined([Column(path, stored[name]) for name in called]) for role, called in names.items()
     }, names
+
+
+def _steps_without_actions(arrays: Mapping[str, Joined]) -> int:
+    """As rewards or flags tell; otherwise each episode has one observation more than it has steps."""
+    for name in ("reward", *FLAGS, "start"):
+        if name in arrays and ("length" not in arrays or arrays[name].rows != arrays["length"].rows):
+            return arrays[name].rows
+    ended = arrays.get("length", arrays.get("index"))
+    return arrays["obs"].rows - (1 if ended is None else ended.rows)
 
 
 def _parts(
@@ -150,10 +168,12 @@ def _parts(
         last = stop == length
         rows = {
             "obs": columns["obs"].take(stop - start + (extra if last else 0)),
-            "actions": columns["action"].take(stop - start),
+            "actions": np.zeros(stop - start),
             "terminated": np.array([flags[0]]),
             "truncated": np.array([flags[1]]),
         }
+        if "action" in columns:
+            rows["actions"] = columns["action"].take(stop - start)
         if "reward" in columns:
             rows["rewards"] = columns["reward"].take(stop - start).reshape(-1)
         if "expert_action" in columns:

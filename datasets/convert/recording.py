@@ -15,13 +15,13 @@ from gymnasium import spaces
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo, lowest_actions
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
-__all__ = ["Format", "Recording", "complete", "fitted", "typed"]
+__all__ = ["Format", "Recording", "complete", "fitted", "typed", "wide"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Recording:
     episodes   begins a new pass over all episodes, in order; each must be read before the next is asked for
     info       provenance that our own writer stored in the foreign file; None: another writer made it
     labelled   episodes have `expert_actions`
+    acted      False: the data set has no actions, and anything may stand in their place
     masks      passes over named parts of the data set, such as "train"
 
     Facts that the format does not have are empty or None.
@@ -44,6 +45,7 @@ class Recording:
     expert: str = ""
     info: DemoInfo | None = None
     labelled: bool = False
+    acted: bool = True
     masks: Mapping[str, Callable[[], Iterator[Episode]]] = field(default_factory=dict)
 
 
@@ -91,10 +93,21 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
                 observation = observation or env.observation_space
                 action = action or env.action_space
         except InputError:
-            known = observation, action
-            observation, action = _as_wide_as(recording.episodes())
-            observation, action = known[0] or observation, known[1] or action
-    return DemoInfo(env_id, observation, action, env_kwargs=kwargs, expert=recording.expert, versions={})
+            if not recording.acted:
+                raise
+            seen = _as_wide_as(recording.episodes())
+            observation, action = observation or seen[0], action or seen[1]
+    assert observation is not None  # a Dict's is stated by its reader
+    assert action is not None
+    return DemoInfo(
+        env_id,
+        observation,
+        action,
+        env_kwargs=kwargs,
+        expert=recording.expert,
+        has_actions=recording.acted,
+        versions={},
+    )
 
 
 def fitted(
@@ -112,13 +125,14 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
     seen = Notes()
     for piece in pieces:
         with refused(f"episode {number}"):
-            arrays: dict[str, Any] = {
-                "obs": typed(piece.obs, info.observation_space, "observations", seen),
-                "actions": typed(piece.actions, info.action_space, "actions", seen),
-            }
-            if piece.expert_actions is not None:
+            arrays: dict[str, Any] = {"obs": typed(piece.obs, info.observation_space, "observations", seen)}
+            if not info.has_actions:
+                arrays |= {"actions": lowest_actions(info.action_space, len(piece)), "expert_actions": None}
+            else:
+                arrays["actions"] = typed(piece.actions, info.action_space, "actions", seen)
+            if info.has_actions and piece.expert_actions is not None:
                 arrays["expert_actions"] = typed(piece.expert_actions, info.action_space, "labels", seen)
-            if clip and isinstance(info.action_space, spaces.Box):
+            if clip and info.has_actions and isinstance(info.action_space, spaces.Box):
                 low, high = info.action_space.low, info.action_space.high
                 for name in arrays.keys() & {"actions", "expert_actions"}:
                     outside = ((arrays[name] < low) | (arrays[name] > high)).any()
@@ -149,8 +163,15 @@ def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
     return new
 
 
-def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
-    """Spaces that hold all observations (without bounds) and actions."""
+def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
+    """The space of all arrays of this type and shape."""
+    if dtype.kind == "f":
+        return spaces.Box(-np.inf, np.inf, shape, dtype=dtype)
+    return spaces.Box(float(np.iinfo(dtype).min), float(np.iinfo(dtype).max), shape, dtype=dtype)
+
+
+def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
+    """Spaces that hold all observations (without bounds; None for those of a Dict) and actions."""
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
@@ -161,10 +182,7 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space, Space]:
         obs, actions = np.result_type(obs, piece.obs), np.result_type(actions, piece.actions)
         for taken in (piece.actions, piece.labels):
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
-    least, most = (0.0, 255.0) if obs == np.uint8 else (-np.inf, np.inf)
-    if obs.kind != "f" and obs != np.uint8:
-        least, most = float(np.iinfo(obs).min), float(np.iinfo(obs).max)
-    observation = spaces.Box(least, most, first.obs.shape[1:], dtype=obs)
+    observation = None if obs.names else wide(obs, first.obs.shape[1:])
     if actions.kind in "iu":
         return observation, spaces.Discrete(int(np.max(high)) + 1)
     return observation, spaces.Box(low, high, dtype=actions)

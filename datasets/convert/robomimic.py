@@ -16,9 +16,10 @@ from gymnasium import spaces
 from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Recording, wide
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
-from imitate.envs.spaces import Array
+from imitate.envs.fields import Fields, from_parts, leaves, part_of
+from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -38,12 +39,18 @@ def found(path: Path) -> bool:
 
 @contextmanager
 def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
-    """Observations are those of `keys`, or all flat ones, concatenated by name."""
+    """Observations are those of `keys`, or all flat ones: flat ones concatenated by name, and pictures with others as a
+    Dict. Our own files come back as they were."""
     with hdf5.open_hdf5(path) as file, refused(path):
         data = hdf5.group(file, "data")
         arguments = _json(hdf5.text(data, "env_args"))
         stored = _json(hdf5.text(data, "imitate"))
+        info = info_from_plain(stored, path) if stored else None
+        if keys and info is not None and isinstance(info.observation_space, Fields):
+            info = None  # a part of it
         names = sorted((name for name in data if name.startswith("demo_")), key=_number)
+        shown = hdf5.group(hdf5.group(data, names[0]), "obs") if names else None
+        space = _space(shown, keys) if info is None else info.observation_space
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
         labelled = bool(stored and names and "expert_actions" in hdf5.group(data, names[0]))
 
@@ -52,7 +59,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
                 with refused(f"{path}: {name}"):
                     demo = hdf5.group(data, name)
                     seed = {"seed": int(demo.attrs.get("seed", -1))}
-                    parts = _parts(demo, keys, labelled, notes)
+                    parts = _parts(demo, keys, space, labelled, notes)
                 yield assembled(f"{path}: {name}", parts, notes, seed)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
@@ -63,8 +70,9 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             episodes,
             env_id=str(arguments.get("env_name") or ""),
             env_kwargs=kwargs if isinstance(kwargs, dict) and arguments.get("type") == _GYM else {},
+            observation_space=space if isinstance(space, Fields) else None,
             action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != _GYM else None,
-            info=info_from_plain(stored, path) if stored else None,
+            info=info,
             labelled=labelled,
             masks={
                 name: partial(episodes, sorted(set(chosen), key=_number)) for name, chosen in masks.items()
@@ -85,9 +93,8 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
-    """Observations are called `flat`, as robomimic's own EnvGym does, or `image`."""
+    """Observations are called `flat`, as in robomimic's own EnvGym, or `image`; a Dict's parts have their own names."""
     losses(info, labelled)
-    key = "flat" if len(info.observation_space.shape or ()) < 2 else "image"
     with h5py.File(path, "w") as file:
         data = file.create_group("data")
         arguments = {"env_name": bare_id(info.env_id), "type": _GYM, "env_kwargs": dict(info.env_kwargs)}
@@ -95,23 +102,23 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
         data.attrs["imitate"] = json.dumps(info_to_plain(info))
         steps = 0
         for number, episode in enumerate(episodes):
-            steps += _add(data.create_group(f"demo_{number}"), key, episode)
+            steps += _add(data.create_group(f"demo_{number}"), info.observation_space, episode)
         data.attrs["total"] = steps
 
 
-def _add(demo: h5py.Group, key: str, episode: Episode) -> int:
+def _add(demo: h5py.Group, space: Space, episode: Episode) -> int:
     steps = 0
     for piece, last in marked(episode):
         fixed = last and not steps
         dones = np.zeros(len(piece), np.int64)
         dones[-1] = last
         columns = {
-            f"obs/{key}": piece.obs[:-1],
-            f"next_obs/{key}": piece.obs[1:],
             "actions": piece.actions,
             "rewards": piece.rewards,
             "dones": dones,
         }
+        for key, rows in _named(space, piece.obs).items():
+            columns |= {f"obs/{key}": rows[:-1], f"next_obs/{key}": rows[1:]}
         if piece.expert_actions is not None:
             columns["expert_actions"] = piece.expert_actions
         for name, rows in columns.items():
@@ -123,7 +130,16 @@ def _add(demo: h5py.Group, key: str, episode: Episode) -> int:
     return steps
 
 
-def _parts(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) -> Iterator[Rows]:
+def _named(space: Space, obs: Array) -> dict[str, Array]:
+    """The observations (n, ...) under their names, `camera/left` in a Dict of a Dict."""
+    if isinstance(space, Fields):
+        return {name: part_of(obs, name) for name, *_ in leaves(space)}
+    return {"flat" if obs.ndim <= 2 else "image": obs}
+
+
+def _parts(
+    demo: h5py.Group, keys: Sequence[str], space: Space | None, labelled: bool, notes: Notes
+) -> Iterator[Rows]:
     names = [
         "actions",
         *(["rewards"] if "rewards" in demo else []),
@@ -132,7 +148,8 @@ def _parts(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) 
     steps = len(hdf5.dataset(demo, "actions"))
     columns = {name: hdf5.rows_of(demo, name, steps) for name in names}
     obs = hdf5.group(demo, "obs")
-    chosen = _chosen(obs, keys, notes)
+    chosen = [name for name, *_ in leaves(space)] if isinstance(space, Fields) else _chosen(obs, keys)
+    _note_others(obs, chosen, notes)
     flags = {
         name: np.array([bool(demo.attrs.get(name, name == "truncated"))])
         for name in ("terminated", "truncated")
@@ -144,31 +161,40 @@ def _parts(demo: h5py.Group, keys: Sequence[str], labelled: bool, notes: Notes) 
         rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}
         if ((rows["actions"] < -1) | (rows["actions"] > 1)).any():
             raise InputError("its actions leave [-1, 1]: normalise them first, as robomimic wants")
-        rows["obs"] = _joined(obs, chosen, start, stop)
+        rows["obs"] = _joined(obs, chosen, space, start, stop)
         if stop == steps and "next_obs" in demo:
-            final = _joined(hdf5.group(demo, "next_obs"), chosen, steps - 1, steps)
+            final = _joined(hdf5.group(demo, "next_obs"), chosen, space, steps - 1, steps)
             rows["obs"] = np.concatenate([rows["obs"], final])
         yield rows
 
 
-def _chosen(obs: h5py.Group, keys: Sequence[str], notes: Notes) -> list[str]:
+def _chosen(obs: h5py.Group, keys: Sequence[str]) -> list[str]:
     for key in keys:
         if key not in obs:
             raise InputError(f"no observation {key!r}; there are {', '.join(obs)}")
-    flat = [name for name in sorted(obs) if hdf5.dataset(obs, name).ndim <= 2]
-    chosen = list(keys) or flat or sorted(obs)[:1]
-    if len(chosen) > 1 and any(name not in flat for name in chosen):
-        raise InputError(
-            f"pictures can't be taken together with other observations: choose one of {', '.join(chosen)}"
-        )
+    return (
+        list(keys) or [name for name in sorted(obs) if hdf5.dataset(obs, name).ndim <= 2] or sorted(obs)[:1]
+    )
+
+
+def _space(obs: h5py.Group | None, keys: Sequence[str]) -> Fields | None:
+    """The Dict of the chosen observations; None if they become one array."""
+    columns = {} if obs is None else {name: hdf5.dataset(obs, name) for name in _chosen(obs, keys)}
+    if len(columns) < 2 or all(column.ndim <= 2 for column in columns.values()):
+        return None
+    return Fields({name: wide(column.dtype, column.shape[1:]) for name, column in columns.items()})
+
+
+def _note_others(obs: h5py.Group, chosen: Sequence[str], notes: Notes) -> None:
     for name in obs:
-        if name not in chosen:
+        if not any(key.split("/")[0] == name for key in chosen):
             notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
-    return chosen
 
 
-def _joined(obs: h5py.Group, chosen: Sequence[str], start: int, stop: int) -> Array:
+def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: int, stop: int) -> Array:
     columns = [hdf5.array(hdf5.dataset(obs, name), start, stop) for name in chosen]
+    if isinstance(space, Fields):
+        return from_parts(space, dict(zip(chosen, columns, strict=True)), stop - start)
     if len(columns) == 1:
         return columns[0]
     return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from imitate import hub
 from imitate.datasets.convert import convert, format_of, minari
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError
 
-__all__ = ["in_our_format", "is_spec", "source_path", "store_path"]
+__all__ = ["SUFFIXES", "in_our_format", "is_spec", "source_path", "store_path"]
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ _LARGEST_DOWNLOAD = 32 << 30  # bytes
 _READ = 3
 """Version of the reading code; it is increased when reading changes, so that older copies are not used."""
 
-_SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
+SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
+"""Files of data sets; no others are downloaded."""
 
 
 def is_spec(name: str) -> bool:
@@ -77,33 +79,11 @@ def _state(path: Path, env_id: str, env_kwargs: Mapping[str, Any] | None) -> str
 
 
 def _downloaded(name: str) -> Path:
-    """Download `ORG/DATASET[@revision]` to the hub's own cache. HF_ENDPOINT is read on every call."""
-    from huggingface_hub import HfApi, snapshot_download
-
-    repo, _, revision = name.partition("@")
-    endpoint = os.environ.get("HF_ENDPOINT")
-    try:
-        info = HfApi(endpoint=endpoint).dataset_info(repo, revision=revision or None, files_metadata=True)
-        wanted = {
-            file.rfilename: file.size or 0
-            for file in info.siblings or []
-            if file.rfilename.endswith(_SUFFIXES)
-        }
-        if not wanted or sum(wanted.values()) > _LARGEST_DOWNLOAD:
-            raise InputError(
-                f"hub:{name} has {sum(wanted.values())} bytes in {len(wanted)} files of known kinds; wanted 1 to "
-                f"{_LARGEST_DOWNLOAD} bytes"
-            )
-        folder = Path(
-            snapshot_download(
-                repo, repo_type="dataset", revision=info.sha, endpoint=endpoint, allow_patterns=list(wanted)
-            )
-        )
-    except InputError:
-        raise
-    except Exception as error:  # the hub's own errors, and those of whichever HTTP client it uses
-        raise InputError(
-            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
-        ) from error
+    """Download `ORG/DATASET[@revision]` to the hub's own cache."""
+    there = hub.find(name, "dataset")
+    wanted = [file for file in there.sizes if file.endswith(SUFFIXES)]
+    if not wanted:
+        raise InputError(f"hub:{name} has no files of known kinds; wanted {', '.join(SUFFIXES)}")
+    folder = hub.fetch(there, wanted, _LARGEST_DOWNLOAD)
     single = [file for file in wanted if file.endswith((".h5", ".hdf5", ".npz", ".csv")) and "/" not in file]
     return folder / single[0] if len(single) == 1 else folder

@@ -19,9 +19,9 @@ FAILED = "failed_seeds"
 MOST_FAILED = 256  # fixed, since an attribute can't grow while a file is read and written
 
 _CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every column takes at least one
-_PIXEL_CHUNK_ROWS = (
-    64  # 84 x 84 frames of Breakout take 136 bytes each with gzip 1 and 189 with lzf, at equal speed
-)
+# Pictures are packed in 64 rows, or fewer if they are large, since a whole chunk is unpacked to read one of them.
+# 84 x 84 frames of Breakout take 136 bytes each with gzip 1 and 189 with lzf, at equal speed.
+_PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES = 64, 1 << 19
 _RESERVE_BYTES = 1 << 20
 
 _DESCRIPTIONS = {
@@ -44,7 +44,8 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
         for name, (shape, dtype) in row_types(info, expert_actions).items():
             pixels = len(shape) >= 2 and dtype == np.uint8
             row_bytes = dtype.itemsize * int(np.prod(shape))
-            chunk = _PIXEL_CHUNK_ROWS if pixels else min(max(1, _CHUNK_BYTES // row_bytes), 8192)
+            most, fill = (_PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES) if pixels else (8192, _CHUNK_BYTES)
+            chunk = min(max(1, fill // row_bytes), most)
             parted = name == "obs" and dtype.names is not None
             file.create_dataset(
                 name,

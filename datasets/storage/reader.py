@@ -57,6 +57,12 @@ class DemoReader:
             self.close()
             raise
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its paths, as for the worker processes of a `torch.utils.data.DataLoader`."""
+        if not self._owned:
+            raise TypeError("a reader of a file that a writer holds open can't go to another process")
+        return DemoReader, ([path.absolute() for path in self.paths],)
+
     def refresh(self) -> None:
         """Include the episodes that were appended since the last call."""
         self._join([read_table(file) for file in self._files])

@@ -28,6 +28,7 @@ __all__ = [
     "damaged",
     "info_from_plain",
     "info_to_plain",
+    "lowest_actions",
     "outside",
     "read_attribute",
     "read_info",
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 FORMAT = "imitate demonstrations"
 SCHEMA_VERSION = 1
+WITHOUT_ACTIONS = 2
+"""Version of files whose actions are unknown: an older release would take what stands in their place for actions."""
 
 # One row per episode. `start` counts steps and `obs_start` rows of `obs`. An episode of T steps has T + k rows of
 # `obs`, where k is the number of stacked frames (1 without): its first k-1 frames, then T+1. The float64 return is
@@ -73,6 +76,7 @@ class DemoInfo:
     frame_stack    k > 1: observations are stacks (k, *frame) and each frame is stored once
     protocol       settings that the environment's id leaves open, such as Atari's sticky actions
     command        the command line that recorded it, without the file's name
+    has_actions    False: the expert's actions are unknown, and the lowest one stands in their place
 
     Raises InputError for spaces that are not supported or do not suit `frame_stack`.
     """
@@ -91,6 +95,7 @@ class DemoInfo:
     frame_stack: int = 1
     protocol: str = ""
     command: str = ""
+    has_actions: bool = True
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
@@ -113,7 +118,8 @@ class DemoInfo:
 
 def write_info(file: h5py.File, info: DemoInfo) -> None:
     """Store `info` and the schema version as attributes."""
-    file.attrs.update({"format": FORMAT, "schema_version": SCHEMA_VERSION} | info_to_plain(info))
+    version = SCHEMA_VERSION if info.has_actions else WITHOUT_ACTIONS
+    file.attrs.update({"format": FORMAT, "schema_version": version} | info_to_plain(info))
 
 
 def info_to_plain(info: DemoInfo) -> dict[str, Any]:
@@ -133,6 +139,7 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
         "frame_stack": info.frame_stack,
         "protocol": info.protocol,
         "command": info.command,
+        "has_actions": info.has_actions,
         "versions": json.dumps(dict(info.versions)),
     }
 
@@ -145,9 +152,10 @@ def read_info(file: h5py.File) -> DemoInfo:
         if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
             raise InputError(f"{path} is HDF5 but not a file of demonstrations; convert or record it first")
         version = read_attribute(file, "schema_version", int)
-        if version != SCHEMA_VERSION:
+        if version not in (SCHEMA_VERSION, WITHOUT_ACTIONS):
             raise InputError(
-                f"{path} has schema {version}, this release reads {SCHEMA_VERSION}: upgrade imitate-rl"
+                f"{path} has schema {version}, this release reads {SCHEMA_VERSION} and {WITHOUT_ACTIONS}: "
+                "upgrade imitate-rl"
             )
         return _info(lambda name, kind, default=None: read_attribute(file, name, kind, default))
 
@@ -193,6 +201,7 @@ def _info(read: _Read) -> DemoInfo:
         frame_stack=read("frame_stack", int),
         protocol=read("protocol", str, ""),
         command=read("command", str, ""),
+        has_actions=read("has_actions", bool, True),
         versions={str(name): str(version) for name, version in plain("versions").items()},
     )
 
@@ -206,7 +215,14 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
     """
     first_path, first = infos[0]
     for path, info in infos[1:]:
-        for name in ("env_id", "env_kwargs", "observation_space", "action_space", "frame_stack"):
+        for name in (
+            "env_id",
+            "env_kwargs",
+            "observation_space",
+            "action_space",
+            "frame_stack",
+            "has_actions",
+        ):
             was, now = (getattr(one, name) for one in (first, info))
             if name == "env_id":
                 was, now = was.rpartition(":")[2], now.rpartition(":")[2]
@@ -287,3 +303,10 @@ def outside(space: gym.Space[Any], values: Array) -> Array:
         assert isinstance(space, spaces.Box)
         beyond = (values < space.low) | (values > space.high)
     return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))
+
+
+def lowest_actions(space: gym.Space[Any], steps: int) -> Array:
+    """The lowest action of the space, (steps, *action_shape): it stands where the action is unknown."""
+    discrete = values_of(space)
+    lowest = space.low if isinstance(space, spaces.Box) else np.broadcast_to(discrete[0], space.shape or ())  # type: ignore[index]
+    return np.broadcast_to(lowest, (steps, *(space.shape or ()))).astype(space.dtype)

@@ -42,6 +42,7 @@ def describe(path: str | Path) -> dict[str, Any]:
             "expert_sha256": info.expert_sha256,
             "normalisation_sha256": info.normalisation_sha256,
             "expert_return": info.expert_return,
+            "has_actions": info.has_actions,
             "expert_actions": reader.has_expert_actions,
             "deterministic": info.deterministic,
             "noise": info.noise,

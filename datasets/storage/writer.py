@@ -22,7 +22,7 @@ from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
-from imitate.datasets.storage.schema import EPISODES, DemoInfo, outside
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions, outside
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
@@ -42,6 +42,7 @@ RESERVE_BYTES = 1 << 20
 class DemoWriter:
     """Appends trajectories to a new file; `close` removes the file if it has no episode.
 
+    info             with `has_actions` False, actions are not stored
     expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
     sync             sync to the disk about every second. If False, only `close` syncs, which suits a file that gets its
                      name only when it is complete
@@ -57,6 +58,7 @@ class DemoWriter:
     ) -> None:
         self.path = Path(path)
         self.info = info
+        expert_actions = expert_actions and info.has_actions
         self._pending: list[dict[str, Array]] = []
         self._pending_bytes = 0
         self._next_flush = 0.0
@@ -186,9 +188,12 @@ class DemoWriter:
     def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
         """The rows of a trajectory by column, without its row of the table. Raises InputError if they don't fit."""
         self._check(trajectory)
+        actions = trajectory.actions
+        if not self.info.has_actions:
+            actions = lowest_actions(self.info.action_space, len(actions))
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
-            "actions": trajectory.actions,
+            "actions": actions,
             "rewards": trajectory.rewards,
             "expert_actions": trajectory.labels,
         }
@@ -324,8 +329,10 @@ class DemoWriter:
 
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError if the trajectory does not fit the spaces."""
-        spaces = {"obs": self.info.observation_space, "actions": self.info.action_space}
-        if trajectory.expert_actions is not None:
+        spaces = {"obs": self.info.observation_space}
+        if self.info.has_actions:
+            spaces["actions"] = self.info.action_space
+        if self.info.has_actions and trajectory.expert_actions is not None:
             if "expert_actions" not in self._columns:
                 raise InputError(f"{self.path} has no expert_actions: create it with expert_actions=True")
             spaces["expert_actions"] = self.info.action_space

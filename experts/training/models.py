@@ -36,7 +36,7 @@ SB3_CLASSES = {
     "trpo": "sb3_contrib.TRPO",
     "ars": "sb3_contrib.ARS",
 }
-RUN_SETTINGS = ("n_timesteps", "n_envs", "normalize")
+RUN_SETTINGS = ("n_timesteps", "n_envs", "normalize", "norm_reward")
 """Settings of the training that are not arguments of the model."""
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
 
@@ -96,15 +96,21 @@ def make_model(
     env_kwargs: Mapping[str, Any] | None = None,
     device: str = "auto",
 ) -> BaseAlgorithm:
-    """A new model with its training environments, normalised by VecNormalize if `settings` say so.
+    """A new model with its training environments.
 
-    A replay buffer is no larger than `steps` can fill. Raises InputError for an unknown algorithm, or if
-    Stable-Baselines3 does not take these settings in this environment.
+    VecNormalize standardises observations and divides rewards if `settings` have `normalize`, and leaves rewards as
+    they are if `norm_reward` is False. A replay buffer is no larger than `steps` can fill.
+
+    Raises InputError for an unknown algorithm, or if Stable-Baselines3 does not take these settings in this
+    environment.
     """
     made_by = sb3_class(algorithm)
     venv = make_venv(env_id, env_kwargs, int(settings.get("n_envs", 1)), seed, training=True)
     if settings.get("normalize", False):
-        venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)))
+        rewards = bool(settings.get("norm_reward", True))
+        venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)), norm_reward=rewards)
+    elif "norm_reward" in settings:
+        raise InputError("norm_reward is a part of normalize: set that too, or leave norm_reward out")
     try:
         arguments = _arguments(made_by, venv, settings, steps)
         model: BaseAlgorithm = made_by(env=venv, seed=seed, device=device, **arguments)

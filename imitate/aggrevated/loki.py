@@ -7,9 +7,8 @@ the expert's value at first (`imitate.aggrevated.guidance`).
 Departures: the switch comes after a fixed number of steps, not a random one, because AggreVaTeD's last iteration has
 the long fit; the value function first learns alone, so that it is right about the policy before the policy moves.
 
-AggreVaTeD squashes continuous actions by a tanh. Where the expert's actions are at their bounds, the inputs of that
-tanh grow to 10 and more. There noise changes no action and no gradient leads back: PPO would learn nothing. It gets a
-policy of its own instead, a Gaussian that is clipped to the bounds and first fitted to AggreVaTeD's actions.
+AggreVaTeD squashes continuous actions by a tanh, which reinforcement can hardly move (`imitate.nn.refit`). So PPO gets
+a policy of its own, a Gaussian that is clipped to the bounds and first fitted to AggreVaTeD's actions.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from imitate.aggrevated.guidance import ExpertsValue, Guidance
@@ -30,9 +28,8 @@ from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.fqe import discounted_sums
-from imitate.nn.adam import Adam
-from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.refit import refit, with_head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.budget import progress_of
 from imitate.rl.ppo import PPO
@@ -40,7 +37,6 @@ from imitate.rl.ppo import PPO
 __all__ = ["LOKI", "LOKIConfig"]
 
 _FIT = 2_000  # gradient steps of the expert's value
-_LEARNING_RATE = 1e-3  # of the fit to AggreVaTeD's actions; it decays to 0
 
 
 class LOKI:
@@ -115,28 +111,13 @@ class LOKI:
         head = settings.head or ("categorical" if imitator.head == "categorical" else "clipped")
         if head == imitator.head:
             return copy.deepcopy(imitator)
-        with seeded(self.seed):
-            policy = ActorPolicy(
-                imitator.observation_space,
-                imitator.action_space,
-                **imitator.architecture | {"head": head},
-                log_std_init=settings.log_std_init,
-            )
-        policy.encoder.load_state_dict(imitator.encoder.state_dict())
-        return policy.to(self.device)
+        return with_head(imitator, head, seed=self.seed, log_std_init=settings.log_std_init)
 
     def _distil(self, policy: ActorPolicy) -> None:
         """Regress the policy's mean on AggreVaTeD's actions, in all states that the expert labelled."""
-        imitation, imitator = self.imitation, self.imitation.policy
-        if policy.head == imitator.head:
-            return
-        count, optimizer = imitation.config.final_updates, Adam(policy.parameters(), _LEARNING_RATE)
-        for update, (obs, *_) in enumerate(self._labelled(count)):
-            prepared = imitator.encoder.prepare(obs)
-            with torch.no_grad():
-                wanted = imitator.to_unit(imitator.to_env(imitator(prepared).mode()))
-            optimizer.learning_rate = _LEARNING_RATE * (1.0 - update / count)
-            optimizer.step(F.mse_loss(policy(prepared).mode(), wanted))
+        imitator, count = self.imitation.policy, self.imitation.config.final_updates
+        if policy.head != imitator.head:
+            refit(policy, imitator, (obs for obs, *_ in self._labelled(count)), count)
 
     def _reinforcement(self, policy: ActorPolicy) -> PPO:
         config = replace(self.config.ppo, total_steps=self.config.total_steps - self.imitation.env_steps)

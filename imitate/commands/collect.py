@@ -7,6 +7,7 @@ import shlex
 import sys
 import traceback
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -67,6 +68,7 @@ def command(
     deterministic: bool = True,
     noise: str = "",
     seed: int = 0,
+    actions: Annotated[bool, Rare] = True,
     remeasure: bool = False,
     shards: int | None = None,
     backend: Annotated[BackendName, Rare] = "processes",
@@ -92,6 +94,7 @@ def command(
         noise: on executed actions, whose labels stay clean: gaussian:SIGMA (in half the action range), random:P, or
             dart:RUN, as large as the errors of that run on states of the expert
         seed: episode n depends on (seed, n) alone
+        actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
         shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
         backend: where shards are recorded: in processes of this machine, or on a Ray cluster
@@ -113,7 +116,7 @@ def command(
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
-    info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
+    info = replace(_info(source, deterministic=deterministic, noise=noise, seed=seed), has_actions=actions)
     from imitate.commands.shards import Order  # torch takes a second: arguments are read before
 
     asked = Order(

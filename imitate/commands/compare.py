@@ -14,11 +14,12 @@ from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
 from imitate.compare.plan.learners import trust_learner
-from imitate.compare.plan.suite import BUNDLED, is_suite, read_toml
+from imitate.compare.plan.suite import BUNDLED, is_suite
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean
 from imitate.files import read_json
+from imitate.toml import read_toml
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
@@ -43,6 +44,7 @@ def command(
     algorithms: tuple[str, ...] = (),
     add: tuple[str, ...] = (),
     seeds: int | None = None,
+    first_seed: Annotated[int | None, Rare] = None,
     budget: int | None = None,
     episodes: int | None = None,
     curve_episodes: Annotated[int | None, Rare] = None,
@@ -62,7 +64,7 @@ def command(
 
     Args:
         file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
-            imitate: classic, box2d, pixels, bullet, mujoco. Options take the place of what it says
+            imitate: classic, box2d, pixels, bullet, mujoco, atari. Options take the place of what it says
         out: the folder of the report. What it holds is not done again: the same command goes on where it was
             interrupted, and --add, --seeds and --episodes alone make a finished one grow
         watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
@@ -72,6 +74,7 @@ def command(
             my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
         add: more learners, beside those of the folder or file
         seeds: how many seeds of each; by default 5
+        first_seed: the first of them; by default 0. Choose settings on some seeds, and measure on others
         budget: environment steps of each run, demonstrations and training together; by default 50,000
         episodes: episodes of the final test, with the same seeds for everyone; by default 20
         curve_episodes: episodes of each point of a learning curve; by default 10
@@ -100,6 +103,7 @@ def command(
         "expert": expert,
         "algorithms": algorithms or None,
         "seeds": seeds,
+        "first_seed": first_seed,
         "budget": budget,
         "episodes": episodes,
         "curve_episodes": curve_episodes,

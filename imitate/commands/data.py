@@ -1,4 +1,4 @@
-"""`imitate data info|validate|repair|replay|video|plot|convert|merge|concat|split|filter|subsample`"""
+"""`imitate data info|validate|repair|replay|video|plot|convert|push|merge|concat|split|filter|subsample`"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import imitate.datasets.convert
 import imitate.datasets.plot
 import imitate.datasets.replay
 from imitate.commands.options import JsonObject, print_json, report, subcommand
+from imitate.commands.push import push
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
 from imitate.datasets.convert.sources import source_path, store_path
@@ -39,6 +40,7 @@ def data(argv: list[str]) -> int:
         "video": video,
         "plot": plot,
         "convert": convert,
+        "push": push,
         "merge": merge,
         "concat": concat,
         "split": split,
@@ -73,6 +75,8 @@ def for_people(facts: dict[str, Any]) -> dict[str, Any]:
         f"{facts['episodes']} ({facts['terminated']} terminated, {facts['truncated']} truncated)"
     )
     for name, value in facts.items():
+        if name == "has_actions":
+            value = None if value else "no: only observations"
         if name in ("returns", "lengths") and value is not None:
             value = "{mean:.4g} +- {std:.3g}, {min:.4g} to {max:.4g}".format(**value)
         elif isinstance(value, float):
@@ -191,6 +195,7 @@ def convert(
     columns: tuple[str, ...] = (),
     mask: str | None = None,
     clip: bool = False,
+    actions: bool = True,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -224,6 +229,8 @@ def convert(
             (CSV) or next_obs, length, start (.npz)
         mask: take only the part that the source names so, such as robomimic's train
         clip: move actions that leave the action space to its bounds
+        actions: --no-actions leaves them out, or says that an .npz has none: demonstrations of observations alone, for
+            gaifo; only .h5 and .npz are written so
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """
@@ -237,6 +244,7 @@ def convert(
         columns=columns,
         mask=mask,
         clip=clip,
+        actions=actions,
         dry_run=dry_run,
     )
     if json:

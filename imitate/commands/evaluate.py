@@ -43,6 +43,7 @@ def evaluate(argv: list[str]) -> int:
         num_envs: int = 8,
         deterministic: bool = True,
         video: Path | None = None,
+        render: bool = False,
         json: bool = False,
     ) -> int:
         """Measure a run or an expert: mean, std, IQM and 95 % interval of the return, and episode lengths.
@@ -57,14 +58,19 @@ def evaluate(argv: list[str]) -> int:
             num_envs: environments side by side
             deterministic: take the best action; --stochastic samples
             video: write an mp4 of the first episode
+            render: afterwards show the episodes live in a window, until the last one or Escape
             json: print JSON
         """
         from imitate.training.inputs import check_expert  # torch takes a second: arguments are read before
 
+        if render:
+            _check_display()
         policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
         check_expert(policy, subject, env_id, kwargs)
         if video is not None:
             _check_video(video, env_id, kwargs)
+        if render:
+            _check_pictures(env_id, kwargs)
         with tqdm(total=episodes, unit="episode", file=sys.stderr, disable=None, leave=False) as bar:
             result = evaluation.evaluate(
                 policy,
@@ -88,6 +94,12 @@ def evaluate(argv: list[str]) -> int:
                 write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
             except OSError as error:
                 raise InputError(f"the result can't be stored in {path}: {error.strerror}") from error
+        if render:
+            from imitate.media.live import show_episodes
+
+            show_episodes(
+                policy, env_id, env_kwargs=kwargs, seed=seed, episodes=episodes, deterministic=deterministic
+            )
         return 0
 
     return run(command, argv, "evaluate")
@@ -126,8 +138,6 @@ def _subject(
 
 def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError before any episode is played if the video can't be filmed or written."""
-    from imitate.media.video import renderable_env
-
     if video.exists():
         raise InputError(f"{video} exists; choose another --video")
     if video.suffix.lower() != ".mp4":
@@ -136,4 +146,19 @@ def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> Non
         raise InputError(
             f"{video} can't be written: its folder is missing or closed to you; choose another --video"
         )
+    _check_pictures(env_id, env_kwargs)
+
+
+def _check_pictures(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    from imitate.media.video import renderable_env
+
     renderable_env(env_id, env_kwargs).close()
+
+
+def _check_display() -> None:
+    from imitate.media.window import check_display
+
+    try:
+        check_display()
+    except InputError as error:
+        raise InputError(f"{error}; --video FILM.mp4 needs none") from error

@@ -1,4 +1,4 @@
-"""`imitate expert list|show|check|train`"""
+"""`imitate expert list|show|check|train|convert`"""
 
 from __future__ import annotations
 
@@ -24,9 +24,14 @@ __all__ = ["expert"]
 
 
 def expert(argv: list[str]) -> int:
-    return subcommand(
-        {"list": list_experts, "show": show, "check": check, "train": _trainer(argv)}, argv, "expert"
-    )
+    commands: dict[str, Callable[..., int]] = {
+        "list": list_experts,
+        "show": show,
+        "check": check,
+        "train": _trainer(argv),
+        "convert": convert,
+    }
+    return subcommand(commands, argv, "expert")
 
 
 def list_experts(
@@ -134,6 +139,39 @@ def check(
     facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
     report(facts | found.to_json(), as_json=json)
     return 0
+
+
+def convert(
+    spec: tyro.conf.Positional[str],
+    out: tyro.conf.Positional[Path],
+    /,
+    env: str | None = None,
+    all: bool = False,
+) -> int:
+    """Write an SB3 zip as safetensors and JSON, without unpickling it; it loads as an expert and acts the same.
+
+    Args:
+        spec: a .zip, zoo:ALGO/ENV or hub:ORG/REPO; with --all a copy of rl-trained-agents
+        out: the folder to write; with --all a folder for IMITATE_ZOO_DIR
+        env: the environment, if the zip names none
+        all: convert every agent; those that can't be are listed with the reason, and the exit status is 2
+    """
+    from imitate.experts import convert as conversion  # torch takes a second
+
+    if not all:
+        conversion.convert(spec, out, env_id=env)
+        print(out)
+        return 0
+    if env is not None:
+        raise InputError("--env is for one zip: leave it out with --all")
+    done = 0
+    problems = []
+    for name, problem in conversion.convert_all(Path(spec), out):
+        print(f"{name}: {problem}" if problem else name, flush=True)
+        done += not problem
+        problems += [name] if problem else []
+    print(f"imitate: {done} agents in {out}, {len(problems)} can't be converted", file=sys.stderr)
+    return 2 if problems else 0
 
 
 def _loaded(

@@ -7,54 +7,114 @@ from typing import Literal
 
 import tyro
 
+from imitate import hub
 from imitate.commands.options import run
 from imitate.errors import InputError
 from imitate.files import atomic_folder
 
 __all__ = ["export"]
 
-_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "sb3": ".zip", "safetensors": ""}
+_NAMES = {
+    "onnx": "policy.onnx",
+    "torch": "policy.pt2",
+    "torchscript": "policy.pt",
+    "sb3": "policy.zip",
+    "safetensors": "exported",
+    "hub": "hub",
+}
+"""What is written in the run's folder, unless --out names another place."""
 
 
 def export(argv: list[str]) -> int:
     def command(
         run_folder: tyro.conf.Positional[Path],
         /,
-        to: Literal["onnx", "torchscript", "sb3", "safetensors"] = "onnx",
+        to: Literal["onnx", "torch", "torchscript", "sb3", "safetensors", "hub"] = "onnx",
         out: Path | None = None,
+        push: str | None = None,
+        private: bool = False,
+        license: str | None = None,
+        episodes: int = 20,
+        film: bool = True,
+        env: str | None = None,  # noqa: ARG001  # the command line trusts the module that is typed here
     ) -> int:
-        """Write a run's policy for use without imitate, and check on random observations that it acts the same.
+        """Write a run's policy for use elsewhere, and check on random observations that it acts the same.
 
         Args:
-            run_folder: of `imitate train`, or a folder with a policy
-            to: onnx and torchscript take raw observations and give the environment's actions; sb3 is a zip for PPO.load
-                or SAC.load; safetensors is a folder with weights and a description, as `load_policy` reads it
-            out: the file to write, for safetensors the folder; by default in the run's folder
+            run_folder: of `imitate train`, a folder with a policy, or hub:ORG/REPO
+            to: onnx, torch (torch.export) and torchscript take raw observations and give the environment's actions;
+                sb3 is a zip for PPO.load or SAC.load; safetensors is a folder with weights and a description, as
+                `load_policy` reads it; hub is a folder for the Hugging Face hub, with a card, the film and an SB3 zip
+            out: the file to write, for safetensors and hub the folder; by default in the run's folder
+            push: for hub: ORG/REPO to push the folder to; its token is that of `hf auth login`, or HF_TOKEN
+            private: for hub: a repository that is made is private
+            license: for hub: the licence on the card, such as mit
+            episodes: for hub: episodes to measure the return on the card
+            film: for hub: film the first of them
+            env: for hub: module:Env-v0 of the run, to allow the import of its module
         """
-        suffix = _SUFFIXES[to]
-        path = out or run_folder / (f"policy{suffix}" if suffix else "exported")
+        if out is None and run_folder.as_posix().startswith(hub.PREFIX):
+            raise InputError(f"{run_folder} is on the hub: say with --out where the export goes")
+        path = out or run_folder / _NAMES[to]
+        suffix = Path(_NAMES[to]).suffix
         if path.suffix != suffix and suffix:
             raise InputError(f"an export to {to} ends in {suffix}, got {path}")
         if path.exists():
             raise InputError(f"{path} exists: move it, or give another --out")
-        from imitate.nn.stored_policy import load_policy, save_policy  # torch takes a second
-
-        policy = load_policy(run_folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = [path]
-        if to == "sb3":
-            from imitate.export.sb3_zip import to_sb3
-
-            beside = to_sb3(policy, path)
-            written += [] if beside is None else [beside]
-        elif to == "safetensors":
-            with atomic_folder(path) as folder:
-                save_policy(folder, policy)
-        else:
-            from imitate.export import graphs
-
-            (graphs.to_onnx if to == "onnx" else graphs.to_torchscript)(policy, path)
-        print(*written, sep="\n")
+        if private and push is None:
+            raise InputError("--private is for --push: add it, or leave --private out")
+        if to == "hub":
+            return _hub(run_folder, path, push, private, license, episodes, film)
+        if push is not None or license is not None:
+            raise InputError(f"--push and --license are for --to hub: leave them out with --to {to}")
+        print(*_written(run_folder, to, path), sep="\n")
         return 0
 
     return run(command, argv, "export")
+
+
+def _written(run_folder: Path, to: str, path: Path) -> list[Path]:
+    from imitate.nn.stored_policy import load_policy, save_policy  # torch takes a second
+
+    policy = load_policy(run_folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if to == "sb3":
+        from imitate.export.sb3_zip import to_sb3
+
+        beside = to_sb3(policy, path)
+        return [path] if beside is None else [path, beside]
+    if to == "safetensors":
+        with atomic_folder(path) as folder:
+            save_policy(folder, policy)
+        return [path]
+    from imitate.export import graphs
+
+    write = {"onnx": graphs.to_onnx, "torch": graphs.to_torch, "torchscript": graphs.to_torchscript}[to]
+    write(policy, path)
+    return [path]
+
+
+def _hub(
+    run_folder: Path,
+    path: Path,
+    repo: str | None,
+    private: bool,
+    license: str | None,
+    episodes: int,
+    film: bool,
+) -> int:
+    from imitate.export.hub_folder import hub_folder
+
+    if repo is not None:
+        hub.check_token(repo)  # before episodes are played
+    hub_folder(run_folder, path, repo=repo or "ORG/REPO", episodes=episodes, film=film, license=license)
+    print(path, flush=True)
+    if repo is None:
+        return 0
+    files = {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+    try:
+        pushed = hub.push(repo, files, private=private)
+    except InputError as error:
+        raise InputError(f"{error}; {path} is complete: `hf upload {repo} {path}` sends it later") from error
+    print(f"hub:{pushed}")
+    return 0

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["CommandLine", "Typed"]
+__all__ = ["WORDS", "CommandLine", "Typed"]
 
-_HELP = ("-h", "--help", "--help-all")
+WORDS = "--help-words"
+"""Asks for the words that may follow, for the completion of a shell."""
+_HELP = ("-h", "--help", "--help-all", WORDS)
 
 
 class Typed(NamedTuple):

@@ -64,7 +64,7 @@ class Option:
 
     @property
     def optional(self) -> bool:
-        """Whether its value may be None."""
+        """True if its value may be None."""
         return get_origin(self.bare) in (Union, UnionType) and NoneType in get_args(self.bare)
 
     @property
@@ -75,7 +75,7 @@ class Option:
 
     @property
     def several(self) -> bool:
-        """Whether it is a list of values."""
+        """True if it is a list of values."""
         return get_origin(self.kind) in (tuple, list)
 
     @property
@@ -89,17 +89,17 @@ class Option:
 
     @property
     def switch(self) -> bool:
-        """Whether it is set by its name alone."""
+        """True if it is set by its name alone."""
         return self.bare is bool and self.default is not tyro.MISSING
 
     @property
     def repeated(self) -> bool:
-        """Whether it is typed once for each of its values."""
+        """True if it is typed once for each of its values."""
         return tyro.conf.UseAppendAction in self.notes
 
     @property
     def greedy(self) -> bool:
-        """Whether its value is all words that follow, of which there may be none."""
+        """True if its value is all words that follow, of which there may be none."""
         return self.several and not self.repeated
 
     @property

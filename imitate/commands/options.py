@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from imitate.commands.line import WORDS
 from imitate.commands.option import options_of
-from imitate.commands.parsing import read
+from imitate.commands.parsing import Asked, read
 from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def run(command: Callable[..., int], argv: Sequence[str], name: str) -> int:
 
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:
+    if argv[:1] == [WORDS]:
+        raise Asked(names=commands)
     if not argv or argv[0] in ("-h", "--help"):
         print(f"usage: imitate {name} {'|'.join(commands)} [options]")
         return 0 if argv else 2

@@ -11,12 +11,12 @@ from typing import Any, NoReturn, get_origin
 import msgspec
 import tyro
 
-from imitate.commands.line import CommandLine
+from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Option, as_dataclass
 from imitate.errors import InputError, did_you_mean, one_line
 from imitate.terminal import raw
 
-__all__ = ["read"]
+__all__ = ["Asked", "by_name", "read"]
 
 _Path = tuple[str, ...]
 """The name of an option, after those of the configs that it is in: ("ppo", "batch_size")."""
@@ -24,17 +24,27 @@ _Known = tuple[_Path, Option, bool | None]
 """An option, and what its name sets if it is a switch: `--looks` True, `--no-looks` False."""
 
 
+class Asked(Exception):
+    """Answers `--help-words` in place of help: the options of the command, or the names of its subcommands."""
+
+    def __init__(self, *, options: Sequence[Option] = (), names: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.options, self.names = options, names
+
+
 def read(options: Sequence[Option], argv: Sequence[str], name: str, summary: str) -> dict[str, Any]:
     """The values that were typed, by the names of the options; those of a config within a config in a dict of its own.
 
     name, summary  of the command
 
-    Raises InputError, in one line, for mistakes; help ends the process.
+    Raises InputError, in one line, for mistakes; help ends the process, and `Asked` leaves it to the caller.
     """
     line = CommandLine(argv)
+    if line.has(WORDS):
+        raise Asked(options=options)
     if line.asks_for_help:
         _print_help(options, line, name, summary)
-    known = _by_name(options)
+    known = by_name(options)
     if unknown := [typed.name for typed in line.options if typed.name not in known]:
         meant = _meant(unknown[0], [each for each, (_, _, switch) in known.items() if switch is not False])
         raise InputError(f"unknown option {unknown[0]}{meant}; see `imitate {name} --help-all`")
@@ -101,7 +111,7 @@ def _dashed(name: str) -> str:
     return f"--{name}".replace("_", "-")
 
 
-def _by_name(options: Sequence[Option]) -> dict[str, _Known]:
+def by_name(options: Sequence[Option]) -> dict[str, _Known]:
     """The options by what may be typed, such as `--ppo.batch-size`."""
     found: dict[str, _Known] = {}
     for path, option in _flat(options):

@@ -17,7 +17,7 @@ from imitate.errors import InputError, did_you_mean
 from imitate.reproduce.experiments import failing_forms
 from imitate.reproduce.rows import Row, read_rows
 from imitate.reproduce.run_row import run_seed
-from imitate.reproduce.summaries import Summary, prediction_interval, read_summaries
+from imitate.reproduce.summaries import Summary, fits_in, prediction_interval, read_summaries
 
 __all__ = ["reproduce"]
 
@@ -89,7 +89,9 @@ def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) ->
     for name, row in rows.items():
         head = f"{name:{width}}  {row.env:28}  {row.algorithm:18}"
         if (summary := summaries.get(name)) is None:
-            print(f"{head}  {'not measured':>9}")
+            minutes = row.core_minutes
+            cost = "" if minutes is None else f"{minutes:7.1f}  {fits_in(minutes)} (estimated)"
+            print(f"{head}  {'not run yet':>31}  {cost}")
             continue
         ci95 = "one seed" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
         print(f"{head}  {summary.mean:9,.1f}  {ci95:>20}  {summary.minutes:7.1f}  {summary.fits}")
@@ -97,6 +99,8 @@ def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) ->
 
 def _facts(row: Row, summary: Summary | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"task": row.env, "learner": row.algorithm, "commands": row.commands(0)}
+    if row.core_minutes is not None:
+        facts |= {"core_minutes": row.core_minutes, "fits": fits_in(row.core_minutes)}
     if summary is not None:
         facts |= vars(summary) | {"mean": summary.mean, "fits": summary.fits}
     return facts

@@ -33,6 +33,8 @@ class DACConfig(SACConfig):
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True
     """Continue terminated episodes in an absorbing state; without it, the length of episodes leaks into the reward."""
+    demo_every: int = 1
+    """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     mix_demos: bool = True
     """SAC learns from the expert's half of a batch as well, otherwise only from its own."""
     discriminator_learning_rate: float = 1.3e-4
@@ -57,7 +59,7 @@ class DACConfig(SACConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, 1, math.inf, "discriminator_hidden")
+        check_range(self, 1, math.inf, "discriminator_hidden", "demo_every")
         check_range(
             *(self, 0, math.inf, "discriminator_learning_rate", "weight_decay", "mixup", "gradient_penalty"),
             "entropy_bonus",

@@ -38,6 +38,9 @@ class OnPolicyConfig:
     """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
     log_std_init: float = 0.0
     """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
+    std: Literal["learned", "fixed", "state"] = "learned"
+    """Standard deviation of a Gaussian head: `learned` is a parameter, `fixed` stays at log_std_init, and `state` is an
+    output of the network, which begins at log_std_init."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "total_steps")

@@ -47,6 +47,8 @@ class PPOConfig(OnPolicyConfig):
     """Half width of RPO's perturbation of the Gaussian mean, in units of half the action range; 0 is PPO."""
     rpo_alpha_final: float | None = None
     """Value that rpo_alpha reaches linearly by the end of the run; by default rpo_alpha is constant."""
+    rpo_in_rollout: bool = False
+    """Also perturb the mean while acting, unlike the paper; the old log-probabilities are then of the moved mean."""
     normalize_obs: bool = True
     """Standardise observations by running statistics."""
     normalize_rewards: bool = True
@@ -60,6 +62,10 @@ class PPOConfig(OnPolicyConfig):
         optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
         check_range(self, 0, math.inf, "clip_coef", "vf_coef", "value_warmup", "rpo_alpha", *optional)
         check_range(self, 0, 1, "gae_lambda")
+        if self.rpo_in_rollout and not self.perturbs:
+            raise InputError(
+                "rpo_in_rollout perturbs by rpo_alpha, which is 0: set it, or leave rpo_in_rollout out"
+            )
         if self.batch_size < 2 and self.standardize_advantages:
             raise InputError(
                 f"batch_size must be at least 2 to standardise advantages, got {self.batch_size}"
@@ -68,6 +74,11 @@ class PPOConfig(OnPolicyConfig):
     def clip_coef_at(self, progress: float) -> float:
         """clip_coef at this progress of the run, in [0, 1]."""
         return self.clip_coef * (1.0 - progress if self.clip_schedule == "linear" else 1.0)
+
+    @property
+    def perturbs(self) -> bool:
+        """True for RPO, False for PPO."""
+        return bool(self.rpo_alpha or self.rpo_alpha_final)
 
     def rpo_alpha_at(self, progress: float) -> float:
         """rpo_alpha at this progress of the run, in [0, 1]."""

@@ -16,6 +16,7 @@ __all__ = [
     "FRAME_SKIP",
     "FireFirst",
     "fires",
+    "frame_skip",
     "game_ids",
     "is_atari",
     "preprocessed",
@@ -26,6 +27,7 @@ __all__ = [
 FIRE = 1
 """Index of the action FIRE in the games that have it."""
 FRAME_SKIP = 4
+MOST_SKIPPED = 60
 NOOPS = 30
 SIZE = 84
 STACK = 4
@@ -41,24 +43,35 @@ def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[s
     """The emulator's keyword arguments: those of the id, overridden by `env_kwargs`.
 
     `repeat_action_probability`, the stickiness of actions, is 0.25 for `ALE/*-v5` (arXiv:1709.06009) and 0 for
-    `*NoFrameskip-v4`, on which the zoo's experts were trained.
+    `*NoFrameskip-v4`, on which the zoo's experts were trained. `frame_skip` is left out: it is of the preprocessing.
 
-    Raises InputError if `frameskip` is given, since the preprocessing skips frames.
+    Raises InputError if `frameskip` is given, since the emulator must not skip frames itself.
     """
-    given = dict(env_kwargs or {})
+    given = {name: value for name, value in (env_kwargs or {}).items() if name != "frame_skip"}
     if "frameskip" in given:
         raise InputError(
-            f"{env_id} skips {FRAME_SKIP} frames by the standard preprocessing: leave frameskip out of --env-kwargs"
+            f"{env_id} skips frames in the preprocessing: give frame_skip instead of frameskip in --env-kwargs"
         )
     return gym.spec(bare_id(env_id)).kwargs | {"frameskip": 1} | given
 
 
-def preprocessed(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+def frame_skip(env_kwargs: Mapping[str, Any] | None = None) -> int:
+    """Frames for which an action is held, 4 unless `env_kwargs` say otherwise. Raises InputError if it is no number of
+    frames, or more than a second of the game."""
+    skip = (env_kwargs or {}).get("frame_skip", FRAME_SKIP)
+    if not isinstance(skip, int) or isinstance(skip, bool) or not 1 <= skip <= MOST_SKIPPED:
+        raise InputError(
+            f"frame_skip must be a whole number from 1 to {MOST_SKIPPED}, got {skip!r}; correct --env-kwargs"
+        )
+    return skip
+
+
+def preprocessed(env: gym.Env[Any, Any], skip: int = FRAME_SKIP) -> gym.Env[Any, Any]:
     """The preprocessing of arXiv:1709.06009: frame skip 4, maximum of the last two, 84 x 84 grey, 4 frames stacked.
 
-    In addition, FIRE begins every life.
+    In addition, FIRE begins every life. With a frame skip of 1 there is no maximum.
     """
-    env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=FRAME_SKIP, screen_size=SIZE)
+    env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=skip, screen_size=SIZE)
     env = FireFirst(env) if fires(env) else env
     return gym.wrappers.FrameStackObservation(env, stack_size=STACK)
 
@@ -70,9 +83,10 @@ def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
     """
     if not is_atari(env_id):
         return ""
-    sticky = settings(env_id, env_kwargs)["repeat_action_probability"]
+    sticky, skip = settings(env_id, env_kwargs)["repeat_action_probability"], frame_skip(env_kwargs)
+    seen = f"frame skip {skip}{' (maximum of the last two)' * (skip > 1)}"
     return (
-        f"sticky actions {sticky:g}, up to {NOOPS} no-ops, frame skip {FRAME_SKIP} (maximum of the last two), "
+        f"sticky actions {sticky:g}, up to {NOOPS} no-ops, {seen}, "
         f"{SIZE} x {SIZE} grey, {STACK} frames, raw scores of full games"
     )
 
@@ -88,12 +102,16 @@ def game_ids(env_id: str) -> tuple[str, ...]:
     return (name, modern) if modern in gym.registry and is_atari(name) else (name,)
 
 
-class FireFirst(gym.Wrapper[Any, Any, Any, Any]):
+class FireFirst(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Replaces the first action of every life by FIRE.
 
     Some games wait for FIRE, and a greedy policy that never chooses it would wait forever. Unlike SB3's FireResetEnv,
     this takes no extra step.
     """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)  # so that a description of the environment includes it
+        super().__init__(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         answer = self.env.reset(seed=seed, options=options)

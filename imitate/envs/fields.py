@@ -20,8 +20,10 @@ __all__ = [
     "as_dict",
     "as_fields",
     "batch_of",
+    "from_parts",
     "in_rows",
     "leaves",
+    "part_of",
 ]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
@@ -84,6 +86,25 @@ def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
             yield from ((f"{name}/{inner}", leaf, place) for inner, leaf, place in leaves(part, offset))
         else:
             yield name, part, offset
+
+
+def part_of(rows: Array, name: str) -> Array:
+    """The part of rows (N,) with a name as in `leaves`, (N, *shape); a view."""
+    while rows.dtype.names and name not in rows.dtype.names:
+        first, _, name = name.partition("/")
+        rows = rows[first]
+    return rows[name]
+
+
+def from_parts(space: Fields, parts: Mapping[str, Array], count: int) -> Array:
+    """Rows (N,) from their parts (N, *shape), named as in `leaves`. Raises InputError if a shape differs."""
+    rows = np.empty(count, space.dtype)
+    for name, *_ in leaves(space):
+        place = part_of(rows, name)
+        if parts[name].shape != place.shape:
+            raise InputError(f"{name!r} has shape {parts[name].shape}, wanted {place.shape}")
+        place[...] = parts[name]
+    return rows
 
 
 def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:

@@ -11,14 +11,22 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
-from imitate.envs.atari import is_atari, preprocessed, settings
+from imitate.envs.atari import frame_skip, is_atari, preprocessed, settings
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_env
 from imitate.errors import InputError, did_you_mean, one_line, raised
 
-__all__ = ["MAX_EPISODE_STEPS", "Env", "is_mujoco", "make_env", "resolve_env_id", "stacked_frames"]
+__all__ = [
+    "MAX_EPISODE_STEPS",
+    "Env",
+    "is_installed",
+    "is_mujoco",
+    "make_env",
+    "resolve_env_id",
+    "stacked_frames",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +42,8 @@ def make_env(
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
     Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the id
-    decides about sticky actions. For other environments the keyword `time_feature=True` appends the remaining time to
-    observations (`imitate.envs.time_feature`).
+    decides about sticky actions, and the keyword `frame_skip` about skipped frames. For other environments the keyword
+    `time_feature=True` appends the remaining time to observations (`imitate.envs.time_feature`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
     sets another limit.
@@ -56,7 +64,7 @@ def make_env(
         with current_folder(env_id):
             env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **kwargs)
         if atari:
-            env = preprocessed(env)
+            env = preprocessed(env, frame_skip(env_kwargs))
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
         if env.spec is None or env.spec.max_episode_steps is None:
@@ -148,6 +156,15 @@ def resolve_env_id(env_id: str) -> str:
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
+
+
+def is_installed(env_id: str) -> bool:
+    """True if the environment is known here, under this id or a newer version's."""
+    try:
+        resolve_env_id(env_id)
+    except InputError:
+        return False
+    return True
 
 
 def is_mujoco(env_id: str) -> bool:

@@ -25,6 +25,10 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
         "max_episode_steps": 2_000,
         "kwargs": {"plate": "undamped"},
     },
+    "imitate/ReachArm-v0": {
+        "entry_point": f"{_TASKS}.reach_arm:ReachArm",
+        "max_episode_steps": 50,
+    },
 }
 
 

@@ -25,6 +25,7 @@ class Stream(IntEnum):
     CRITIC_CHECK = 0x27D4EB2F
     LOOKS = 0x165667B1
     VERDICT = 0xD3A2646C
+    FILMS = 0xFD7046C5
 
 
 def draw_seed(*entropy: int) -> int:

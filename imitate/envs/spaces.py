@@ -18,6 +18,7 @@ __all__ = [
     "check_plain",
     "check_supported",
     "multi_discrete",
+    "random_observations",
     "space_from_json",
     "space_to_json",
     "uniform_actions",
@@ -49,6 +50,20 @@ def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array
         return np.asarray(rng.integers(values, size=shape) + first)
     assert isinstance(space, spaces.Box)
     return rng.uniform(space.low, space.high, shape).astype(space.dtype)
+
+
+def random_observations(space: Space, count: int, rng: np.random.Generator) -> Any:
+    """Random observations (count, *obs_shape), for a Dict a dict of them.
+
+    Real numbers are normal, clipped to the bounds.
+    """
+    if isinstance(space, spaces.Dict):
+        return {name: random_observations(part, count, rng) for name, part in space.items()}
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        numbers = rng.normal(scale=2.0, size=(count, *space.shape))
+        return np.clip(numbers, space.low, space.high).astype(space.dtype)
+    space.seed(int(rng.integers(2**31)))
+    return np.stack([np.asarray(space.sample()) for _ in range(count)])
 
 
 def multi_discrete(parts: Sequence[Space]) -> spaces.MultiDiscrete:

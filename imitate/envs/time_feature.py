@@ -14,7 +14,7 @@ from imitate.errors import InputError
 __all__ = ["TimeFeature"]
 
 
-class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
+class TimeFeature(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Appends a column that falls from 1 at the start of an episode to 0 at its time limit (arXiv:1712.00378).
 
     It is the same as sb3-contrib's TimeFeatureWrapper, and policies that were trained with that need it.
@@ -23,6 +23,7 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         space, limit = env.observation_space, None if env.spec is None else env.spec.max_episode_steps
         if not isinstance(space, spaces.Box) or len(space.shape) != 1 or limit is None:

@@ -1,1 +1,1 @@
-"""Policies for use elsewhere: ONNX, TorchScript, Stable-Baselines3, safetensors."""
+"""Policies for use elsewhere: ONNX, torch, Stable-Baselines3, safetensors, the Hugging Face hub."""

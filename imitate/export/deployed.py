@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.fields import Fields, leaves
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, random_observations
 from imitate.errors import InputError
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.policy import ActorPolicy
@@ -55,15 +55,7 @@ class Deployed(nn.Module):
         """Random observations, one tensor (count, ...) for each input; numbers without bounds are normal."""
         rng = np.random.default_rng(seed)
         parts = [part for _, part in self._parts] or [self.policy.observation_space]
-        return tuple(torch.from_numpy(_random(part, count, rng)) for part in parts)
-
-
-def _random(space: spaces.Space, count: int, rng: np.random.Generator) -> Array:  # type: ignore[type-arg]
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        numbers = rng.normal(scale=2.0, size=(count, *space.shape))
-        return np.clip(numbers, space.low, space.high).astype(space.dtype)
-    space.seed(int(rng.integers(2**31)))
-    return np.stack([np.asarray(space.sample()) for _ in range(count)])
+        return tuple(torch.from_numpy(random_observations(part, count, rng)) for part in parts)
 
 
 def compare(deployed: Deployed, act: Callable[[tuple[Tensor, ...]], Array], name: str) -> None:

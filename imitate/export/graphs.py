@@ -1,7 +1,8 @@
-"""ONNX and TorchScript files of a policy, each compared with the policy before it counts."""
+"""ONNX, `torch.export` and TorchScript files of a policy, each compared with the policy before it counts."""
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from pathlib import Path
@@ -16,7 +17,7 @@ from imitate.export.deployed import Deployed, compare
 from imitate.files import atomic, versions
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["to_onnx", "to_torchscript"]
+__all__ = ["to_onnx", "to_torch", "to_torchscript"]
 
 _OPSET = 17  # which runtimes of 2022 and later read
 
@@ -56,6 +57,30 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
         def act(inputs: tuple[Tensor, ...]) -> Array:
             named = zip(deployed.names, inputs, strict=True)
             actions: Array = session.run(None, {name: x.numpy() for name, x in named})[0]
+            return actions
+
+        compare(deployed, act, path.name)
+
+
+def to_torch(policy: ActorPolicy, path: Path) -> None:
+    """Write a `torch.export` program, for `torch.export.load`; its batch is of any size.
+
+    Raises InputError if it acts differently from the policy.
+    """
+    deployed = Deployed(policy)
+    inputs, batch = deployed.sample(2), torch.export.Dim("batch")
+    with atomic(path) as file:
+        shapes, buffer = (
+            (tuple({0: batch} for _ in inputs),),
+            io.BytesIO(),
+        )  # of a file that isn't .pt2 torch warns
+        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), buffer)
+        file.write_bytes(buffer.getvalue())
+        loaded = torch.export.load(buffer).module()
+
+        def act(inputs: tuple[Tensor, ...]) -> Array:
+            with torch.inference_mode():
+                actions: Array = loaded(*inputs).numpy()
             return actions
 
         compare(deployed, act, path.name)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from imitate.imitators.gail import absorbed_share, bce, reward_of
 from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.normalize import RunningMoments
-from imitate.rl.off_policy import Batch
+from imitate.rl.batches import Batch, replay_of
 from imitate.rl.sac import SAC
 
 __all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]
@@ -57,9 +57,13 @@ class PairNet(nn.Module):
             parametrizations.spectral_norm(self.hidden)
             parametrizations.spectral_norm(self.output)
 
-    def prepare(self, obs: Tensor, actions: Tensor) -> Tensor:
+    def observe(self, batch: Batch) -> None:
+        """Update the statistics."""
+        self.moments.update(batch["obs"])
+
+    def prepare(self, batch: Batch) -> Tensor:
         """Inputs (B, F + A) of `forward`."""
-        return torch.cat([self.moments(obs), actions.flatten(1)], -1)
+        return torch.cat([self.moments(batch["obs"]), batch["actions"].flatten(1)], -1)
 
     def forward(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Logits (B,); with a generator, inputs and hidden units are dropped."""
@@ -85,7 +89,7 @@ class DAC(SAC):
     """DAC on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
 
     config: DACConfig
-    demos: Any  # a replay, never None
+    network: ClassVar[type[PairNet]] = PairNet
     parts = (*SAC.parts, "discriminator", "discriminator_optimizer")
 
     def __init__(
@@ -98,9 +102,10 @@ class DAC(SAC):
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device)
+        super().__init__(config, envs=envs, seed=seed, device=device)
+        self.demos = replay_of(demos, episodes, self.policy, gamma=config.gamma, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):
-            net = PairNet(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
+            net = self.network(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
         self.discriminator = net.to(self.device)
         self.discriminator_optimizer = Adam(
             net.parameters(), config.discriminator_learning_rate, weight_decay=config.weight_decay
@@ -116,7 +121,7 @@ class DAC(SAC):
             return []
         ends = self._ends()
         half, found = self.config.batch_size // 2, []
-        for batch in self.batches(due, self.demos, self.replay):
+        for batch in self.batches(due):
             metrics = self._discriminate(batch, half)
             batch = self._rewarded(batch, *ends)
             metrics["reward"] = batch["returns"][half:].mean()
@@ -128,8 +133,8 @@ class DAC(SAC):
     def _discriminate(self, batch: Batch, half: int) -> dict[str, Tensor]:
         """One step of the discriminator; the first `half` of the batch are the expert's pairs."""
         config, net = self.config, self.discriminator
-        net.moments.update(batch["obs"])
-        pairs = net.prepare(batch["obs"], batch["actions"])  # (B, F + A)
+        net.observe(batch)
+        pairs = net.prepare(batch)  # (B, F + A)
         experts, learners = pairs[:half], pairs[half:]
         is_expert = torch.zeros(len(pairs), device=self.device)
         is_expert[:half] = 1.0
@@ -154,7 +159,7 @@ class DAC(SAC):
         }
 
     def _ends(self) -> tuple[float, float]:
-        """What the absorbing state adds to the logit of every pair, and to the reward of a termination."""
+        """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
             return 0.0, 0.0
         gamma, steps = self.config.gamma, len(self.replay)
@@ -166,7 +171,7 @@ class DAC(SAC):
     @torch.no_grad()
     def _rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:
         """The batch with the discriminator's rewards."""
-        logits = self.discriminator(self.discriminator.prepare(batch["obs"], batch["actions"]))
+        logits = self.discriminator(self.discriminator.prepare(batch))
         rewards = reward_of(logits + alive, self.config.reward)
         return batch | {"returns": rewards + absorbed * (batch["discounts"] == 0)}
 

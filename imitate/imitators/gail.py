@@ -174,7 +174,10 @@ class GAIL:
             handed["policy"] = new_policy(
                 self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
             )
-        self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](config.learner_config, **handed)
+        settings = config.learner_config
+        if "policy" in handed:  # its own head is kept
+            settings = replace(settings, head=handed["policy"].head)
+        self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](settings, **handed)
         with seeded(draw_seed(seed, 1)):
             discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
         self.discriminator = discriminator.to(self.device)

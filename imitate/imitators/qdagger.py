@@ -4,11 +4,12 @@ The teacher plays for `teacher_steps`, DQN learns offline from these steps and t
 there is a distillation loss, KL(teacher || student) of the softmax of action values, on every minibatch. Its weight
 falls as the student's return nears the teacher's, and is 0 while it is at least the teacher's.
 
-Departures: the weight is (T - S) / (T - L), where T is the teacher's mean return, S the student's and L the lowest S so
-far, because the paper's 1 - S / T needs positive returns. The paper's weight falls gradually and stays at 0. This one
-follows a moving average of the student's episodes: it can jump to 0, and distillation begins again when the student
-falls behind. Temperatures are in units of the spread of the values over the actions. A teacher without action values is
-its deterministic action, and the spread is that of the student's values.
+Departures: the weight is (T - S) / (T - L), where T is the teacher's mean return, S the student's and L the lowest S
+so far, because the paper's 1 - S / T needs positive returns. It follows a moving average of the student's episodes,
+and takes at least a tenth of the run to fall to 0: a student who is level with its teacher from the start would
+otherwise lose it at once. Distillation begins again when the student falls behind. Temperatures are in units of the
+spread of the values over the actions. A teacher without action values is its deterministic action, and the spread is
+that of the student's values.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.nn.q_net import QNet
+from imitate.rl.batches import Batch
 from imitate.rl.dqn import DQN
-from imitate.rl.off_policy import Batch
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 
 _SMOOTHING = 0.3  # share of an iteration's episodes in the student's return
+_FALL = 0.1  # share of the run that the weight takes at least to fall to 0
 
 
 def distillation_loss(logits: Tensor, teacher: Tensor) -> Tensor:
@@ -99,6 +101,7 @@ class QDagger:
     taught          the teacher's steps were taken
     teacher_return  mean return of the teacher's episodes; NaN if none has ended
     student_return  of the student's latest episodes, `lowest` the least that it was; NaN before the first
+    weight          of the distillation loss
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class QDagger:
         self.teacher = Teacher(expert, envs.single_action_space, config.temperature, self.dqn.first_action)
         self.taught = False
         self.teacher_return = self.student_return = self.lowest = math.nan
+        self.weight = config.distill_coef
 
     @property
     def env_steps(self) -> int:
@@ -132,20 +136,14 @@ class QDagger:
     def done(self) -> bool:
         return self.dqn.done
 
-    @property
-    def weight(self) -> float:
-        """Weight of the distillation loss; until both returns are known, what it is at the start."""
-        behind, at_most = self.teacher_return - self.student_return, self.teacher_return - self.lowest
-        share = 1.0 if math.isnan(behind) else max(behind, 0.0) / max(at_most, 1e-8)
-        return self.config.distill_coef * share
-
     def step(self, limit: int | None = None) -> dict[str, float]:
         """The teacher's steps and the offline updates, afterwards an iteration of DQN; at most `limit` steps."""
-        weight = self.teacher.weight = self.weight
+        weight, before = self.weight, self.env_steps
+        self.teacher.weight = weight
         self.dqn.tutor = self.teacher if weight else None
         if self.taught:
             metrics = self.dqn.step(limit)
-            self._judge(metrics.get("train_return", self.student_return))
+            self.judge(metrics.get("train_return", self.student_return), self.env_steps - before)
         else:
             metrics = self._learn_offline(limit)
             self.taught, self.teacher_return = True, metrics.get("train_return", math.nan)
@@ -168,15 +166,20 @@ class QDagger:
         actions = np.where(dqn.rng.random(len(obs)) < dqn.epsilon, drawn, self.teacher.act(obs))
         return actions, actions - dqn.first_action
 
-    def _judge(self, latest: float) -> None:
-        """Take in the mean return of an iteration's episodes."""
+    def judge(self, latest: float, steps: int) -> None:
+        """Change the weight after an iteration of `steps` steps. `latest` is the mean return of its episodes, NaN if
+        unknown."""
         before = latest if math.isnan(self.student_return) else self.student_return
         self.student_return = before + _SMOOTHING * (latest - before)
         self.lowest = (
             self.student_return if math.isnan(self.lowest) else min(self.student_return, self.lowest)
         )
+        behind, at_most = self.teacher_return - self.student_return, self.teacher_return - self.lowest
+        share = 1.0 if math.isnan(behind) else max(behind, 0.0) / max(at_most, 1e-8)
+        least = self.weight - self.config.distill_coef * steps / (_FALL * self.config.total_steps)
+        self.weight = max(self.config.distill_coef * share, least)
 
-    _SCALARS = ("taught", "teacher_return", "student_return", "lowest")
+    _SCALARS = ("taught", "teacher_return", "student_return", "lowest", "weight")
 
     def state_dict(self) -> dict[str, Any]:
         scalars = {name: getattr(self, name) for name in self._SCALARS}

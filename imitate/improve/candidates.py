@@ -45,7 +45,7 @@ AggreVaTeD's.
 
 
 def imitates(name: str) -> bool:
-    """Whether this candidate does not learn from rewards."""
+    """True if this candidate does not learn from rewards."""
     return any(candidate.imitates for candidate in CANDIDATES if candidate.name == name)
 
 

@@ -49,7 +49,7 @@ class Dropped:
 
 @dataclass
 class Journal:
-    """What has been measured.
+    """The measurements of a search so far.
 
     expert    the expert's validation episodes
     finalists   names of the snapshots that are validated on more episodes, and `final`, the number of these

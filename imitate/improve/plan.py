@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def validations(self) -> int:
-        """How often a learner is validated."""
+        """Validations of all learners together."""
         return len(self.imitators) + sum(rung.racers for rung in self.rungs)
 
     @property

@@ -17,7 +17,7 @@ __all__ = ["Task"]
 
 @dataclass(frozen=True)
 class Task:
-    """What to improve.
+    """The expert to improve on, its environment and the budget.
 
     expert        an expert's spec, as for `load_expert`
     budget        environment steps of everything: measuring, training, validation and test

@@ -1,4 +1,4 @@
-"""What is known about the expert."""
+"""Facts about the expert."""
 
 from __future__ import annotations
 

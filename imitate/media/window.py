@@ -10,18 +10,23 @@ from typing import Self
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Window"]
+__all__ = ["Window", "check_display"]
 
 _HEIGHT = 480
+
+
+def check_display() -> None:
+    """Raise InputError if there is no display."""
+    shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ
+    if sys.platform == "linux" and not shown:
+        raise InputError("there is no display for a window: DISPLAY is not set")
 
 
 class Window:
     """`Controls` of `imitate.datasets.human.playing`. Raises InputError if there is no display."""
 
     def __init__(self, fps: float) -> None:
-        shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ
-        if sys.platform == "linux" and not shown:
-            raise InputError("there is no display to play on: DISPLAY is not set")
+        check_display()
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         import pygame
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from imitate import hub
 from imitate.errors import InputError, one_line
 from imitate.files import read_json, write_json
 from imitate.nn.policy import ActorPolicy
@@ -26,11 +27,13 @@ def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
 
 
 def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> ActorPolicy:
-    """Load the policy of a run folder (the best one by validation) or of a policy folder.
+    """Load the policy of a run (the best one by validation), of a policy's folder, or of `hub:ORG/REPO[@revision]`.
 
-    Raises InputError if the folder holds no policy or a damaged one.
+    Raises InputError if the folder holds no policy or a damaged one, or if the hub can't give it.
     """
-    folder = Path(folder)
+    name, folder = Path(folder).as_posix(), Path(folder)
+    if name.startswith(hub.PREFIX):
+        folder = hub.policy_folder(hub.find(name.removeprefix(hub.PREFIX)))
     if not (folder / "policy.json").exists():
         folder = folder / "policy"
     if not (folder / "policy.json").is_file() or not (folder / "policy.safetensors").is_file():

@@ -19,13 +19,14 @@ class Experiment:
     why: str
     rows: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
     open: str = ""
 
 
 def read_experiments() -> list[Experiment]:
     """All experiments, in order."""
     tables = tomllib.loads((Path(__file__).parent / "experiments.toml").read_text())["experiment"]
-    lists = ("rows", "failing")
+    lists = ("rows", "failing", "scripts")
     return [Experiment(**table | {name: tuple(table.get(name, ())) for name in lists}) for table in tables]
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["EPISODES", "MEASURE", "ROWS_FILE", "Row", "read_rows"]
+from imitate.compare.plan.learners import baseline
+
+__all__ = ["EPISODES", "ROWS_FILE", "Row", "read_rows"]
 
 ROWS_FILE = Path(__file__).parent / "rows.toml"
 EPISODES = 50
-"""Deterministic test episodes of a seed, the same for learners, expert and random actions. They choose nothing."""
-MEASURE = f"imitate evaluate run --episodes {EPISODES} --json"
+"""Test episodes of a seed, the same for learners, expert and random actions. They choose nothing."""
 
 
 @dataclass(frozen=True)
@@ -26,26 +27,37 @@ class Row:
     env: str
     section: str = ""
     expert: str | None = None
+    teacher: str = ""
     demos: int = 0
     options: str = ""
+    evaluation: str = ""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     seeds: int = 3
     first_seed: int = 0
+    core_minutes: float | None = None
     protocol: str = ""
     settings: str = ""
 
     def commands(self, seed: int) -> list[str]:
-        """The commands for a seed, in an empty folder; the last one writes the run folder `run`."""
-        train = ["imitate", "train", self.algorithm, "--env", self.env]
-        train += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
-        collect = []
+        """The commands for a seed, in an empty folder; all but the last write the run folder `run`, and the last
+        measures it, or the expert itself."""
+        env = ["--env", self.env, *(["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else [])]
+        measure = shlex.split(f"--episodes {EPISODES} --json {self.evaluation}")
+        if self.algorithm == "expert":
+            return [shlex.join(["imitate", "evaluate", str(self.expert), *env, *measure])]
+        sb3, before = baseline(self.algorithm), []
+        train = ["imitate", "expert", "train", "--algo", sb3] if sb3 else ["imitate", "train", self.algorithm]
+        train += env
+        if self.teacher:
+            words = [*env, *shlex.split(self.teacher), "--seed", str(seed), "--out", "teacher"]
+            before = [shlex.join(["imitate", "train", "ppo", *words])]
         if self.demos:
-            collect = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
+            before = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
             train += ["--demos", "demos.h5"]
         elif self.expert is not None:
             train += ["--expert", self.expert]
         train += [*shlex.split(self.options), "--seed", str(seed), "--out", "run"]
-        return [*collect, shlex.join(train)]
+        return [*before, shlex.join(train), shlex.join(["imitate", "evaluate", "run", *measure])]
 
 
 def read_rows() -> dict[str, Row]:

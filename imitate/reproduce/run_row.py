@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
-
-from imitate.reproduce.rows import MEASURE
 
 __all__ = ["run_seed"]
 
@@ -19,21 +18,39 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     """Run and measure one seed in `folder`: wall and CPU seconds, validations, steps, and the returns of the test
     episodes.
 
-    Raises CalledProcessError if a command fails.
+    The last command measures. Seconds are those of the others, if there are any. Raises CalledProcessError if a command
+    fails.
     """
-    begin = time.monotonic()
-    for command in commands:
-        _output(command, folder)
-    seconds = time.monotonic() - begin
-    result: dict[str, Any] = json.loads(_output(MEASURE, folder))
+    *training, measure = commands
+    begin, cpu_begin = time.monotonic(), _cpu_seconds()
+    for command in training or [measure]:
+        output = _output(command, folder)
+    found: dict[str, Any] = {"commands": commands, "seconds": time.monotonic() - begin}
+    found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": []}
     run = folder / "run"
-    validations = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
-    found: dict[str, Any] = {"commands": [*commands, MEASURE], "seconds": seconds}
-    found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in validations]}
-    found |= {"config": json.loads((run / "config.json").read_text())}
+    if (validations := run / "evaluations.jsonl").exists():
+        rows = map(json.loads, validations.read_text().splitlines())
+        found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in rows]}
     for facts in ("finished.json", "timing.json"):
-        found |= json.loads((run / facts).read_text())
+        found |= _json(run / facts)
+    if config := _json(run / "config.json"):
+        found["config"] = config
+    elif expert := _json(run / "expert.json"):  # of Stable-Baselines3
+        found |= {"config": expert["hyperparameters"], "env_steps": expert["steps"]}
+    result: dict[str, Any] = json.loads(_output(measure, folder) if training else output)
     return found | result
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The contents of a file that a run wrote; empty if this run has none."""
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def _cpu_seconds() -> float:
+    """Processor time of all commands so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _output(command: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""What rows gave when they were measured: summaries of the records, which stay in the repository."""
+"""Summaries of the records of rows. The records themselves stay in the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scipy import stats
 
-__all__ = ["SUMMARIES", "Summary", "prediction_interval", "read_summaries"]
+__all__ = ["SUMMARIES", "Summary", "fits_in", "prediction_interval", "read_summaries"]
 
 SUMMARIES = Path(__file__).parent / "summaries.json"
 
@@ -45,10 +45,15 @@ class Summary:
     @property
     def fits(self) -> str:
         """The time in which a seed ends."""
-        for minutes, name in ((10, "10 minutes"), (60, "an hour"), (600, "a night")):
-            if self.minutes <= minutes:
-                return name
-        return "days"
+        return fits_in(self.minutes)
+
+
+def fits_in(minutes: float) -> str:
+    """The time, in words, in which something that takes these minutes ends."""
+    for most, name in ((10, "10 minutes"), (60, "an hour"), (600, "a night")):
+        if minutes <= most:
+            return name
+    return "days"
 
 
 def read_summaries() -> dict[str, Summary]:

@@ -49,8 +49,11 @@ class Actor:
             outputs: Array = self.policy.output(features).cpu().numpy()
         return outputs
 
-    def sample(self, obs: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Actions for the environment, and the raw actions, on which log-probabilities are defined."""
+    def sample(self, obs: Array, rng: np.random.Generator, moved: Array | None = None) -> tuple[Array, Array]:
+        """Actions for the environment, and the raw actions, on which log-probabilities are defined.
+
+        moved   (N, D) is added to the means of continuous actions
+        """
         outputs = self.outputs(obs)
         if isinstance(self.policy.action_space, spaces.Discrete):
             raw = sample_softmax(outputs, np.log(rng.standard_exponential(outputs.shape)))
@@ -60,6 +63,7 @@ class Actor:
             log_std = log_std.clip(*LOG_STD_RANGE)
         else:
             mean, log_std = outputs, self.policy.log_std.detach().cpu().numpy()
+        mean = mean if moved is None else mean + moved
         raw = sample_gaussian(mean, np.exp(log_std), rng.standard_normal(mean.shape, np.float32))
         unit = np.tanh(raw) if self.policy.head == "squashed" else raw.clip(-1.0, 1.0)
         return self.from_unit(unit), raw

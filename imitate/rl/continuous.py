@@ -8,9 +8,8 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -26,18 +25,17 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.off_policy import Batch, OffPolicy
-from imitate.rl.replay import Replay
-from imitate.rl.rollout import Rollout
+from imitate.rl.batches import Batch, means, replay_of
+from imitate.rl.off_policy import OffPolicy
 
 __all__ = [
     "ActorCritic",
     "Critics",
     "Graded",
     "PolicyNet",
+    "Rates",
     "check_continuous",
     "critic_loss",
-    "replay_of",
     "soft_targets",
 ]
 
@@ -59,6 +57,15 @@ def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
+class Rates(Protocol):
+    """The fields of a config that `Critics` and `PolicyNet` read."""
+
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def tau(self) -> float: ...
+
+
 class Critics:
     """The critics of a policy, the target that slowly follows them, and their optimiser.
 
@@ -67,7 +74,7 @@ class Critics:
 
     parts = ("target", "optimizer")  # the critics themselves are part of the policy
 
-    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
         assert policy.critic is not None
         self.online, self.tau = policy.critic, config.tau
         self.target = copy.deepcopy(self.online).requires_grad_(False)
@@ -114,7 +121,7 @@ class PolicyNet:
 
     parts = ("optimizer",)  # the network is the policy's
 
-    def __init__(self, policy: ActorPolicy, config: ContinuousConfig) -> None:
+    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
         layers = [*policy.encoder.net.linear, policy.output]
         self.stack = Stack([layer.weight for layer in layers], [layer.bias for layer in layers])
         self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
@@ -147,21 +154,6 @@ def check_continuous(name: str, envs: VecEnv) -> None:
         raise InputError(f"{name} wants continuous actions, got {actions}; use dqn or ppo")
     if len(space.shape or ()) == 3:
         raise InputError(f"{name} learns from vectors, got pixels {space.shape}; use ppo")
-
-
-def replay_of(
-    demos: DemoReader, episodes: Array | None, policy: ActorPolicy, config: ContinuousConfig
-) -> Replay:
-    """Demonstrations as a replay, with actions in [-1, 1]; `episodes` are indices, by default all."""
-    chosen = range(len(demos)) if episodes is None else episodes.tolist()
-    rollouts = []
-    for trajectory in (demos[index] for index in chosen):
-        actions = policy.to_unit(torch.as_tensor(trajectory.actions)).clamp(-1.0, 1.0).numpy()
-        rollouts.append(Rollout.of_episode(trajectory, actions, trajectory.rewards.astype(np.float32)))
-    spaces_ = policy.observation_space, policy.action_space
-    return Replay.of_episodes(
-        rollouts, *spaces_, gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward
-    )
 
 
 class ActorCritic(OffPolicy):
@@ -221,7 +213,11 @@ class ActorCritic(OffPolicy):
             device=torch.device(device),
             least_reward=config.least_reward,
         )
-        self.demos = None if demos is None else replay_of(demos, episodes, policy, config)
+        if demos is not None:
+            self.demos = replay_of(
+                demos, episodes, policy,
+                gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
+            )  # fmt: skip
 
     @abstractmethod
     def update(self, batch: Batch) -> dict[str, Tensor]:
@@ -229,9 +225,8 @@ class ActorCritic(OffPolicy):
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
-        replays = () if self.demos is None else (self.demos, self.replay)
         due = self.updates_due(self.config.updates_per_step)
-        return [self.update(batch) for batch in self.batches(due, *replays)] if due > 0 else []
+        return [self.update(batch) for batch in self.batches(due)] if due > 0 else []
 
     def uniform(self, count: int) -> tuple[Array, Array]:
         """Random actions (N, D) in the environment's units and in [-1, 1], for the first steps."""
@@ -246,7 +241,4 @@ class ActorCritic(OffPolicy):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.iteration += 1
-        metrics = {}
-        for name in history[-1] if history else ():
-            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
-        return metrics | self.sampler.pop_episodes()
+        return means(history) | self.sampler.pop_episodes()

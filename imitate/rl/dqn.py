@@ -28,7 +28,8 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.rl.actor import encode
-from imitate.rl.off_policy import Batch, OffPolicy, Tutor
+from imitate.rl.batches import Batch
+from imitate.rl.off_policy import OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples
 
@@ -110,15 +111,19 @@ class DQN(OffPolicy):
         explore = self.rng.random(len(obs)) < self.epsilon
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
-            actions = np.where(explore, actions, self._greedy(obs))
+            actions = np.where(explore, actions, self.preferred(obs))
         return actions + self.first_action, actions
 
-    def _greedy(self, obs: Array) -> Array:
-        """Indices of the actions of highest value (N,)."""
+    def preferred(self, obs: Array) -> Array:
+        """Indices (N,) of the actions that are taken without exploration: those of highest value."""
+        return np.asarray(self.values(obs).argmax(-1))
+
+    def values(self, obs: Array) -> Array:
+        """Action values (N, A) of raw observations (N, *obs_shape)."""
         if self.config.dueling:  # the streams are not in the policy's output before `fold`
             with torch.inference_mode():
-                return np.asarray(self.q_net(encode(self.policy, obs)).argmax(-1).cpu())
-        return np.asarray(self.actor.outputs(obs).argmax(-1))
+                return np.asarray(self.q_net(encode(self.policy, obs)).cpu())
+        return self.actor.outputs(obs)
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps of one round; returns the parts (B,) of each one's loss."""

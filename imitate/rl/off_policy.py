@@ -18,15 +18,13 @@ from imitate.envs.vec import VecEnv
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import Actor, encode
+from imitate.rl.actor import Actor
+from imitate.rl.batches import Batch, parted, tensors_of
 from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
-__all__ = ["Batch", "OffPolicy", "OffPolicySettings", "Tutor"]
-
-Batch = dict[str, Tensor]
-"""Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
+__all__ = ["OffPolicy", "OffPolicySettings", "Tutor"]
 
 
 class OffPolicySettings(Protocol):
@@ -66,6 +64,7 @@ class OffPolicy(ABC):
     """A policy and a replay in vector environments. DQN adds its networks, `choose`, `step` and `update`.
 
     replay          steps of the environments, with their true successors
+    demos           demonstrations that fill half of each batch, or None
     rng, generator  random numbers of NumPy and torch, which follow from the seed and `iteration` alone
     updates         gradient steps so far
     parts           the attributes whose states are saved, beside the replay
@@ -90,6 +89,7 @@ class OffPolicy(ABC):
             config.replay_size, envs.num_envs, *spaces,
             gamma=config.gamma, n_step=config.n_step, least_reward=least_reward,
         )  # fmt: skip
+        self.demos: Replay | None = None
         self.actor, self.sampler = Actor(policy), Sampler(envs)
         self.iteration = self.updates = 0
         self.restart()
@@ -154,26 +154,16 @@ class OffPolicy(ABC):
 
     def tensors(self, samples: Samples) -> Batch:
         """Samples of a replay, as a batch for `update`."""
-        columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
-        return {
-            "obs": encode(self.policy, samples.obs),
-            "next_obs": encode(self.policy, samples.next_obs),
-            **{name: torch.from_numpy(column).to(self.device) for name, column in columns.items()},
-        }
+        return tensors_of(samples, self.policy)
 
-    def batches(self, count: int, *replays: Replay) -> list[Batch]:
-        """`count` batches, each with an equal share from every replay (by default the learner's own).
+    def batches(self, count: int) -> list[Batch]:
+        """`count` batches; if there are demonstrations, these are the first half of each.
 
         All samples are drawn together, which takes less time than drawing each batch.
         """
-        replays = replays or (self.replay,)
+        replays = (self.replay,) if self.demos is None else (self.demos, self.replay)
         share = self.config.batch_size // len(replays)
-        drawn = [self.tensors(replay.sample(count * share, self.rng)) for replay in replays]
-        shares = {
-            name: [torch.unflatten(part[name], 0, (count, share)) for part in drawn] for name in drawn[0]
-        }  # (count, share, ...) each
-        joined = {name: x[0] if len(x) == 1 else torch.cat(x, 1) for name, x in shares.items()}
-        return [{name: x[i] for name, x in joined.items()} for i in range(count)]
+        return parted([self.tensors(replay.sample(count * share, self.rng)) for replay in replays], count)
 
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""

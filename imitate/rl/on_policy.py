@@ -182,14 +182,34 @@ def make_actor_critic(
                 head=config.head,
                 log_std_init=config.log_std_init,
                 normalize_obs=config.normalize_obs,
+                state_std=config.std == "state",
             )
             orthogonal_(policy, policy.output, output_gain=0.01)
+            if config.std == "state":
+                nn.init.constant_(policy.output.bias.chunk(2)[1], config.log_std_init)
         elif policy.encoder.moments is not None:
             policy.encoder.moments.frozen = True
+        _hold_std(policy, config)
         shared = policy.encoder if share_pixels and policy.encoder.is_image else None
         value_net = ValueNet(space, config.hidden, config.activation, encoder=shared)
         orthogonal_(value_net, value_net.output, output_gain=1.0)
     return policy.to(device), value_net.to(device)
+
+
+def _hold_std(policy: ActorPolicy, config: OnPolicyConfig) -> None:
+    """Take the standard deviation out of what is learned if the config says so. Raises InputError if the policy has
+    none, or another form than the config's; with `learned` any form will do."""
+    if config.std == "learned":
+        return
+    if policy.head == "categorical":
+        raise InputError(
+            f"std {config.std!r} is for a Gaussian, but actions are {policy.action_space}; leave it out"
+        )
+    if policy.state_std != (config.std == "state"):
+        form = "an output of the network" if policy.state_std else "a parameter"
+        raise InputError(f"std {config.std!r} does not fit the given policy, whose deviation is {form}")
+    if config.std == "fixed":
+        policy.log_std.requires_grad_(False)
 
 
 def evaluate_actor_critic(policy: ActorPolicy, value_net: nn.Module, prepared: Tensor) -> tuple[Any, Tensor]:

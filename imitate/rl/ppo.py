@@ -3,32 +3,45 @@
 An iteration takes T steps of N environments, computes advantages, and runs a few epochs of minibatches over them.
 Observation statistics change between iterations only, so the policy that acted is the one that is updated.
 
+A policy that is handed in is fine-tuned. If its head is another than `head`, as an imitator's tanh is, it first plays,
+and a policy with that head is fitted to its actions (`imitate.nn.refit`).
+
 With rpo_alpha above 0 this is RPO (arXiv:2212.07536): during the update only, noise from U(-alpha, alpha) is added to
 the Gaussian's mean, drawn anew for every sample, dimension and epoch. The old log-probabilities are not perturbed.
+With rpo_in_rollout it is added while acting too, which the paper does not do; the old log-probabilities are then of the
+perturbed mean that acted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from imitate.configs.ppo import PPOConfig
+from imitate.envs.seeds import draw_seed
+from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.refit import refit, with_head
 from imitate.rl.budget import progress_of
 from imitate.rl.on_policy import Guide, OnPolicy, evaluate_actor_critic, least_steps
 from imitate.rl.returns import standardized
 from imitate.rl.rollout import Rollout
 
 __all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
+
+_REFIT_STEPS, _REFIT_UPDATES = 10_000, 2_000  # at most; a tenth of a short run
 
 
 def ppo_loss(
@@ -45,8 +58,7 @@ def ppo_loss(
     log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
     ratio = log_ratio.exp()
     if "perturbation" in batch:
-        assert isinstance(distribution, Gaussian)
-        distribution = replace(distribution, mean=distribution.mean + batch["perturbation"])
+        distribution = moved_by(distribution, batch["perturbation"])
         ratio = (distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]).exp()
     advantages = batch["advantages"]
     if config.standardize_advantages:
@@ -76,10 +88,21 @@ def perturbation(raw_actions: Tensor, alpha: float, generator: torch.Generator) 
     return torch.empty_like(raw_actions).uniform_(-alpha, alpha, generator=generator)
 
 
+def moved_by(distribution: Gaussian, noise: Tensor) -> Gaussian:
+    """The distribution with noise (B, D) added to its mean."""
+    return replace(distribution, mean=distribution.mean + noise)
+
+
 class PPO(OnPolicy):
-    """PPO on vector environments; give `policy` to fine-tune it."""
+    """PPO on vector environments; give `policy` to fine-tune it.
+
+    imitator    the policy that was handed in, until one with another head is fitted to it
+    moves       what RPO added to the means in the last rollout, (N, D) for each step; empty if it perturbs only updates
+    """
 
     config: PPOConfig
+    imitator: ActorPolicy | None = None
+    moves: list[Array]
 
     def __init__(
         self,
@@ -90,11 +113,16 @@ class PPO(OnPolicy):
         device: torch.device | str = "cpu",
         policy: ActorPolicy | None = None,
     ) -> None:
+        if policy is not None:
+            head = config.head or ("categorical" if policy.head == "categorical" else "clipped")
+            if head != policy.head:
+                self.imitator, policy = policy.to(device), with_head(policy, head, seed=seed)
         super().__init__(config, envs=envs, seed=seed, device=device, policy=policy, share_pixels=True)
+        self.moves = []
         self.least_steps = least_steps(
             config.num_steps, envs.num_envs, standardize=config.standardize_advantages
         )
-        if self.policy.head == "categorical" and (config.rpo_alpha or config.rpo_alpha_final):
+        if self.policy.head == "categorical" and config.perturbs:
             raise InputError(
                 f"rpo_alpha moves the mean of a Gaussian, but actions are {envs.single_action_space}; set it to 0"
             )
@@ -104,13 +132,47 @@ class PPO(OnPolicy):
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
-        """One iteration of at most `limit` environment steps: rollout, advantages, update."""
+        """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits a policy
+        whose head is new."""
+        if self.imitator is not None:
+            return self._refit(self.imitator, limit)
         progress = progress_of(self, limit)
         return self.update(self.collect(limit), progress) | self.pop_episodes()
 
     def collect(self, limit: int | None = None) -> Rollout:
         """A rollout of the current policy, at most `limit` steps."""
+        self.moves = []
+        if self.config.rpo_in_rollout:
+            self._alpha = self.config.rpo_alpha_at(progress_of(self, limit))
         return self.sampler.collect(self.choose, self.config.num_steps, limit)
+
+    def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
+        """A `Chooser`: samples from the policy, and moves its mean if RPO perturbs rollouts."""
+        if not self.config.rpo_in_rollout:
+            return super().choose(obs, begun)
+        size = self.policy.output.out_features // (2 if self.policy.state_std else 1)
+        self.moves.append(self.rng.uniform(-self._alpha, self._alpha, (len(obs), size)).astype(np.float32))
+        return self.actor.sample(obs, self.rng, self.moves[-1])
+
+    def _refit(self, imitator: ActorPolicy, limit: int | None) -> dict[str, float]:
+        """Let the imitator play, with the noise to come, and fit the policy to its actions in these states."""
+
+        def lead(obs: Array, _begun: Array) -> tuple[Array, Array]:
+            unit = imitator.to_unit(torch.from_numpy(imitator.act(obs)).to(self.device)).cpu().numpy()
+            raw = unit + spread * self.rng.standard_normal(unit.shape, np.float32)
+            return self.actor.from_unit(raw.clip(-1.0, 1.0)), raw
+
+        spread = self.policy.log_std.detach().exp().cpu().numpy()
+        steps = min(_REFIT_STEPS, self.config.total_steps // 10) // self.sampler.envs.num_envs
+        obs = self.flat(self.sampler.collect(lead, max(steps, 1), limit).obs)
+        generator = torch.Generator(self.device).manual_seed(draw_seed(self.seed, 0, 1))
+        drawn = (
+            obs[torch.randint(len(obs), (self.config.batch_size,), generator=generator, device=self.device)]
+            for _ in range(_REFIT_UPDATES)
+        )
+        loss = refit(self.policy, imitator, drawn, _REFIT_UPDATES)
+        self.imitator = None
+        return {"refit_loss": float(loss)} | self.pop_episodes()
 
     def update(self, rollout: Rollout, progress: float, guide: Guide | None = None) -> dict[str, float]:
         """Learn from a rollout, whose rewards the caller may have replaced (GAIL does).
@@ -153,8 +215,9 @@ class PPO(OnPolicy):
             "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
             "explained_variance": explained,
         }
-        learning_rate = self.optimizer.learning_rate
-        return {name: float(value) for name, value in metrics.items()} | {"learning_rate": learning_rate}
+        schedules = {"learning_rate": self.optimizer.learning_rate}
+        schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}
+        return {name: float(value) for name, value in metrics.items()} | schedules
 
     @torch.no_grad()
     def _samples(self, rollout: Rollout, guide: Guide | None) -> dict[str, Tensor]:
@@ -163,11 +226,14 @@ class PPO(OnPolicy):
         raw_actions = self.flat(rollout.actions)
         # Pixels go in chunks, as their activations are 100 times as large.
         chunk = 256 if self.policy.encoder.is_image else len(obs)
+        moves = torch.split(self.flat(np.stack(self.moves)), chunk) if self.moves else ()
         log_probs, values = [], []
-        for some_obs, some_actions in zip(
-            torch.split(obs, chunk), torch.split(raw_actions, chunk), strict=True
+        for some_obs, some_actions, some_moves in zip_longest(
+            torch.split(obs, chunk), torch.split(raw_actions, chunk), moves
         ):
             distribution, some_values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
+            if some_moves is not None:
+                distribution = moved_by(distribution, some_moves)
             log_probs.append(distribution.log_prob(some_actions))
             values.append(some_values)
         data = {"obs": obs, "raw_actions": raw_actions, "log_probs": torch.cat(log_probs)}
@@ -186,3 +252,16 @@ class PPO(OnPolicy):
             for index in self.shuffled(size, self.config.batch_size):
                 if len(index) > 1 or not self.config.standardize_advantages:  # one sample has no deviation
                     yield {name: tensor[index] for name, tensor in data.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"head": self.policy.head}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state and begin new episodes. Raises InputError if it is of a policy with another head."""
+        if state.get("head", self.policy.head if self.imitator is None else None) != self.policy.head:
+            raise InputError(
+                "the state is of a policy with another head: give the `head` with which it began"
+            )
+        if state["env_steps"]:
+            self.imitator = None
+        super().load_state_dict(state)

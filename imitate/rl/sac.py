@@ -25,8 +25,8 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
-from imitate.rl.off_policy import Batch
 
 __all__ = [
     "SAC",
@@ -165,11 +165,11 @@ class SAC(ActorCritic):
         found = {"q_loss": q_loss, "mean_q": outputs.mean()}
         self.updates += 1
         if self.updates % self.config.actor_every == 0:
-            found |= self._improve(obs, noise[1])
+            found |= self.improve(obs, noise[1])
         self.critics.follow()
         return found
 
-    def _improve(self, obs: Tensor, noise: Tensor) -> dict[str, Tensor]:
+    def improve(self, obs: Tensor, noise: Tensor) -> dict[str, Tensor]:
         """One gradient step of the policy and of the temperature."""
         found: dict[str, Tensor] = {}
 

@@ -20,8 +20,8 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, critic_loss, soft_targets
-from imitate.rl.off_policy import Batch
 
 __all__ = ["TD3", "TD3Config", "first"]
 
@@ -78,12 +78,12 @@ class TD3(ActorCritic):
         found = {"q_loss": q_loss, "mean_q": outputs.mean()}
         self.updates += 1
         if self.updates % config.actor_every == 0:
-            found["value"] = self._improve(obs)
+            found["value"] = self.improve(obs)
             self.critics.follow()
             blend(*self._followed, config.tau)
         return found
 
-    def _improve(self, obs: Tensor) -> Tensor:
+    def improve(self, obs: Tensor) -> Tensor:
         """One gradient step of the policy on minus the first critic's value; returns its mean."""
         value = torch.empty(())
 

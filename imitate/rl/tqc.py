@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from imitate.configs.tqc import TQCConfig
-from imitate.rl.off_policy import Batch
+from imitate.rl.batches import Batch
 from imitate.rl.sac import SAC, Reading
 
 __all__ = ["TQC", "TQCConfig", "mean_value", "quantile_loss", "truncated_targets"]

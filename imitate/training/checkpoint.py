@@ -43,7 +43,7 @@ class Account:
     last_checkpoint: Count = 0
     episode_steps: Number = 0.0
     """Mean length of the latest finished training episodes."""
-    best_mean: float | None = None
+    best_score: float | None = None
     metrics_bytes: Count = 0
     evaluations_bytes: Count = 0
     wall_seconds: Number = 0.0

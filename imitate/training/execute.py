@@ -10,18 +10,16 @@ from pathlib import Path
 import gymnasium as gym
 
 from imitate.algorithms import Learner, find
-from imitate.datasets.evaluation import Evaluation, evaluate
-from imitate.envs.seeds import Stream, draw_seed
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 from imitate.experts import Expert
 from imitate.files import lock, sweep
-from imitate.nn.policy import ActorPolicy
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, resolve_device
 from imitate.training.inputs import Inputs, open_inputs, with_store
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
+from imitate.training.validation import validation_of
 
 __all__ = ["check_folder", "execute", "make_learner"]
 
@@ -110,24 +108,13 @@ def _prepare(
         _check_critic(experiment, inputs)
     inputs = with_store(inputs, experiment, out, stack, checkpoint)
 
-    def validate(policy: ActorPolicy, max_steps: int) -> Evaluation:
-        return evaluate(
-            policy,
-            experiment.env_id,
-            episodes=experiment.eval_episodes,
-            seed=draw_seed(Stream.VALIDATION, experiment.seed),
-            env_kwargs=experiment.env_kwargs,
-            num_envs=experiment.eval_episodes,
-            max_steps=max_steps,
-        )
-
-    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps
+    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps if experiment.evaluable else None
     run = Run(
         make_learner(experiment, inputs),
         out,
         budget=experiment.budget,
         demo_steps=inputs.demo_steps,
-        validate=validate,
+        validate=validation_of(experiment, inputs),
         eval_every=experiment.eval_every,
         eval_episodes=experiment.eval_episodes,
         most_validation=math.inf if limit is None else limit * experiment.eval_episodes,

@@ -10,16 +10,19 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from imitate import experts
 from imitate.algorithms import find, is_own
 from imitate.envs import resolve_backend
-from imitate.envs.make import resolve_env_id
+from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
-from imitate.errors import LARGEST, InputError, check_range
+from imitate.errors import LARGEST, InputError, check_range, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
+from imitate.toml import read_toml
 from imitate.training.needs import (
     check_backend,
     check_demos,
@@ -43,6 +46,8 @@ _OFFLINE_BUDGET = 100_000_000
 class Experiment:
     """Everything a run depends on, with complete `hyperparameters`. Steps are environment steps.
 
+    env_id            an offline learner's may be missing here: then spaces are those of `demos`, and nothing is
+                      evaluated
     budget            demonstration, training and validation steps together
     expert, demos     what to learn from: an expert's spec, a file of demonstrations
     other_experts     specs of further experts, each to be imitated where it is best
@@ -54,6 +59,7 @@ class Experiment:
     episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
     clip_rewards      for Atari on backend ale, in training only: learn from the sign of rewards
     eval_every        training steps between validations; 0: never validate, keep the last policy
+    validate_by       "return", or "demos": keep the policy whose episodes are closest to the demonstrations
     checkpoint_every  training steps between checkpoints; these wait until a few episodes have ended, since each
                       checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
@@ -79,6 +85,7 @@ class Experiment:
     clip_rewards: bool = False
     eval_every: int = 0
     eval_episodes: int = 10
+    validate_by: Literal["return", "demos"] = "return"
     checkpoint_every: int = 0
     device: str = "cpu"
 
@@ -118,7 +125,7 @@ class Experiment:
 
         Raises InputError for an unknown algorithm, variant or environment.
         """
-        env_id = resolve_env_id(env_id) if env_id else ""
+        env_id = _resolved(algorithm, env_id) if env_id else ""
         settings = tuned(algorithm, env_id)
         run = {name: settings.pop(name) for name in RUN_FIELDS if name in settings}
         if find(algorithm).offline:
@@ -138,7 +145,7 @@ class Experiment:
         if self.hyperparameters.get("total_steps") == self.budget:
             given.setdefault("total_steps", new.budget)
         config = make_config(self.algorithm, over(self.hyperparameters, given))
-        env_id, backend = resolve_env_id(new.env_id), new.backend
+        env_id, backend = _resolved(self.algorithm, new.env_id), new.backend
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
@@ -148,18 +155,38 @@ class Experiment:
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
-        """Read a run's config.json; relative paths in it are relative to its folder.
+        """Read a run's config.json, or the same as TOML; relative paths in it are relative to its folder.
 
-        Raises InputError if it is not a valid config.json.
+        Raises InputError if it is not a valid one.
         """
         path = Path(path)
-        experiment = read_json(path, cls)
+        if path.suffix != ".toml":
+            experiment = read_json(path, cls)
+        else:
+            try:
+                experiment = msgspec.convert(read_toml(path), cls)
+            except msgspec.ValidationError as error:
+                raise InputError(f"{path} does not describe a run: {one_line(error)}; correct it") from error
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
     def write(self, path: str | Path) -> None:
         """Write as config.json, with absolute paths."""
-        absolute = self._with_paths(Path(), lambda name: str(Path(name).absolute()))
-        write_json(Path(path), dataclasses.asdict(absolute) | {"versions": versions()})
+        write_json(Path(path), self.to_json() | {"versions": versions()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with absolute paths."""
+        return dataclasses.asdict(self._with_paths(Path(), lambda name: str(Path(name).absolute())))
+
+    def portable(self) -> Experiment:
+        """A copy that names files without their folders, for people who have other folders."""
+
+        def bare(name: str) -> str:
+            head, colon, path = ("", "", name) if Path(name).is_absolute() else name.rpartition(":")
+            return f"{head}{colon}{Path(path).name}" if Path(path).is_absolute() else name
+
+        named = {name: getattr(self, name) for name in ("expert", "vecnormalize", "demos", "init")}
+        new: dict[str, Any] = {name: value and bare(value) for name, value in named.items()}
+        return dataclasses.replace(self, other_experts=tuple(map(bare, self.other_experts)), **new)
 
     def _with_paths(self, folder: Path, move: Callable[[str], str]) -> Experiment:
         """Apply `move` to every path. An expert's spec is a path if it is no expert's name and exists in `folder`."""
@@ -196,6 +223,24 @@ class Experiment:
         check_experts(self.algorithm, self.experts, self.vecnormalize)
         check_person(self.algorithm, self.experts, self.num_envs, self.backend)
         check_init(self.algorithm, self.init)
+        if self.eval_every and not self.evaluable:
+            raise InputError(
+                f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
+            )
+        if self.validate_by == "demos" and self.demos is None:
+            raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
+
+    @property
+    def evaluable(self) -> bool:
+        """True if the environment is installed, so that policies can play in it."""
+        return not find(self.algorithm).offline or is_installed(self.env_id)
+
+
+def _resolved(algorithm: str, env_id: str) -> str:
+    """The registered id; for offline learners an unknown one as it is."""
+    if find(algorithm).offline and ":" not in env_id and not is_installed(env_id):
+        return env_id
+    return resolve_env_id(env_id)
 
 
 def _fields(algorithm: str) -> set[str]:

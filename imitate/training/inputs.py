@@ -19,7 +19,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
 from imitate.envs.fields import Fields, as_fields
-from imitate.envs.make import make_env
+from imitate.envs.make import is_installed, make_env
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, Space, check_plain
 from imitate.envs.trust import bare_id
@@ -41,11 +41,14 @@ logger = logging.getLogger(__name__)
 
 
 def check_demos(demos: DemoReader, env_id: str) -> None:
-    """Raise InputError unless the demonstrations are of this environment, with its current spaces."""
+    """Raise InputError unless the demonstrations are of this environment and, if it is installed, have its spaces."""
     if bare_id(demos.info.env_id) != bare_id(env_id):
         raise InputError(
             f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
         )
+    if not is_installed(env_id):
+        logger.warning("%s is not installed here: spaces are those of the demonstrations", env_id)
+        return
     check_env(env_id, demos.info.env_kwargs)
     with closing(make_env(env_id, demos.info.env_kwargs)) as env:
         for name in ("observation_space", "action_space"):
@@ -122,6 +125,10 @@ def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     path = in_our_format(str(experiment.demos), experiment.env_id, experiment.env_kwargs or None)
     demos = stack.enter_context(DemoReader(path))
     check_demos(demos, experiment.env_id)
+    if not (demos.info.has_actions or find(experiment.algorithm).unseen):
+        raise InputError(
+            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: use gaifo"
+        )
     _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
     return demos
 

@@ -85,7 +85,7 @@ def check_widths(init: str | None, hyperparameters: Mapping[str, Any]) -> None:
     from imitate.nn.stored_policy import load_policy  # torch takes a second, which only this check needs
 
     has = load_policy(init).architecture
-    for name in ("hidden", "activation", "head"):
+    for name in ("hidden", "activation"):
         wanted = hyperparameters.get(name)
         wanted = list(wanted) if isinstance(wanted, tuple) else wanted
         if wanted is not None and wanted != has[name]:

@@ -15,7 +15,7 @@ __all__ = ["is_person", "seated"]
 
 
 def is_person(spec: str | None) -> TypeGuard[str]:
-    """Whether the spec of an expert is `human`, or `human:` and a file of keys."""
+    """True if the spec of an expert is `human`, or `human:` and a file of keys."""
     return spec is not None and spec.partition(":")[0] == "human"
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
@@ -59,7 +60,7 @@ class Run:
     out               the folder to write: metrics.jsonl, evaluations.jsonl, TensorBoard events, a checkpoint, policy/
                       (the best one by validation, else the last), last_policy/, timing.json, finished.json
     budget            demonstration steps, the learner's own and validation steps all count; it is never exceeded
-    validate          measures a policy; the one with the best mean return is kept
+    validate          measures a policy; the one with the best score is kept
     most_validation   maximum environment steps of a validation
     eval_episodes     episodes of a validation
     eval_every, checkpoint_every    in environment steps of the learner (iterations, if it is offline); 0: never
@@ -228,7 +229,7 @@ class Run:
         if left < self.eval_episodes:
             kept = (
                 "it is kept, as there is no other"
-                if account.best_mean is None
+                if account.best_score is None
                 else "the best one before it is kept"
             )
             logger.info("no steps are left to validate the last policy: %s", kept)
@@ -240,11 +241,11 @@ class Run:
             logger.info("the last validation was cut by the budget and chooses nothing")
             return
         # Prefer the later of equals: it has learned from more data.
-        best = account.best_mean is None or evaluation.mean >= account.best_mean
+        best = account.best_score is None or evaluation.score >= account.best_score
         if best:
-            account.best_mean = evaluation.mean
+            account.best_score = evaluation.score
             self._save_policy("policy")
-        row = {
+        row: dict[str, Any] = {
             "budget_steps": self.spent,
             "env_steps": self.learner.env_steps,
             "steps": evaluation.steps,
@@ -253,6 +254,9 @@ class Run:
             "returns": evaluation.returns.tolist(),
             "best": best,
         }
+        if evaluation.distance is not None:
+            row["distance"] = evaluation.distance
+            self._board.add_scalar("validation/distance", evaluation.distance, self.spent)
         account.evaluations_bytes += append(self._evaluations, row)
         self._board.add_scalar("validation/mean_return", evaluation.mean, self.spent)
 
@@ -322,13 +326,13 @@ class Run:
         return f"the last checkpoint is kept: go on from it with `{self.resume_with}`"
 
     def _pause(self) -> None:
-        if self.account.best_mean is None:
+        if self.account.best_score is None:
             self._save_policy("policy")
         self._save_checkpoint()
 
     def _close(self) -> None:
         self._save_policy("last_policy")
-        if self.account.best_mean is None:
+        if self.account.best_score is None:
             self._save_policy("policy")
         totals = {
             "env_steps": self.learner.env_steps,

@@ -19,7 +19,7 @@ __all__ = ["RUN_FIELDS", "chosen_on", "has_preset", "make_config", "over", "tune
 # Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
     *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
-    *("eval_every", "eval_episodes", "checkpoint_every"),
+    *("eval_every", "eval_episodes", "validate_by", "checkpoint_every"),
 )
 
 
@@ -35,7 +35,7 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 
 
 def has_preset(algorithm: str, env_id: str) -> bool:
-    """Whether there are settings for this environment, and not only for all."""
+    """True if there are settings for this environment, and not only for all."""
     return bool(_for_environment(algorithm, env_id))
 
 

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import gymnasium as gym
+import h5py
+import numpy as np
 import pytest
 from forked import in_a_process
 from gymnasium.envs.classic_control import CartPoleEnv
@@ -15,6 +17,7 @@ from typed import PPO, config, refused
 
 from imitate.cli import main
 from imitate.datasets.storage.reader import DemoReader
+from imitate.nn.stored_policy import load_policy
 
 CURVE = "evaluation/mean_return"
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -36,7 +39,7 @@ def test_another_network_than_that_of_init_is_refused(capsys: pytest.CaptureFixt
 
 
 def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
-    dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "2")
+    dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "1")
     few = ("--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
     two = ("--expert", "CartPole-v1", "--expert", "random")
     assert main([*dagger, *few, *two, "--out", "first"]) == 0
@@ -155,3 +158,32 @@ def test_sac_learns_beside_demonstrations(capsys: pytest.CaptureFixture[str]) ->
     assert (config("with")["demos"] is None, config("without")["demos"]) == (False, None)
     line = refused(capsys, *sac, "--demos", "nowhere.h5", "--out", "o")
     assert "nowhere.h5" in line
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    """robomimic's Lift is no environment of gymnasium: spaces are those of the data."""
+    with h5py.File("robo.hdf5", "w") as file:
+        file.create_group("data").attrs["env_args"] = json.dumps({"env_name": "Lift", "type": 1})
+        for name, rows in {"actions": np.full((8, 2), 0.5), "obs/flat": np.ones((8, 3))}.items():
+            file[f"data/demo_0/{name}"] = rows
+    learn = ["train", "bc", "--demos", "robo.hdf5", "--max-updates", "300", "--learning-rate", "1e-2"]
+    assert main([*learn, "--out", "run"]) == 0
+    assert "Lift is not installed here: nothing was evaluated" in capsys.readouterr().err
+    assert config("run")["env_id"] == "Lift"
+    assert load_policy("run").act(np.ones(3, np.float32)).tolist() == pytest.approx([0.5, 0.5], abs=0.05)
+    assert "unknown environment 'Lift'" in refused(capsys, "evaluate", "run")
+    assert "Lift is not installed here" in refused(capsys, *learn, "--eval-every", "10", "--out", "o")
+    assert "the data are of Lift, not of Lifd" in refused(capsys, *learn, "--env", "Lifd", "--out", "o")
+    assert "unknown environment 'Lift'" in refused(
+        capsys, "train", "gail", "--env", "Lift", "--demos", "robo.hdf5", "--out", "o"
+    )
+
+
+def test_an_offline_learner_takes_the_environment_of_its_demonstrations(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
+    assert main(["train", "bc", "--demos", "demos.h5", "--max-updates", "20", "--out", "run"]) == 0
+    assert config("run")["env_id"] == "CartPole-v1"
+    assert "imitate evaluate run" in capsys.readouterr().err

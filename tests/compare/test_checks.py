@@ -44,19 +44,25 @@ def test_every_learner_can_be_made_before_anything_is_recorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    discrete = tuple(name for name in ALGORITHMS if name not in ("rpo", "sac", "tqc", "td3", "guided", "dac"))
+    discrete = tuple(
+        name
+        for name in ALGORITHMS
+        if name not in ("rpo", "sac", "tqc", "td3", "guided", "dac", "gaifo", "td3bc")
+    )
     wanted = Comparison("CartPole-v1", discrete, "CartPole-v1", seeds=1)
     assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
     wanted = Comparison(
         "Pendulum-v1",
-        ("bc", "gail", "rpo", "sac", "tqc", "td3", "guided", "dac"),
+        ("bc", "gail", "rpo", "sac", "tqc", "td3", "guided", "dac", "sqil", "iq"),
         "Pendulum-v1",
         hyperparameters={"gail": {"demo_pairs": 300}},
     )
     least = least_steps(wanted, tmp_path)
     assert least["bc"] == 0
     assert (least["gail"], least["rpo"]) == (8, 4)  # environments side by side
-    assert {least[name] for name in ("sac", "tqc", "td3", "guided", "dac")} == {500}  # random steps at first
+    assert {least[name] for name in ("sac", "tqc", "td3", "guided", "dac", "sqil", "iq")} == {
+        500
+    }  # random steps at first
     assert not list(tmp_path.iterdir())
     assert caplog.messages == []
 

@@ -38,6 +38,7 @@ COLLAPSED = {"dagger": [[20.0, 20.0], *five(490, 500)[:4]], "ppo": five(100, 180
 """DAgger's seeds end at 20, 490, 492.5, 495 and 497.5: 399 in the mean, where none of them is."""
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_collapsed_seed_is_said_wherever_the_mean_is(tmp_path: Path) -> None:
     found = outcome(tmp_path, COLLAPSED)
     dagger, ppo = found.learners

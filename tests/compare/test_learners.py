@@ -70,6 +70,12 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     assert (normalisation is not None) == (name == "sb3:ppo")
 
 
+def test_a_baseline_can_learn_from_rewards_as_they_are(tmp_path: Path) -> None:
+    given = {"sb3:ppo": {"normalize": True, "norm_reward": False, "n_steps": 32}}
+    wanted = small("sb3:ppo", hyperparameters=given)
+    assert Baseline.create(wanted, job_of(wanted, tmp_path)).hyperparameters["norm_reward"] is False
+
+
 def test_a_baseline_repeats_to_the_byte_after_an_interruption(tmp_path: Path) -> None:
     wanted = small("sb3:ppo")
     job = job_of(wanted, tmp_path / "a")
@@ -208,6 +214,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     """From the command line, in another process; its settings are those of its config."""
     out = tmp_path / "out"
@@ -252,6 +259,7 @@ def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) ->
     assert other not in sys.modules
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None:
     from imitate.compare.statistics.job_results import Point, Reference, References
     from imitate.files import write_json

@@ -66,6 +66,7 @@ def test_luck_before_learning_and_what_was_lost_again_are_no_success(tmp_path: P
     assert f"{best} ended at 0 % after 1,600 steps" in answer(found).sentence
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_folders_are_reported_together(tmp_path: Path) -> None:
     a = fill(tmp_path / "a", {"bc": five(390, 410)})
     b = fill(tmp_path / "b", {"ppo": five(100, 180), "bc": five(0, 0)})

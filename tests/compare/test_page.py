@@ -250,6 +250,7 @@ TEN = (
 
 
 @needs_chromium
+@pytest.mark.usefixtures("undrawn")
 def test_ten_learners_stay_readable(tmp_path: Path) -> None:
     """Nothing is cut off: every text is within its box, and every box within the page or a part that scrolls."""
     out = tmp_path / "out"

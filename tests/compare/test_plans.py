@@ -15,9 +15,9 @@ from comparisons import QUICK, comparison
 from imitate.compare import Comparison
 from imitate.compare.execute.training import Trained, training
 from imitate.compare.plan.comparison import Job, jobs
-from imitate.compare.plan.toml import as_toml
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
+from imitate.toml import as_toml
 
 
 def run(wanted: Comparison, job: Job) -> Trained:
@@ -39,6 +39,18 @@ def test_everybody_gets_the_budget() -> None:
     assert str(bc.demos).startswith("out/demos/seed0-")
     assert dagger.demos is None
     assert {run(wanted, job).run.eval_every for job in planned[2:]} == {0}  # one rule for all
+
+
+def test_seeds_begin_where_they_are_told_to() -> None:
+    wanted = comparison("gail", seeds=2, first_seed=100)
+    names = [job.name for job in jobs(wanted, Path("out"), 100)]
+    assert {"demos-seed100", "demos-seed101", "gail-seed100", "gail-seed101"} <= {*names}
+    assert {name for name in names if ":" in name and name.startswith("gail")} == {
+        f"gail:{control}-seed100" for control in ("plus-one", "minus-one", "one-action", "random")
+    }
+    assert "--seeds 2" in wanted.command
+    assert "--first-seed 100" in wanted.command
+    assert "--first-seed" not in comparison("gail").command
 
 
 def test_no_demonstrations_are_recorded_for_rl() -> None:

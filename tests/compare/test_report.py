@@ -113,6 +113,7 @@ def test_the_page_is_self_contained_and_safe(written: Path) -> None:
     assert str(written.parent) not in text  # nothing of this machine
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failures_are_on_the_page(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"bc": [[400.0, 410.0]], "ppo": []})
     write_json(

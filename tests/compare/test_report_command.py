@@ -14,6 +14,8 @@ from imitate.compare.plan.comparison import Comparison
 from imitate.compare.report.report import write_report
 from imitate.files import write_json
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_the_report_command_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = fill(tmp_path / "a", {"bc": five(390, 410)}), fill(tmp_path / "b", {"ppo": five(100, 180)})

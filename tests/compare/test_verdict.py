@@ -60,6 +60,7 @@ def test_the_answer_claims_no_more_than_the_numbers(
     assert said in found.sentence
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"dagger": five(500, 500), "ppo": five(499, 501)})
     assert answer(read_outcome(out)).verdict == "unclear"  # both climb alike
@@ -126,6 +127,7 @@ def test_warnings_name_what_is_missing(tmp_path: Path) -> None:
     assert said[-1] == "Not run yet: ppo-seed1."
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
     returns = {"gail": five(490, 500), "ppo": five(100, 180), "gail:plus-one": [[900.0, 900.0]]}
     out = fill(tmp_path / "out", returns)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from comparisons import comparison
+from forked import run
 
 from imitate.compare.execute import worker
 from imitate.compare.execute.recording import in_order
@@ -52,3 +55,11 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
     assert 2_000 < found.env_steps <= 3_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no server of workers")
+def test_a_worker_starts_without_modules_that_few_runs_need() -> None:
+    """scipy.stats takes half a second."""
+    unwanted = ("scipy.stats", "stable_baselines3", "matplotlib.figure")
+    done = run(f"import sys; print([name for name in {unwanted} if name in sys.modules])")
+    assert done.stdout == "[]\n"

@@ -173,7 +173,7 @@ HANDMADE: dict[str, Change] = {
     "stack of 2**40": _attribute("frame_stack", 2**40),
     "stack of -1": _attribute("frame_stack", -1),
     "stack of 3": _attribute("frame_stack", 3),
-    "schema of 2": _attribute("schema_version", 2),
+    "schema of 3": _attribute("schema_version", 3),
     **{f"no {name}": lambda file, name=name: file.attrs.__delitem__(name) for name in (*TEXTS, *NUMBERS)},
     **{f"{name} is a number": _attribute(name, 3) for name in TEXTS},
     **{f"{name} is text": _attribute(name, "three") for name in NUMBERS},

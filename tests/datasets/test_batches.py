@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
 from counting import Cycling, counting_envs, info_of, stacked_envs
+from gymnasium import spaces
 from numpy.testing import assert_array_equal
 
-from imitate.datasets import DemoReader, DemoWriter, InputError, episodes
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory, episodes
 from imitate.datasets.storage.columns import Column
 
 FIELDS = ("obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated")
@@ -210,3 +213,25 @@ def test_holding_out_a_little_holds_out_one(tmp_path: Path) -> None:
         train, held_out = reader.split(0.01, np.random.default_rng(0))
         assert (len(train), len(held_out)) == (2, 1)
         assert len(reader.split(0, np.random.default_rng(0))[1]) == 0
+
+
+def test_a_reader_goes_to_another_process(reader: DemoReader, path: Path) -> None:
+    """As DataLoader's spawned workers get it."""
+    with pickle.loads(pickle.dumps(reader)) as again:
+        assert len(again) == len(reader)
+        assert_array_equal(again[7].obs, reader[7].obs)
+    with DemoWriter(path.with_name("open.h5"), reader.info) as writer:
+        writer.append(reader[0])
+        with pytest.raises(TypeError, match="a writer holds open"):
+            pickle.dumps(writer.reader())
+
+
+@pytest.mark.parametrize(("size", "rows"), [(84, 64), (300, 5), (1000, 1)])
+def test_large_pictures_lie_in_small_chunks(tmp_path: Path, size: int, rows: int) -> None:
+    """Half a megabyte each, since a whole chunk is unpacked to read one picture."""
+    pictures = spaces.Box(0, 255, (size, size), np.uint8)
+    black = np.zeros((2, size, size), np.uint8)
+    with DemoWriter(tmp_path / "a.h5", DemoInfo("Unit-v0", pictures, spaces.Discrete(2))) as writer:
+        writer.append(Trajectory(black, np.zeros(1, np.int64), np.zeros(1, np.float32), True, False))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["obs"].chunks == (rows, size, size)

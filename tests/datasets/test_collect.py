@@ -141,7 +141,7 @@ except KeyboardInterrupt:
 def interrupt(path: Path, how: signal.Signals) -> int:
     """Collect in another process until some episodes are on disk, then send it a signal."""
     with Script(COLLECT, str(path)) as process:
-        for _ in range(2000):
+        for _ in range(10_000):
             time.sleep(0.02)
             if path.exists() and path.stat().st_size > 100_000 and len(seeds_in(path)) > 20:
                 break

@@ -167,12 +167,6 @@ def test_imitations_terminal_is_said_to_mean_time_limits_too(tmp_path: Path) -> 
     assert any(note.startswith("`terminal` is also set at time limits") for note in notes)
 
 
-def test_pictures_and_numbers_of_robomimic_are_not_mixed(tmp_path: Path) -> None:
-    source = robomimic(tmp_path / "a.hdf5")
-    with pytest.raises(InputError, match="pictures can't be taken together with other observations"):
-        convert(source, tmp_path / "b.h5", obs_keys=["camera", "a"])
-
-
 def test_ids_that_minari_cannot_parse_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,12 +11,16 @@ import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
+import structured  # noqa: F401 registers environments with Dict observations
 from converting import minari
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from PIL import Image
 
-from imitate.datasets import DemoReader, InputError
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory
 from imitate.datasets.convert import arrow, convert
+from imitate.envs.fields import as_fields, in_rows
+from imitate.envs.make import make_env
 
 
 def test_minaris_dict_stays_one(tmp_path: Path) -> None:
@@ -126,3 +130,38 @@ def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
     with DemoReader(tmp_path / "b.h5") as reader:
         assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
         assert (reader[0].obs[2] == 200).all()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "env_kwargs"),
+    [
+        ("ALE/Pong-v5", {"repeat_action_probability": 0.0}),
+        ("imitate/BalancingPlate-v0", {"plate": "notebook"}),
+        ("CartPole-v1", {"max_episode_steps": 7}),
+        ("CartPole-v1", {"time_feature": True}),
+        ("Told-tuple-v0", {}),
+    ],
+)
+def test_gymnasium_makes_the_environment_from_its_description(
+    tmp_path: Path, env_id: str, env_kwargs: dict[str, Any]
+) -> None:
+    """As Minari's recover_environment does."""
+    env = make_env(env_id, env_kwargs)
+    first, action = env.reset(seed=3)[0], env.action_space.sample()
+    second, reward = env.step(action)[:2]
+    rewards = np.array([reward], np.float32)
+    step = Trajectory(
+        np.stack([first, second]), np.array([action]), rewards, terminated=False, truncated=True
+    )
+    info = DemoInfo(env_id, env.observation_space, env.action_space, env_kwargs=env_kwargs)
+    with DemoWriter(tmp_path / "a.h5", info) as writer:
+        writer.append(step)
+    convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari")
+    metadata = json.loads((tmp_path / "b-v0" / "data" / "metadata.json").read_text())
+    recovered = gym.make(EnvSpec.from_json(metadata["env_spec"]))
+    assert as_fields(recovered.observation_space) == env.observation_space
+    obs, _ = recovered.reset(seed=3)
+    assert np.array_equal(in_rows(env.observation_space, obs) if isinstance(obs, dict) else obs, first)
+    assert env.spec is not None
+    assert recovered.spec is not None
+    assert recovered.spec.max_episode_steps == env.spec.max_episode_steps

@@ -49,6 +49,18 @@ def test_discrete_errors_become_a_probability() -> None:
         dart(Off(labels, 1, 0), labels, labels, spaces.Discrete(4))
 
 
+def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    labels = np.zeros(10, np.int64)
+    dart(Off(labels, 1, 3), labels, labels, spaces.Discrete(4))
+    assert not caplog.records
+    dart(Off(labels, 1, 6), labels, labels, spaces.Discrete(4))
+    assert "nearly as large as random actions" in caplog.text
+    caplog.clear()
+    far = np.tile(np.float32([0, 2]), (8, 1))
+    dart(Off(far, np.float32([0.6, 1.2]), 8), far, far, BOX)
+    assert "nearly as large as random actions" in caplog.text
+
+
 @pytest.mark.parametrize(
     "size", ["[[1]]", "[[1, 0], [0, -1]]", "[[1, 0], [0, NaN]]", "[1, 2]", "[[", "[[1e9, 0], [0, 1]]"]
 )

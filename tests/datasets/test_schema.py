@@ -50,6 +50,6 @@ def test_it_can_be_resumed_and_is_then_of_today(old: Path) -> None:
 
 def test_a_file_of_the_future_says_what_to_do(old: Path) -> None:
     with h5py.File(old, "a") as file:
-        file.attrs["schema_version"] = 2
-    with pytest.raises(InputError, match="schema 2, this release reads 1: upgrade"):
+        file.attrs["schema_version"] = 3
+    with pytest.raises(InputError, match="schema 3, this release reads 1 and 2: upgrade"):
         DemoReader(old)

@@ -66,7 +66,7 @@ def files(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory], bool]:
     return DemoInfo("Made-v0", space, actions, frame_stack=k), trajectories, labelled
 
 
-@settings(max_examples=20, deadline=None)  # a busy machine takes its time to open files
+@settings(max_examples=12, deadline=None)  # a busy machine takes its time to open files
 @given(files(), st.booleans())
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, made: Any, resumed: bool) -> None:
     info, trajectories, labelled = made

@@ -213,7 +213,27 @@ def test_a_game_is_found_under_its_modern_name() -> None:
     assert protocol("CartPole-v1") == ""
 
 
-def test_a_frame_skip_of_ones_own_is_refused() -> None:
+def test_a_frame_skip_of_the_emulator_is_refused() -> None:
     for make in (make_env, lambda env_id, kwargs: make_vec(env_id, 1, env_kwargs=kwargs)):
-        with pytest.raises(InputError, match="skips 4 frames by the standard preprocessing"):
+        with pytest.raises(InputError, match="give frame_skip instead of frameskip"):
             make(PONG, {"frameskip": 2})
+        for skip in (0, 2.5, True, 61):
+            with pytest.raises(InputError, match="frame_skip must be a whole number from 1 to 60, got"):
+                make(PONG, {"frame_skip": skip})
+
+
+@pytest.mark.parametrize("skip", [1, 2, 4])
+def test_the_frame_skip_counts_frames_and_is_the_same_on_both_backends(skip: int) -> None:
+    """After T decisions T * skip frames have passed since the game began, and both show the same."""
+    kwargs = {"frame_skip": skip}
+    envs, env = make_vec(PONG, 2, env_kwargs=kwargs), make_env(PONG, kwargs)
+    envs.reset([3, 4])
+    begun = noops(envs)
+    same_start(env, begun)
+    for t in range(40):
+        step = envs.step(np.array([t % 6, 2]))
+        obs, _, _, _, info = env.step(t % 6)
+        np.testing.assert_array_equal(step.obs[0], obs)
+    assert info["episode_frame_number"] == begun + 40 * skip
+    envs.close()
+    assert f"frame skip {skip}{', ' if skip == 1 else ' (maximum'}" in protocol(PONG, kwargs)

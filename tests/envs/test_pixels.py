@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -27,7 +28,7 @@ from imitate.rl.replay import Replay
 ENV = "imitate/PixelCartPole-v0"
 
 
-def frame(x: float = 0.0, angle: float = 0.0, **options: int) -> Array:
+def frame(x: float = 0.0, angle: float = 0.0, **options: Any) -> Array:
     env = PixelCartPole(**options)
     env.reset(seed=0)
     env.physics.state = np.array([x, 0.0, angle, 0.0])
@@ -108,6 +109,41 @@ def test_render_shows_what_is_learned_from() -> None:
     assert PixelCartPole().render() is None
 
 
+def columns_of_the_pole(picture: Array) -> tuple[float, float]:
+    """The middle of what is dark, as columns, high up on the pole and on the cart. CartPole's picture has the cart's
+    middle at 3/4 of its height, and the pole's tip 0.3 of its height above it."""
+    dark = 255.0 - picture
+    size = len(picture)
+    at = np.arange(size) + 0.5
+    high, low = dark[int(0.5 * size)], dark[int(0.72 * size)]
+    return float(high @ at / high.sum()), float(low @ at / low.sum())
+
+
+@pytest.mark.parametrize("size", [84, 200])
+def test_the_rendered_view_is_the_whole_track_with_the_pole(size: int) -> None:
+    """A metre is 600 / 4.8 = 125 of 600 columns. 0.5 of 400 rows is 92.5 pixels, 0.74 m, above the axle."""
+    for x, angle in ((0.0, 0.0), (1.2, 0.0), (-1.2, 0.2)):
+        picture = frame(x, angle, size=size, view="rendered")
+        assert (picture.shape, picture.dtype) == ((size, size), np.uint8)
+        pole, cart = columns_of_the_pole(picture)
+        assert cart == pytest.approx(size * (0.5 + x / 4.8), abs=size / 200)
+        assert pole - cart == pytest.approx(size * 0.74 * np.tan(angle) / 4.8, abs=size / 150)
+    env = make_env(ENV, {"view": "rendered", "size": 84, "frame_skip": 4})
+    assert env.observation_space == gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    assert env.reset(seed=0)[0].max() > 200
+    env.close()
+
+
+def test_the_line_goes_through_the_cart_from_top_to_bottom() -> None:
+    """Above the pole all is white without it; with it, 3 of 600 columns are black: 3 / 600 * 84 of a pixel."""
+    without, with_it = (frame(1.2, 0.2, size=84, view="rendered", line=line) for line in (False, True))
+    assert (without[:10] == 255).all()
+    middle = 84 * 0.75
+    darkness = (255.0 - with_it[:10]).sum(1) / 255
+    np.testing.assert_allclose(darkness, 84 * 3 / 600, rtol=0.02)
+    assert set(np.flatnonzero(with_it[0] < 255)) <= {int(middle) - 1, int(middle)}
+
+
 def test_frames_are_stored_once() -> None:
     env = make_env(ENV, {"stack_size": 3})
     assert stacked_frames(env) == 3
@@ -120,3 +156,7 @@ def test_what_can_not_be_seen_is_refused() -> None:
         PixelCartPole(size=20)
     with pytest.raises(InputError, match="frame_skip must be"):
         PixelCartPole(frame_skip=0)
+    with pytest.raises(InputError, match="view must be cameras or rendered, got 'far'"):
+        make_env(ENV, {"view": "far"})
+    with pytest.raises(InputError, match="the line is drawn into the rendered picture"):
+        PixelCartPole(line=True)

@@ -75,6 +75,7 @@ def test_a_module_and_an_environment_that_are_not_there() -> None:
 def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     env_id = own_env(tmp_path, "mine")
     run = ["train", "ppo", "--out", "run", "--budget", "300", "--num-steps", "16", "--eval-every", "0"]
+    run += ["--num-envs", "2"]
     done = in_a_process(*run, "--env", env_id, "--backend", "async", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "ran").unlink()

@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from imitate.envs.make import make_env
 from imitate.experts import load_expert
+from imitate.experts.convert import convert
 
 pytest.importorskip("mujoco")
 
@@ -106,3 +107,13 @@ def test_v4_of_ant_and_humanoid(tmp_path: Path) -> None:
     obs = np.arange(348.0)[None] / 1000
     wanted = np.tanh([0.269, 0, 0.27, 0.347])
     np.testing.assert_allclose(humanoid.act(obs)[0, :4], wanted, atol=1e-6)
+
+
+def test_a_converted_agent_runs_as_v5_too(tmp_path: Path) -> None:
+    """It is placed in today's environment when it is loaded, as a zip is."""
+    path = _reads(tmp_path / "Ant-v3.zip", 111, 8, [0, 26, 27, 60, 110])
+    convert(str(path), tmp_path / "ant")
+    expert, zipped = load_expert(tmp_path / "ant"), load_expert(path)
+    assert (expert.env_id, expert.env_kwargs, expert.runnable) == ("Ant-v5", zipped.env_kwargs, True)
+    obs = np.random.default_rng(0).normal(size=(1_000, 27))
+    np.testing.assert_array_equal(expert.act(obs), zipped.act(obs))

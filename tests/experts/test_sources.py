@@ -20,7 +20,7 @@ from imitate.envs.make import make_env
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
-from imitate.experts.zips import spaces_here
+from imitate.experts.placing import spaces_here
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
 

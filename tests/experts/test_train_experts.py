@@ -148,6 +148,17 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_norm_reward_reaches_vecnormalize() -> None:
+    small = {"n_steps": 8, "batch_size": 8, "normalize": True}
+    for given, wanted in (({}, True), ({"norm_reward": False}, False)):
+        model = make_model("ppo", "CartPole-v1", small | given, steps=8, seed=0)
+        normalize = model.get_vec_normalize_env()
+        assert normalize is not None
+        assert (normalize.norm_obs, normalize.norm_reward) == (True, wanted)
+    with pytest.raises(InputError, match="norm_reward is a part of normalize: set that too"):
+        make_model("ppo", "CartPole-v1", {"norm_reward": False}, steps=8, seed=0)
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "dqn", "qrdqn"])
 def test_atari_has_the_settings_of_stable_baselines3(algorithm: str) -> None:
     ids = [resolve_env_id(name) for name in ("ALE/Breakout-v5", "BreakoutNoFrameskip-v4")]

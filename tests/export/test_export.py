@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from imitate.cli import main
 from imitate.errors import InputError
 from imitate.export.deployed import Deployed, compare
-from imitate.export.graphs import to_onnx, to_torchscript
+from imitate.export.graphs import to_onnx, to_torch, to_torchscript
 from imitate.export.sb3_zip import to_sb3
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -85,6 +85,15 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     named = zip(session.get_inputs(), inputs, strict=True)
     assert len(session.run(None, {each.name: x.numpy() for each, x in named})[0]) == 7
     assert session.get_modelmeta().custom_metadata_map["torch"]
+
+
+@pytest.mark.parametrize("name", ["normalised", "several", "camera"])
+def test_torch_export(name: str, tmp_path: Path) -> None:
+    to_torch(policy_of(name), tmp_path / "p.pt2")
+    deployed, loaded = Deployed(policy_of(name)), torch.export.load(tmp_path / "p.pt2").module()
+    for count in (1, 7):
+        inputs = deployed.sample(count)
+        torch.testing.assert_close(loaded(*inputs), deployed(*inputs))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit")
@@ -174,11 +183,13 @@ def test_another_policy_is_noticed(name: str) -> None:
 
 
 @pytest.mark.parametrize(("to", "file"), [("onnx", "policy.onnx"), ("torchscript", "policy.pt"),
-                                          ("sb3", "policy.zip"), ("safetensors", "exported")])  # fmt: skip
+                                          ("torch", "policy.pt2"), ("sb3", "policy.zip"),
+                                          ("safetensors", "exported")])  # fmt: skip
 def test_the_command(to: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_policy(tmp_path / "run" / "policy", policy_of("discrete"))
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "run" / file)]
+    said = capsys.readouterr()
+    assert (said.out.splitlines(), said.err) == ([str(tmp_path / "run" / file)], "")
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 2
     assert "exists: move it" in capsys.readouterr().err
     if to == "safetensors":

@@ -52,7 +52,7 @@ def test_the_penalty_is_the_squared_slope() -> None:
 
 def test_dropping_keeps_the_mean_and_is_off_without_a_generator() -> None:
     net = PairNet(2, 1, DACConfig(discriminator_dropout=0.5, input_dropout=0.0))
-    pair = net.prepare(torch.zeros(1, 2), torch.ones(1, 1))
+    pair = net.prepare({"obs": torch.zeros(1, 2), "actions": torch.ones(1, 1)})
     logits = net(pair.expand(20_000, -1), torch.Generator().manual_seed(0))
     assert logits.std() > 0.01
     assert float(logits.mean().detach()) == pytest.approx(float(net(pair).detach()), abs=0.02)
@@ -67,7 +67,7 @@ def test_rewards_and_the_absorbing_state_by_hand(tmp_path: Path) -> None:
     learners = absorbed_share(len(learner.replay), 0, 0.9)
     assert alive == pytest.approx(math.log((1 - expert) / (1 - learners)))
     assert absorbed == pytest.approx(9 * math.log(expert / learners), rel=1e-5)
-    (batch,) = learner.batches(1, learner.demos, learner.replay)
+    (batch,) = learner.batches(1)
     learner.discriminator.forward = lambda pairs, _generator=None: pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
     rewards = learner._rewarded(batch, alive, absorbed)["returns"]
     ended = batch["discounts"] == 0

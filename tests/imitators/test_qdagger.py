@@ -45,16 +45,29 @@ def test_the_distillation_loss_by_hand() -> None:
 
 
 def test_the_weight_falls_as_the_student_nears_the_teacher() -> None:
-    student = learner(distill_coef=2.0)
+    student = learner(distill_coef=2.0, total_steps=4_000)
     assert student.weight == 2.0
     student.teacher_return = -100.0
+    student.judge(math.nan, 400)
     assert student.weight == 2.0  # nothing is known of the student yet
-    student.student_return = student.lowest = -300.0
-    assert student.weight == 2.0
-    student.student_return = -150.0
-    assert student.weight == 0.5
-    student.student_return = -90.0
+    student.judge(-300.0, 400)
+    assert student.weight == 2.0  # the lowest so far
+    student.judge(200.0, 400)  # three tenths of it are believed: -300 + 0.3 * 500
+    assert (student.student_return, student.weight) == (-150.0, 0.5)
+    student.judge(200.0, 400)
     assert student.weight == 0.0
+    student.judge(-245.0, 400)  # -45 + 0.3 * -200
+    assert student.weight == pytest.approx(2.0 * 5 / 200)  # it begins again
+
+
+def test_a_student_who_begins_level_keeps_its_teacher_for_a_tenth_of_the_run() -> None:
+    student = learner(distill_coef=1.0, total_steps=4_000)
+    student.teacher_return = 10.0
+    weights = []
+    for _ in range(5):
+        student.judge(10.0, 100)
+        weights.append(student.weight)
+    assert weights == pytest.approx([0.75, 0.5, 0.25, 0.0, 0.0])
 
 
 def test_temperatures_are_in_units_of_the_teachers_spread() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from handwritten import named
 
 from imitate.cli import main
 from imitate.datasets.evaluation import evaluate
@@ -55,21 +56,21 @@ def learner(demos: DemoReader, *, absorbing: bool = True, episodes: list[int] | 
 def test_rewards_by_hand(demos: DemoReader, absorbing: bool, last: float) -> None:
     """1 a step; at discount 0.5 an absorbing state adds 0.5 + 0.25 ... = 1 to the last one."""
     sqil = learner(demos, absorbing=absorbing, episodes=[0])
-    assert len(sqil.demo_replay) == 10
-    samples = sqil.demo_replay.sample(500, np.random.default_rng(0))
+    assert len(sqil.learner.demos) == 10
+    samples = sqil.learner.demos.sample(500, np.random.default_rng(0))
     ended = samples.discounts == 0
     assert set(samples.returns[ended]) == {last}
     assert set(samples.returns[~ended]) == {1}
-    assert len(learner(demos).demo_replay) == 50
+    assert len(learner(demos).learner.demos) == 50
 
 
 def test_the_learners_own_steps_are_worth_nothing(demos: DemoReader) -> None:
     sqil = learner(demos)
     sqil.step()
-    assert (sqil.dqn.replay.rewards == 0).all()
+    assert (sqil.learner.replay.rewards == 0).all()
     batches: list[dict[str, torch.Tensor]] = []
-    update = sqil.dqn.update
-    sqil.dqn.update = lambda batch: (batches.append(batch), update(batch))[1]  # type: ignore[method-assign]
+    update = sqil.learner.update
+    sqil.learner.update = lambda batch: (batches.append(batch), update(batch))[1]  # type: ignore[method-assign]
     sqil.step(8)
     assert len(batches) == 4
     half = len(batches[0]["returns"]) // 2
@@ -83,6 +84,20 @@ def test_it_imitates(demos: DemoReader) -> None:
         sqil.step(4_000 - sqil.env_steps)
     assert sqil.env_steps == 4_000
     assert evaluate(sqil.policy, "Identity-v0", episodes=20).mean == 10
+
+
+def test_it_imitates_with_continuous_actions(tmp_path: Path) -> None:
+    """The expert's return is 0, random actions make -17."""
+    env_id = "ContinuousIdentity-v0"
+    sac = {"gamma": 0.5, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "learning_rate": 3e-3}
+    with DemoReader(named(tmp_path / "named.h5", env_id, 5)) as demos:
+        config = SQILConfig(total_steps=1_000, sac=sac, demo_every=2)  # type: ignore[arg-type]
+        sqil = SQIL(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 2), demos=demos, seed=0)
+    assert len(sqil.learner.demos or ()) == 25  # of 50
+    while not sqil.done:
+        sqil.step()
+    assert (sqil.learner.replay.rewards == 0).all()
+    assert evaluate(sqil.policy, env_id, episodes=10).mean > -4
 
 
 def test_a_checkpoint_goes_on_in_the_same_bytes(demos: DemoReader, tmp_path: Path) -> None:
@@ -101,6 +116,10 @@ def test_settings_that_can_not_be_used_are_named() -> None:
         SQILConfig(dqn={"prioritized": True})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="gamma 1"):
         SQILConfig(dqn={"gamma": 1.0})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="leave least_reward out"):
+        SQILConfig(sac={"least_reward": -1.0})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="demo_every"):
+        SQILConfig(demo_every=0)
 
 
 def test_a_budget_that_ends_before_learning_starts_is_refused(demos: DemoReader) -> None:

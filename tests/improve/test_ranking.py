@@ -1,4 +1,4 @@
-"""Who goes on: the first of the order that nobody is clearly ahead of."""
+"""Ranking: the first of the order that nobody is clearly ahead of goes on."""
 
 from __future__ import annotations
 

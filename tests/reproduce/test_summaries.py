@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import shlex
+from dataclasses import fields
 
 import pytest
 
+from imitate.algorithms import find
+from imitate.commands.described import RunArguments
+from imitate.commands.train import TrainArguments
+from imitate.compare.plan.learners import baseline
 from imitate.reproduce.experiments import failing_forms, read_experiments
 from imitate.reproduce.rows import read_rows
 from imitate.reproduce.summaries import Summary, prediction_interval, read_summaries
@@ -13,7 +19,11 @@ from imitate.reproduce.summaries import Summary, prediction_interval, read_summa
 
 def test_every_experiment_is_answered_by_rows_that_exist() -> None:
     experiments = read_experiments()
-    assert [each.number for each in experiments] == list(range(1, 29))
+    assert [each.number for each in experiments] == list(range(1, len(experiments) + 1))
+    assert len(experiments) >= 28
+    assert all(
+        each.rows or each.failing or each.scripts or "Here" in each.why or each.open for each in experiments
+    )
     named = {name for each in experiments for name in (*each.rows, *each.failing)}
     assert named <= set(read_rows())
 
@@ -21,6 +31,43 @@ def test_every_experiment_is_answered_by_rows_that_exist() -> None:
 def test_summaries_are_of_rows() -> None:
     assert set(read_summaries()) <= set(read_rows())
     assert read_summaries()["ppo-cartpole"].mean == 500.0
+
+
+def test_every_row_of_an_experiment_says_what_it_costs() -> None:
+    rows, known = read_rows(), read_summaries()
+    named = {name for each in read_experiments() for name in (*each.rows, *each.failing)}
+    assert [name for name in named if name not in known and rows[name].core_minutes is None] == []
+
+
+def test_commands_by_kind() -> None:
+    """A teacher is trained first; Stable-Baselines3 has its own command; an expert is only measured."""
+    rows, measure = read_rows(), "imitate evaluate run --episodes 50 --json"
+    first, then, last = rows["notebook-a-bipedalwalkerhardcore-weak-teacher"].commands(7)
+    assert first.startswith(
+        "imitate train ppo --env BipedalWalkerHardcore-v3 --budget 2000000 --seed 7 --out t"
+    )
+    assert "--expert teacher --seed 7 --out run" in then
+    assert last == measure
+    assert rows["sb3-dqn-mountaincar"].commands(7) == [
+        "imitate expert train --algo dqn --env MountainCar-v0 --seed 7 --out run",
+        measure,
+    ]
+    (only,) = rows["plate-damped-feedback"].commands(7)
+    assert only.startswith(
+        "imitate evaluate imitate.reproduce.feedback:light --env imitate/BalancingPlate-v0 "
+    )
+    assert rows["ppo-pendulum-sampled"].commands(7)[-1] == measure + " --stochastic"
+
+
+def test_every_option_of_a_row_is_one_of_its_learner() -> None:
+    for name, row in read_rows().items():
+        if row.algorithm == "expert" or baseline(row.algorithm):
+            continue
+        owners = (TrainArguments, RunArguments, find(row.algorithm).config)
+        known = {field.name for owner in owners for field in fields(owner)}
+        known |= {f"no_{each}" for each in known}
+        options = [word for word in shlex.split(f"{row.options} {row.teacher}") if word.startswith("--")]
+        assert {each[2:].replace("-", "_") for each in options} <= known, name
 
 
 def test_prediction_interval_by_hand() -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
+from imitate.rl.batches import replay_of
 from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
@@ -69,11 +74,33 @@ def demonstration(learner: OffPolicy) -> Replay:
     return Replay.of_episodes([episode], *spaces, gamma=GAMMA, n_step=2)
 
 
+@pytest.mark.parametrize(("terminated", "kept"), [(False, [0, 3, 6, 9]), (True, [0, 3, 6, 9, 10])])
+def test_single_steps_of_demonstrations_keep_their_successors(
+    tmp_path: Path, terminated: bool, kept: list[int]
+) -> None:
+    obs, actions = np.linspace(-1, 1, 12, dtype=np.float32)[:, None], np.zeros((11, 1), np.float32)
+    env, learner = make_env("ContinuousIdentity-v0"), Random()
+    rewards = np.arange(11, dtype=np.float32)
+    with DemoWriter(
+        tmp_path / "demos.h5", DemoInfo("E-v0", env.observation_space, env.action_space)
+    ) as writer:
+        writer.append(Trajectory(obs, actions, rewards, terminated=terminated, truncated=not terminated))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        replay = replay_of(demos, None, learner.policy, gamma=GAMMA, every=3)
+    assert len(replay) == len(kept)
+    samples = replay.sample(200, np.random.default_rng(0))
+    steps = samples.returns.astype(int)
+    assert sorted(set(steps)) == kept
+    np.testing.assert_array_equal(samples.obs, obs[steps])
+    np.testing.assert_array_equal(samples.next_obs, obs[steps + 1])
+    np.testing.assert_array_equal(samples.discounts == 0, terminated & (steps == 10))
+
+
 def test_a_batch_has_an_equal_share_of_each_replay() -> None:
     learner = Random()
-    expert = demonstration(learner)
+    learner.demos = demonstration(learner)
     learner.replay.add(learner.collect())
-    batches = learner.batches(50, expert, learner.replay)
+    batches = learner.batches(50)
     assert len(batches) == 50
     assert all(batch["actions"].shape == (6, 1) for batch in batches)
     obs, actions, returns, discounts = (

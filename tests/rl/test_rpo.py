@@ -1,9 +1,10 @@
-"""RPO is PPO with a perturbed mean, in the update only."""
+"""RPO is PPO with a perturbed mean, in the update and, if asked for, while acting."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -71,6 +72,27 @@ def test_the_schedule_is_linear() -> None:
     config = PPOConfig(rpo_alpha=0.7, rpo_alpha_final=0.05)
     assert [round(config.rpo_alpha_at(progress), 3) for progress in (0.0, 0.5, 1.0)] == [0.7, 0.375, 0.05]
     assert PPOConfig(rpo_alpha=0.7).rpo_alpha_at(1.0) == 0.7
+
+
+def test_alpha_is_logged() -> None:
+    rpo = learner(rpo_alpha=0.7, rpo_alpha_final=0.1, total_steps=1_024, num_steps=64)
+    assert [rpo.step()["rpo_alpha"] for _ in range(2)] == pytest.approx([0.7, 0.4])
+    assert "rpo_alpha" not in learner().step()
+
+
+def test_a_perturbed_rollout_has_the_log_probabilities_of_the_perturbed_mean() -> None:
+    """Mean 0 before the noise and sigma e^-3. The metric `entropy` is minus the mean log-probability that acted."""
+    rpo = learner(rpo_alpha=2.0, rpo_in_rollout=True, log_std_init=-3.0, hidden=())
+    torch.nn.init.zeros_(rpo.policy.output.weight)
+    rollout = rpo.collect()
+    moves = np.stack(rpo.moves)
+    assert moves.std() == pytest.approx(2 / math.sqrt(3), rel=0.1)
+    z = (rollout.actions - moves) / math.exp(-3)
+    assert z.std() == pytest.approx(1.0, rel=0.1)
+    log_probs = -0.5 * z**2 + 3 - 0.5 * math.log(2 * math.pi)
+    assert rpo.update(rollout, 0.0)["entropy"] == pytest.approx(-log_probs.mean(), rel=1e-4)
+    with pytest.raises(InputError, match="rpo_in_rollout perturbs by rpo_alpha, which is 0"):
+        PPOConfig(rpo_in_rollout=True)
 
 
 def test_alpha_zero_is_ppo_and_alpha_is_felt() -> None:

@@ -79,7 +79,7 @@ def test_the_actor_climbs_the_slope() -> None:
 
 
 def test_the_actors_gradient_is_that_of_its_loss() -> None:
-    """Where the log standard deviation was clamped, at -10 and at 2, it has none."""
+    """It has no gradient by a log standard deviation that was clamped, at -10 or at 2."""
     generator = torch.Generator().manual_seed(0)
     outputs, noise, slopes = (torch.randn(8, n, generator=generator, dtype=torch.float64) for n in (6, 3, 3))
     outputs[0, 3], outputs[1, 4] = -12.0, 2.5

@@ -17,10 +17,10 @@ from planted import CALLED
 import imitate
 from imitate.cli import main
 from imitate.compare.plan.suite import Suite
-from imitate.compare.plan.toml import as_toml
 from imitate.datasets import DemoInfo, DemoWriter, Trajectory
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.experts import load_expert
+from imitate.toml import as_toml
 from imitate.training.experiment import Experiment
 
 EXPERTS = ("planted:make_expert", "builtins:breakpoint", "os:getcwd")

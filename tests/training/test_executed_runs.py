@@ -95,6 +95,7 @@ ODD: dict[str, dict[str, Any]] = {
         "hyperparameters": {"learning_starts": 8, "offline_updates": 4, "num_updates": 1},
     },
     "sqil": {"demos": "demos.h5", "hyperparameters": {"dqn": {"learning_starts": 8, "num_updates": 1}}},
+    "iq": {"demos": "demos.h5", "hyperparameters": {"dqn": {"learning_starts": 8, "num_updates": 1}}},
 }
 
 

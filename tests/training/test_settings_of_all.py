@@ -39,7 +39,13 @@ def test_without_a_preset_python_and_the_command_line_have_the_same_settings(nam
 
 
 @pytest.mark.parametrize(
-    ("name", "inner", "field"), [("gail", "ppo", "num_epochs"), ("sqil", "dqn", "n_step")]
+    ("name", "inner", "field"),
+    [
+        ("gail", "ppo", "num_epochs"),
+        ("sqil", "dqn", "n_step"),
+        ("sqil", "sac", "batch_size"),
+        ("iq", "sac", "actor_every"),
+    ],
 )
 def test_of_nested_settings_the_others_keep_the_outer_algorithms_defaults(
     name: str, inner: str, field: str

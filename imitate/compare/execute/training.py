@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from imitate.algorithms import Algorithm
-from imitate.compare.execute.baselines import Baseline
 from imitate.compare.execute.snapshots import Snapshots
 from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
 from imitate.compare.plan.learners import base, baseline, find
@@ -74,6 +73,8 @@ def training(comparison: Comparison, job: Job, demo_episodes: int | None = None)
     Raises InputError for hyperparameters that the algorithm does not take.
     """
     if baseline(job.algorithm):
+        from imitate.compare.execute.baselines import Baseline  # imports Stable-Baselines3
+
         return Baseline.create(comparison, job)
     return Trained.create(comparison, job, demo_episodes)
 

@@ -46,6 +46,7 @@ DEMO_SHARE = 0.25
 class Comparison:
     """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` steps.
 
+    first_seed       the seeds are this one and those that follow it
     budget           environment steps of a run: demonstrations and the learner's own steps. The last policy is
                      measured; none is selected by validation
     episodes         number of test episodes, the same ones for every learner, the expert and random actions
@@ -67,6 +68,7 @@ class Comparison:
     expert: str | None = None
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
+    first_seed: int = 0
     budget: int = 50_000
     episodes: int = 20
     curve_episodes: int = 10
@@ -92,6 +94,7 @@ class Comparison:
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
         check_range(self, 1, 10_000, "seeds", "curve_episodes")
         check_range(self, 2, 10_000, "episodes")
+        check_range(self, 0, LARGEST, "first_seed")
         check_range(self, 100, LARGEST, "budget")
         if self.num_envs is not None:
             check_range(self, 1, MOST_ENVS, "num_envs")
@@ -147,6 +150,8 @@ class Comparison:
         for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs"):
             if getattr(self, name) is not None:
                 words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        if self.first_seed:
+            words += ["--first-seed", str(self.first_seed)]
         if self.device != "cpu":
             words += ["--device", self.device]
         if self.hyperparameters:
@@ -196,7 +201,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
     algorithms = {name: find(name) for name in (*comparison.algorithms, *comparison.controls)}
     offline = any(algorithm.offline for algorithm in algorithms.values())
     recordings, learners = [], []
-    for seed in range(comparison.seeds):
+    for seed in range(comparison.first_seed, comparison.first_seed + comparison.seeds):
         demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
             # Offline learners spend the whole budget on demonstrations; others take the first few of the same
@@ -205,7 +210,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
             recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
         for name, algorithm in algorithms.items():
             control = name.partition(":")[2] if name in comparison.controls else ""
-            if control and seed:
+            if control and seed != comparison.first_seed:
                 continue
             use = demos if "demos" in algorithm.needs else None
             if control in DEMONSTRATING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +14,14 @@ import msgspec
 from msgspec import Meta
 
 from imitate.compare.plan.comparison import Comparison
-from imitate.compare.plan.toml import as_toml
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError, did_you_mean, one_line
-from imitate.files import plain_json, read_bytes, read_json, write_json
+from imitate.files import read_json, write_json
+from imitate.toml import as_toml
 
-__all__ = ["BUNDLED", "Suite", "is_suite", "read_toml"]
+__all__ = ["BUNDLED", "Suite", "is_suite"]
 
-BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco")
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari")
 """Suites that come with the package; they are ordinary suite files."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
 
@@ -116,18 +115,6 @@ class Suite:
 
 def is_suite(folder: Path) -> bool:
     return (folder / "suite.json").is_file()
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read the file of a comparison or a suite as plain data. Raises InputError if it isn't TOML, or holds a date."""
-    text = read_bytes(path, 1 << 20)
-    try:
-        data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
-    except TypeError as error:  # JSON has none
-        raise InputError(f"{path} holds a date or a time: write it as text, in quotes") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no TOML: {one_line(error)}; correct it") from error
-    return data
 
 
 @dataclass(frozen=True)

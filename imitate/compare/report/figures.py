@@ -89,7 +89,7 @@ def draw(charts: Sequence[Lines | Dots], styles: Mapping[str, Look], *, columns:
             if row < len(lines) - 1 and chart.label == charts[-1].label:
                 axes.set_xlabel("")  # the label stands below the last row
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
-    figure.set_layout_engine("none")  # one layout is enough for both files
+    figure.set_layout_engine(None)  # one layout is enough for both files; "none" draws each file twice
     return figure
 
 

@@ -13,7 +13,6 @@ from markupsafe import Markup
 from imitate.compare.formatting import listed, number, percent
 from imitate.compare.machine import provenance
 from imitate.compare.plan.learners import title
-from imitate.compare.plan.toml import as_toml
 from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves
 from imitate.compare.report.estimates import finals, frontier
@@ -33,6 +32,7 @@ from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.verdict import Answer, Pair, answer, pairs, warnings
 from imitate.errors import InputError
 from imitate.files import atomic, versions, write_json
+from imitate.toml import as_toml
 
 __all__ = ["page_template", "write_report", "write_texts"]
 

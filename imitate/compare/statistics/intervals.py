@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from imitate.envs.spaces import Array
 
@@ -41,7 +41,7 @@ __all__ = [
 ENOUGH_SEEDS = 5
 """With fewer seeds, a failure of one seed in five is too often missed."""
 _CONFIDENCE = 0.95
-_NORMAL = float(stats.norm.ppf((1 + _CONFIDENCE) / 2))  # 1.96
+_NORMAL = float(special.ndtri((1 + _CONFIDENCE) / 2))  # 1.96
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
         return Difference(estimate, estimate, estimate, float(abs(estimate) <= 1e-12))
     total = sum(part for part, _ in parts)
     degrees = total**2 / sum(part**2 / count for part, count in parts if part)
-    half = stats.t.ppf((1 + _CONFIDENCE) / 2, degrees) * np.sqrt(variance)
-    p = 2 * stats.t.sf(abs(estimate) / np.sqrt(variance), degrees)
+    half = special.stdtrit(degrees, (1 + _CONFIDENCE) / 2) * np.sqrt(variance)
+    p = 2 * special.stdtr(degrees, -abs(estimate) / np.sqrt(variance))
     return Difference(estimate, float(estimate - half), float(estimate + half), float(p))
 
 
@@ -134,11 +134,15 @@ def worst(x: ArrayLike, share: float = 0.1) -> float:
 
 def iqm(scores: ArrayLike) -> float:
     """Interquartile mean of run scores (S, tasks): the mean of their middle half."""
+    from scipy import stats  # takes half a second, which only suites need
+
     return float(stats.trim_mean(np.asarray(scores, float), 0.25, axis=None))
 
 
 def iqms(draws: Array) -> Array:
     """Interquartile mean of each draw of run scores (count, S, tasks): (count,)."""
+    from scipy import stats
+
     return np.asarray(stats.trim_mean(draws.reshape(len(draws), -1), 0.25, axis=1))
 
 
@@ -187,7 +191,7 @@ def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Ar
     points = np.percentile(
         np.asarray(draws, float), (50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)), axis=-1
     )
-    factor = np.sqrt(seeds / (seeds - 1)) * stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1) / _NORMAL
+    factor = np.sqrt(seeds / (seeds - 1)) * special.stdtrit(seeds - 1, (1 + _CONFIDENCE) / 2) / _NORMAL
     low, high = np.minimum(points[0] - center, 0.0), np.maximum(points[1] - center, 0.0)
     return np.asarray(center + factor * low), np.asarray(center + factor * high)
 
@@ -203,8 +207,8 @@ def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
     distance = value - low if value > 0 else high - value
     if distance <= 1e-12:
         return float(abs(value) <= 1e-12)
-    units = stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1)
-    return float(2 * stats.t.sf(abs(value) / distance * units, seeds - 1))
+    units = special.stdtrit(seeds - 1, (1 + _CONFIDENCE) / 2)
+    return float(2 * special.stdtr(seeds - 1, -abs(value) / distance * units))
 
 
 def reached(curve: ArrayLike, share: float) -> float | None:
@@ -220,4 +224,6 @@ def area(curve: ArrayLike, budget: float) -> float:
     points = np.asarray(curve, float).reshape(-1, 2)
     cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
     height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])
-    return float(np.trapezoid(height, cost) / budget)
+    from scipy.integrate import trapezoid  # which loads slowly
+
+    return float(trapezoid(height, cost) / budget)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from imitate.envs.atari import FIRE, fires, settings
+from imitate.envs.atari import FIRE, fires, frame_skip, settings
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
@@ -19,7 +19,8 @@ __all__ = ["AlePool", "TrainingGames", "takes"]
 
 STACK = 4
 SEEDS = (1 << 31) - 1
-KEYWORDS = ("repeat_action_probability", "full_action_space", "max_num_frames_per_episode")
+EMULATORS = ("repeat_action_probability", "full_action_space", "max_num_frames_per_episode")
+KEYWORDS = (*EMULATORS, "frame_skip")
 
 
 class AlePool:
@@ -57,7 +58,8 @@ class AlePool:
             stack_num=1,
             reward_clipping=False,
             use_fire_reset=False,
-            **{name: own[name] for name in KEYWORDS},
+            frameskip=frame_skip(env_kwargs),
+            **{name: own[name] for name in EMULATORS},
         )
         self.lives = np.zeros(num_envs, np.int32)
 

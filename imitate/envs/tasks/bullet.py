@@ -45,14 +45,21 @@ class World:
             )
 
     def picture(
-        self, target: tuple[float, float, float], distance: float, *, pitch: float, size: tuple[int, int]
+        self,
+        target: tuple[float, float, float],
+        distance: float,
+        *,
+        pitch: float,
+        size: tuple[int, int],
+        yaw: float = 0.0,
     ) -> NDArray[np.uint8]:
         """A picture (H, W, 3) uint8 of `size` (W, H), by a camera that looks at `target` along the y axis.
 
-        The camera is pitched up by `pitch` degrees. Bullet's software renderer needs neither a display nor a GPU.
+        The camera is pitched up by `pitch` degrees and turned to the left by `yaw` degrees. Bullet's software renderer
+        needs neither a display nor a GPU.
         """
         width, height = size
-        view = pybullet.computeViewMatrixFromYawPitchRoll(target, distance, 0.0, pitch, 0.0, 2)
+        view = pybullet.computeViewMatrixFromYawPitchRoll(target, distance, yaw, pitch, 0.0, 2)
         lens = pybullet.computeProjectionMatrixFOV(_FIELD_OF_VIEW, width / height, 0.01, 100.0)
         pixels = pybullet.getCameraImage(
             width,

@@ -3,13 +3,15 @@
 CartPole's own rendering shows the whole track, on which 12 degrees of the pole are only a few pixels, fewer after
 shrinking. Here one camera follows the cart, close enough to see the pole's angle, with marks on the track passing by.
 Since this view does not show the cart's position, the rows below it are the view of a second camera, from above, of
-the whole track between the edges where an episode ends.
+the whole track between the edges where an episode ends. CartPole's own picture is there for comparison.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Literal
 
+import cv2
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -27,13 +29,20 @@ LEFT_RIGHT, BOTTOM, TOP = 0.5, -0.22, 1.08  # field of view of the near camera, 
 MARKS, MARK = 0.4, 0.05  # distance between marks on the track, and half width of a mark
 X_THRESHOLD, EDGE = 2.4, 2.6  # end of the track, and edge of the far camera's view
 TRACK_SHADE, CART_SHADE, POLE_SHADE = 60, 130, 255
+LINE = 3  # width of the line, in pixels of CartPole's own picture
 
 
 class PixelCartPole(gym.Env[Array, np.int64]):
     """CartPole-v1 seen by a camera: single grey frames (size, size) uint8, each action held for `frame_skip` steps.
 
     The reward is 1 for each *physics* step, and an episode is truncated after 500 of these, so returns are
-    CartPole-v1's. Raises InputError for a size below 36 or a frame_skip below 1.
+    CartPole-v1's.
+
+    view    "cameras": the two cameras of this module
+            "rendered": gymnasium's own picture of the whole track, 600 x 400, shrunk to (size, size)
+    line    draw a black vertical line through the cart's middle into the rendered picture, from which the pole leans
+
+    Raises InputError for another view, a line without the rendered one, a size below 36 or a frame_skip below 1.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
@@ -44,8 +53,14 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         size: int = 36,
         frame_skip: int = 2,
         physics_steps: int = 500,
+        view: Literal["cameras", "rendered"] = "cameras",
+        line: bool = False,
         render_mode: str | None = None,
     ) -> None:
+        if view not in ("cameras", "rendered"):
+            raise InputError(f"view must be cameras or rendered, got {view!r}")
+        if line and view != "rendered":
+            raise InputError('the line is drawn into the rendered picture: set view to "rendered" too')
         if size < 36:
             raise InputError(f"size must be at least 36, NatureCNN's smallest, got {size}")
         self.size, self.frame_skip, self.physics_steps = size, frame_skip, physics_steps
@@ -54,7 +69,16 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         self.metadata = {**self.metadata, "render_fps": max(50 // frame_skip, 1)}
         self.observation_space = spaces.Box(0, 255, (size, size), np.uint8)
         self.action_space = spaces.Discrete(2)
-        self.physics: Any = CartPoleEnv()  # its methods have no types
+        self._rendered, self._line = view == "rendered", line
+        # Its methods have no types.
+        self.physics: Any = CartPoleEnv(render_mode="rgb_array" if self._rendered else None)
+        if self._rendered:
+            os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+            import pygame
+
+            # CartPole would look for a display to make one.
+            shape = (self.physics.screen_width, self.physics.screen_height)
+            self.physics.screen = pygame.Surface(shape)  # type: ignore[assignment]
         far_rows = size // 5
         self._scene = _Scene(size, size - far_rows, far_rows)
 
@@ -86,6 +110,13 @@ class PixelCartPole(gym.Env[Array, np.int64]):
 
     def picture(self) -> Array:
         x, _, angle, _ = self.physics.state
+        if self._rendered:
+            wide = cv2.cvtColor(self.physics.render(), cv2.COLOR_RGB2GRAY)  # (400, 600)
+            if self._line:
+                middle = round((float(x) / (2 * X_THRESHOLD) + 0.5) * wide.shape[1])
+                wide[:, max(middle - LINE // 2, 0) : middle + LINE // 2 + 1] = 0
+            shrunk: Array = cv2.resize(wide, (self.size, self.size), interpolation=cv2.INTER_AREA)
+            return shrunk
         return self._scene.draw(float(x), float(angle))
 
 

@@ -78,18 +78,21 @@ class HandOver:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
         if not self.config.test:
             return 0
-        share, least = self.config.test * self.config.total_steps, 0.0
-        if self.learner.episodes:
-            length = self.env_steps / self.learner.episodes
-            least = (1 + self.learner.experts.count) * LEAST_PAIRS * length
+        share = self.config.test * self.config.total_steps
+        least = (1 + self.learner.experts.count) * LEAST_PAIRS * self._length
         return int(min(max(share, least), 0.5 * self.config.total_steps))
+
+    @property
+    def _length(self) -> float:
+        """The length that an episode of the test may have: those of the run were often shorter."""
+        return max(self.learner.length, self.learner.expert_length)
 
     def _test(self, room: int) -> dict[str, float]:
         """Let the policy and each expert play the same episodes; if an expert is clearly ahead, clone it."""
         learner, sampler = self.learner, self.learner.sampler
         players = [learner.policy.act, *learner.experts.asks]
         share = room // len(players)
-        pairs = int(share * learner.episodes / max(self.env_steps, 1) + 1e-6)
+        pairs = int(share / self._length + 1e-6) if self._length else 0
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: the student is handed over untested", room)
             return {"test_pairs": 0.0}
@@ -100,7 +103,10 @@ class HandOver:
         metrics = {"test_pairs": 0.0}
         for _, returns in experts:
             both = paired(returns, own, pairs)
-            if both is None:  # the limit cut too many episodes
+            if both is None:
+                logger.warning(
+                    "most episodes of the test were cut: the student is not compared with this expert"
+                )
                 continue
             lost = wins(*both)
             metrics = {"test_pairs": float(len(both[0])), "test_lost": float(lost)}

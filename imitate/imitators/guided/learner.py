@@ -34,8 +34,9 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.rl.actor import encode
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import check_continuous
-from imitate.rl.off_policy import Batch, OffPolicy
+from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout
 
@@ -53,7 +54,7 @@ class Guided(OffPolicy):
 
     policy    moving average of the student's weights
     student   the policy that acts and learns
-    episodes  that have ended
+    length    mean length of the episodes that ended in the latest iteration, `expert_length` in the first; 0 before
     """
 
     config: GuidedConfig
@@ -85,7 +86,7 @@ class Guided(OffPolicy):
         self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
         self.obs_shape = space.shape or ()
         self.leaders = np.zeros(envs.num_envs, np.int64)
-        self.progress, self.episodes = 0.0, 0
+        self.progress = self.length = self.expert_length = 0.0
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = copy.deepcopy(student)
         self.average = Average(self.policy, student, config.average)
@@ -116,7 +117,6 @@ class Guided(OffPolicy):
         """One round's steps; the experts' actions are appended to the observations."""
         self._told: list[Array] = []
         rollout = super().collect(limit)
-        self.episodes += len(rollout.ends)
         ahead = self.experts(rollout.last_obs)
         self._ahead = (
             None if rollout.done[-1].any() else ahead
@@ -195,7 +195,10 @@ class Guided(OffPolicy):
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []
         for name in history[-1] if history else ():
             metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
-        return metrics | self.sampler.pop_episodes()
+        episodes = self.sampler.pop_episodes()
+        self.length = episodes.get("train_length", self.length)
+        self.expert_length = self.expert_length or self.length
+        return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
         """Make the policy a clone of the expert, from its actions in all states of the replay."""
@@ -212,7 +215,7 @@ class Guided(OffPolicy):
         super().restart()
         self._ahead, self._shares = None, []
 
-    _SCALARS = ("progress", "episodes")
+    _SCALARS = ("progress", "length", "expert_length")
 
     def state_dict(self) -> dict[str, Any]:
         scalars = {name: getattr(self, name) for name in self._SCALARS}

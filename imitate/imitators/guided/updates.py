@@ -17,8 +17,8 @@ from imitate.configs.guided import GuidedConfig
 from imitate.nn.distributions import sample_gaussian
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.batches import Batch
 from imitate.rl.continuous import Critics, PolicyNet
-from imitate.rl.off_policy import Batch
 from imitate.rl.sac import Temperature, actor_gradient
 from imitate.rl.tqc import mean_value, quantile_loss, truncated_targets
 

@@ -1,0 +1,140 @@
+"""`imitate completion`"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Literal
+
+import tyro
+
+from imitate.algorithms import ALGORITHMS, is_own
+from imitate.commands.line import WORDS
+from imitate.commands.option import Option
+from imitate.commands.options import run
+from imitate.commands.parsing import Asked, by_name
+from imitate.commands.table import COMMANDS, find
+from imitate.errors import InputError
+
+__all__ = ["completion"]
+
+_SCRIPTS = {
+    "bash": """\
+_imitate() {
+    local IFS=$'\\n'
+    COMPREPLY=($(imitate completion bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+}
+complete -o default -F _imitate imitate
+""",
+    "zsh": """\
+_imitate() {
+    local -a found
+    found=(${(f)"$(imitate completion zsh "${(j: :)words[1,CURRENT]}" 2>/dev/null)"})
+    (( $#found )) && compadd -a found || _files
+}
+compdef _imitate imitate
+""",
+    "fish": """\
+complete -c imitate -a '(imitate completion fish (commandline -cp) 2>/dev/null)'
+""",
+}
+"""Each asks for the words that may follow; where there are none, the shell completes names of files."""
+
+
+def completion(argv: list[str]) -> int:
+    def command(
+        shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]],
+        typed: tyro.conf.Positional[str | None] = None,
+        /,
+    ) -> int:
+        """Print the script that completes commands, algorithms, options, environments and experts in a shell.
+
+        bash: `eval "$(imitate completion bash)"` in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit; fish:
+        `imitate completion fish > ~/.config/fish/completions/imitate.fish`.
+
+        Args:
+            shell: the shell
+            typed: a line as it is typed so far: print the words that may end it, which the script asks for
+        """
+        if typed is None:
+            print(_SCRIPTS[shell], end="")
+            return 0
+        *before, last = _split(typed)
+        found = [word for word in dict.fromkeys(_candidates(before[1:], last)) if word.startswith(last)]
+        # Bash takes what stands behind the last colon or equals sign for a word of its own.
+        told = max(last.rfind(":"), last.rfind("=")) + 1 if shell == "bash" else 0
+        for word in found:
+            print(word[told:])
+        return 0
+
+    return run(command, argv, "completion")
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line; the last one is being typed, and may be empty."""
+    try:
+        words = shlex.split(line)
+    except ValueError:  # within quotes, there is nothing that we know
+        return [line]
+    return [*words, ""] if not words or line[-1].isspace() else words
+
+
+def _candidates(before: list[str], last: str) -> Iterable[str]:
+    """Words that may follow those after `imitate`, if they begin with the last one."""
+    if not before:
+        return COMMANDS
+    # The module of a learner of the user's own is only imported once the line has been entered.
+    asked = None if any(map(is_own, before[1:2])) else _asked(before)
+    if asked is None:
+        return ()
+    known = by_name(asked.options)
+    _, option, switch = known.get(before[-1].replace("_", "-"), ("", None, None))
+    if option is not None and switch is None and not last.startswith("--"):
+        return _values(option, last)
+    positional = [value for each in asked.options if each.positional for value in _values(each, last)]
+    return (*asked.names, *positional, *known, "--help")
+
+
+def _asked(words: list[str]) -> Asked | None:
+    try:
+        with redirect_stdout(StringIO()):
+            find(words[0])([*words[1:], WORDS])
+    except Asked as asked:
+        return asked
+    except (InputError, SystemExit):  # a mistake earlier in the line
+        pass
+    return None
+
+
+def _values(option: Option, last: str) -> Iterable[str]:
+    """Words that the option takes; none if it takes files, numbers or text."""
+    if option.choices:
+        return option.choices
+    if option.name == "env":
+        return _environments(last)
+    if option.name in ("expert", "spec", "subject", "intervene"):
+        from imitate.experts import known_experts
+
+        return known_experts()
+    return ALGORITHMS if option.name in ("algorithms", "add") else ()
+
+
+def _environments(last: str) -> list[str]:
+    """The newest version of each environment; Atari's are only looked up if the word begins so."""
+    import gymnasium as gym
+
+    import imitate.envs
+
+    gym.register_envs(imitate.envs)
+    if last.startswith("A"):
+        import ale_py
+
+        gym.register_envs(ale_py)
+    newest = {spec.id.rpartition("-v")[0]: spec.id for spec in sorted(gym.registry.values(), key=_version)}
+    return sorted(newest.values())
+
+
+def _version(spec: object) -> int:
+    return getattr(spec, "version", None) or 0

@@ -1,0 +1,147 @@
+"""The run that a command line describes, with the options that every run has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from imitate.algorithms import find
+from imitate.commands.line import CommandLine
+from imitate.commands.option import Option, Rare, options_of_config
+from imitate.commands.options import JsonObject
+from imitate.commands.parsing import read
+from imitate.envs.atari import is_atari
+from imitate.errors import InputError
+from imitate.training.experiment import Experiment
+from imitate.training.person import is_person
+from imitate.training.settings import make_config
+
+__all__ = ["Described", "described"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunArguments:
+    """Options of the run, besides the algorithm's own. They default to the preset of (algorithm, environment)."""
+
+    env: str
+    """a Gymnasium id, or module:Env-v0 to import the module first"""
+    env_kwargs: Annotated[JsonObject, Rare]
+    """keyword arguments of the environment, as a JSON object"""
+    demos: str | None
+    """demonstrations to learn from"""
+    demo_episodes: Annotated[int | None, Rare]
+    """use only this many episodes, the first ones"""
+    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
+    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger, AggreVaTeD and
+    guided take several (--expert A --expert B) and follow each where it is best; DAgger also takes human, or
+    human:keys.toml: you press what you would do in each state that is shown"""
+    vecnormalize: Annotated[str | None, Rare]
+    """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
+    init: str | None
+    """a run whose policy to start from (pretrain, then fine-tune)"""
+    seed: int
+    """random seed of everything in the run"""
+    budget: int
+    """environment steps: demonstrations, training and validation together"""
+    num_envs: int
+    """environments side by side"""
+    backend: Annotated[Literal["auto", "gymnasium", "async", "envpool", "ale"], Rare]
+    """what steps the environments; `imitate envs` lists the available ones"""
+    episodic_life: Annotated[bool, Rare]
+    """Atari: in training, the loss of a life ends an episode"""
+    clip_rewards: Annotated[bool, Rare]
+    """Atari: in training, use the sign of rewards; reported scores are raw, of full games"""
+    eval_every: int
+    """training steps between validations; 0: never validate, keep the last policy"""
+    eval_episodes: Annotated[int, Rare]
+    """episodes in a validation"""
+    validate_by: Annotated[Literal["return", "demos"], Rare]
+    """keep the policy of the highest return, or the one whose episodes are closest to the demonstrations, which takes
+    no reward"""
+    checkpoint_every: Annotated[int, Rare]
+    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
+    that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
+    Ctrl-C and SIGTERM add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of pixels is
+    not saved: a resumed run fills a new one"""
+    device: Literal["auto", "cpu", "cuda"]
+    """device of the networks"""
+
+
+_SETTINGS = tuple(field.name for field in dataclasses.fields(RunArguments))
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """A run as a command line describes it.
+
+    hyperparameters   those that were typed
+    settings          options of the run and of the command that were typed, by their names
+    """
+
+    experiment: Experiment
+    hyperparameters: dict[str, Any]
+    settings: dict[str, Any]
+
+
+def described(base: Experiment, line: CommandLine, name: str, summary: str, own: Any) -> Described:
+    """What `base` describes, changed by the command line.
+
+    name, summary   of the command
+    own             its options besides those of a run, as a dataclass
+
+    Raises InputError, in one line, for mistakes; help ends the process.
+    """
+    algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
+    defaults = {name: getattr(base, name) for name in _SETTINGS if hasattr(base, name)}
+    before = RunArguments(**defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts})
+    general = [*options_of_config(own), *options_of_config(before)]
+    options = [*general, *_chosen(config, algorithm.inner, line, [each.name for each in general])]
+    shown = _useful(options, base) if line.asks_for_help else options
+    hyperparameters = read(shown, line.argv, f"{name} {base.algorithm}", summary)
+    names = {each.name for each in general}
+    settings = {each: hyperparameters.pop(each) for each in names & hyperparameters.keys()}
+    run = {each: settings[each] for each in _SETTINGS if each in settings}
+    if "env" in run:
+        run["env_id"] = run.pop("env")
+    if "expert" in run:
+        run["expert"], *others = run["expert"]
+        run["other_experts"] = tuple(others)
+    if is_person(run.get("expert", base.expert)):  # who watches one environment
+        run |= {"num_envs": 1, "backend": "gymnasium"}
+    return Described(base.changed(hyperparameters, **run), hyperparameters, settings)
+
+
+def _chosen(config: Any, inner: str, line: CommandLine, general: Sequence[str]) -> list[Option]:
+    """The options of a config; if its field `inner` names one of several nested configs, without the others."""
+    options = options_of_config(config)
+    if clash := {each.name for each in options} & {*general}:
+        kind = type(config).__name__
+        raise InputError(f"{kind} has {min(clash)!r}, which is an option of every run: give it another name")
+    if not inner:
+        return options
+    chosen = line.value(f"--{inner}") or getattr(config, inner)
+    return [each for each in options if not each.parts or each.name == chosen]
+
+
+def _useful(options: list[Option], base: Experiment) -> list[Option]:
+    """Those that this algorithm has a use for in this environment."""
+    algorithm = find(base.algorithm)
+    useless = {
+        "demos": ("demos", "demo_episodes", "validate_by"),
+        "expert": ("expert", "vecnormalize", "remeasure"),
+        "envs": ("num_envs", "backend"),
+    }
+    used = (*algorithm.needs, *algorithm.optional)
+    hidden = {name for need, names in useless.items() if need not in used for name in names}
+    hidden |= set() if "policy" in algorithm.optional else {"init"}
+    hidden |= set() if algorithm.audit else {"audit"}
+    pixels = {"episodic_life", "clip_rewards"}
+    atari = base.env_id != "" and is_atari(base.env_id)
+    hidden |= pixels if base.env_id and not atari else set()
+    useful = [option for option in options if option.name not in hidden]
+    return [
+        dataclasses.replace(each, rare=each.rare and not (atari and each.name in pixels)) for each in useful
+    ]

@@ -1,0 +1,121 @@
+"""Cards for the Hugging Face hub: the README.md of a policy and of demonstrations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from imitate.datasets.evaluation import Evaluation
+from imitate.envs.seeds import TEST_SEED
+
+__all__ = ["data_card", "model_card"]
+
+_TEMPLATES = Path(__file__).parent
+
+
+def model_card(
+    config: Mapping[str, Any],
+    result: Evaluation | None,
+    *,
+    repo: str,
+    spent: Mapping[str, int],
+    film: str | None,
+    archive: str | None,
+    normalised: bool,
+    license: str | None,
+) -> str:
+    """The card of a run's policy. Its metadata have the mean return as `model-index`, as the hub's RL agents do.
+
+    config   of the run, as plain data
+    repo     ORG/REPO, which its commands name
+    spent    what the run took, such as `env_steps`
+    film, archive   names of files in the repository, or None
+    normalised      whether statistics of observations are beside the archive
+    """
+    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+    env_id, algorithm = config["env_id"], config["algorithm"]
+    measured = []
+    if result is not None:
+        measured = [
+            EvalResult(
+                task_type="reinforcement-learning",
+                task_name="reinforcement-learning",
+                dataset_type=env_id,
+                dataset_name=env_id,
+                metric_type="mean_reward",
+                metric_name="mean_reward",
+                metric_value=f"{result.mean:.2f} +/- {result.std:.2f}",
+                metric_args={"episodes": len(result.returns), "seed": TEST_SEED, "ci95": list(result.ci95)},
+                verified=False,
+            )
+        ]
+    data = ModelCardData(
+        library_name="imitate",
+        license=license,
+        pipeline_tag="reinforcement-learning",
+        tags=["reinforcement-learning", "imitation-learning", env_id, algorithm],
+        model_name=algorithm,
+        eval_results=measured or None,
+    )
+    experts = [config[name] for name in ("expert", "demos") if config.get(name)]
+    files = [config.get(name) for name in ("expert", "demos", "init")]
+    card = ModelCard.from_template(
+        data,
+        template_path=str(_TEMPLATES / "model_card.md"),
+        algorithm=algorithm,
+        env_id=env_id,
+        keywords=_keywords(config.get("env_kwargs")),
+        teacher=f" from `{'` and `'.join(experts)}`" if experts else "",
+        result=result,
+        seed=TEST_SEED,
+        film=film,
+        archive=archive,
+        normalised=normalised,
+        spec=f"hub:{repo}",
+        spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
+        or "an unknown number of steps",
+        config=config,
+        has_files=any(name and Path(name).suffix for name in files),
+        versions=config.get("versions", {}),
+        license=license,
+    )
+    return f"{card}\n"
+
+
+def data_card(
+    facts: Mapping[str, Any], result: Evaluation, *, repo: str, format: str, license: str | None
+) -> str:
+    """The card of demonstrations.
+
+    facts    of `imitate.datasets.storage.validate.describe`
+    result   the returns of the episodes
+    """
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    env_id = facts["env_id"]
+    data = DatasetCardData(
+        license=license,
+        task_categories=["reinforcement-learning"],
+        tags=["imitation-learning", "imitate", env_id],
+        pretty_name=f"Demonstrations of {env_id}",
+    )
+    card = DatasetCard.from_template(
+        data,
+        template_path=str(_TEMPLATES / "data_card.md"),
+        env_id=env_id,
+        keywords=_keywords(facts["env_kwargs"]),
+        facts=facts,
+        result=result,
+        format=format,
+        versions=", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+        spec=f"hub:{repo}",
+        license=license,
+    )
+    return f"{card}\n"
+
+
+def _keywords(env_kwargs: Mapping[str, Any] | None) -> str:
+    return f" with `{json.dumps(env_kwargs)}`" if env_kwargs else ""

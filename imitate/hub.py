@@ -1,0 +1,180 @@
+"""The Hugging Face hub: finding a repository, fetching its files, and pushing files to it as one commit."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tqdm import tqdm
+
+from imitate.errors import InputError, one_line
+
+__all__ = [
+    "PREFIX",
+    "Kind",
+    "Repository",
+    "check_token",
+    "fetch",
+    "find",
+    "is_policy",
+    "policy_folder",
+    "push",
+]
+
+PREFIX = "hub:"
+Kind = Literal["model", "dataset"]
+_LARGEST_POLICY = 256 << 20  # bytes of all its files
+_POLICY = ("policy/policy.json", "policy/policy.safetensors")
+_RUN = ("config.json", "evaluation.json", "finished.json", *_POLICY)
+"""Files of a run that `imitate export --to hub` writes and that loading it needs."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository at one commit.
+
+    name    ORG/REPO@revision, as it was asked for
+    sizes   bytes of its files by name; 0 if the hub doesn't say
+    card    the metadata on its card, or None
+    """
+
+    name: str
+    repo: str
+    kind: Kind
+    sha: str
+    sizes: Mapping[str, int]
+    card: Any
+
+
+class _NoBar(tqdm):  # type: ignore[type-arg]  # its stubs alone have an argument
+    """No bar that counts files; each file that is downloaded has its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "disable": True})
+
+
+def find(name: str, kind: Kind = "model") -> Repository:
+    """The repository `ORG/REPO[@revision]`. HF_ENDPOINT names another hub; it is read on every call.
+
+    Raises InputError if the hub can't be reached, or has no such repository or revision.
+    """
+    from huggingface_hub import HfApi
+
+    repo, _, revision = name.partition("@")
+    with _fetching(name):
+        info = HfApi(endpoint=_endpoint()).repo_info(
+            repo, revision=revision or None, repo_type=kind, files_metadata=True
+        )
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+        return Repository(name, repo, kind, str(info.sha), sizes, info.card_data)
+
+
+def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
+    """The folder of the hub's cache with these files of the repository, which are downloaded if they are missing.
+
+    Raises InputError if they have more than `limit` bytes together, or can't be fetched.
+    """
+    from huggingface_hub import snapshot_download
+
+    size = sum(found.sizes[file] for file in files)
+    if size > limit:
+        raise InputError(
+            f"hub:{found.name} has {size} bytes in {len(files)} files, over the limit of {limit}"
+        )
+    with _fetching(found.name):
+        folder = snapshot_download(
+            found.repo,
+            repo_type=found.kind,
+            revision=found.sha,
+            endpoint=_endpoint(),
+            allow_patterns=[glob.escape(file) for file in files],
+            tqdm_class=_NoBar,  # type: ignore[arg-type]
+        )
+    return Path(folder)
+
+
+def is_policy(found: Repository) -> bool:
+    """True if the repository holds a policy of ours, as `imitate export --to hub` writes it."""
+    return set(_POLICY) <= set(found.sizes)
+
+
+def policy_folder(found: Repository) -> Path:
+    """The folder of such a policy, laid out as a run's. Raises InputError if the repository holds none."""
+    if not is_policy(found):
+        raise InputError(f"hub:{found.name} holds no policy of imitate: it lacks {' or '.join(_POLICY)}")
+    return fetch(found, [file for file in _RUN if file in found.sizes], _LARGEST_POLICY)
+
+
+def check_token(repo: str) -> None:
+    """Raise InputError if there is no token with which anything could be pushed to `repo`."""
+    from huggingface_hub import get_token
+
+    if get_token() is None:
+        raise InputError(
+            f"{repo} was not pushed: no token for the hub; `hf auth login` stores one, or set HF_TOKEN"
+        )
+
+
+def push(
+    repo: str,
+    files: Mapping[str, Path | bytes],
+    kind: Kind = "model",
+    *,
+    private: bool = False,
+    replaced: tuple[str, ...] = (),
+) -> str:
+    """Commit the files, by their names in the repository, which is made if it is missing; returns ORG/REPO@commit.
+
+    private    for a repository that is made; one that exists stays as it is
+    replaced   suffixes: other files there whose names end so are removed by the same commit
+
+    Raises InputError if there is no token, or the hub can't be reached or refuses. Then the repository has its old
+    files.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    check_token(repo)
+    api = HfApi(endpoint=_endpoint())
+    try:
+        api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)
+        there = api.list_repo_files(repo, repo_type=kind) if replaced else []
+        old = [file for file in there if file.endswith(replaced) and file not in files]
+        changes: list[CommitOperationAdd | CommitOperationDelete] = [
+            CommitOperationDelete(file) for file in old
+        ]
+        changes += [CommitOperationAdd(file, content) for file, content in files.items()]
+        commit = api.create_commit(repo, changes, commit_message="Upload by imitate", repo_type=kind)
+    except Exception as error:  # the hub's own errors, or its HTTP client's
+        raise InputError(f"{repo} was not pushed: {_reason(error)}") from error
+    return f"{repo}@{commit.oid}"
+
+
+def _reason(error: Exception) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status == 401:
+        return "the hub does not accept the token (401); `hf auth login` stores another, or set HF_TOKEN"
+    if status == 403:
+        return "the token may not write there (403): check the name, or use a token with write access"
+    if re.search("Connect|Timeout", type(error).__name__):
+        return f"{_endpoint() or 'the hub'} can't be reached; check the network"
+    return f"{one_line(error)[:200]}; check the name and the network"
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT")
+
+
+@contextmanager
+def _fetching(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the hub's own errors, or its HTTP client's
+        raise InputError(
+            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
+        ) from error

@@ -1,0 +1,220 @@
+"""A search for hyperparameters: each trial is an ordinary run with its own seed, and poor ones are stopped early."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.spaces import Box
+
+from imitate.algorithms import find
+from imitate.envs.make import make_env
+from imitate.envs.seeds import draw_seed
+from imitate.errors import LARGEST, InputError
+from imitate.files import atomic, lock, plain_json, read_json, write_json
+from imitate.toml import as_toml
+from imitate.training.experiment import Experiment
+from imitate.tune.ranges import nested, searched
+
+if TYPE_CHECKING:
+    import optuna
+
+    from imitate.experts import Expert
+
+__all__ = ["FIRST_SEED", "Best", "prepared", "tune"]
+
+logger = logging.getLogger(__name__)
+
+FIRST_SEED = 1_000
+"""Seed of trial 0; trial n has this plus n. Tables of results use seeds below 200, and none from here on."""
+_VALIDATIONS = 5  # of a trial
+_EPISODES = 5  # of each, at most, since validation is part of the budget
+_BEFORE_PRUNING = 5  # trials
+_SPARED = ("hidden", "activation")  # of a run that starts from a policy
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial so far.
+
+    score      of its best validation, which chose it and so flatters it: the mean return, or minus the distance from
+               the demonstrations if runs are validated by that
+    settings   those that were searched, by names such as `ppo.learning_rate`
+    file       its run as TOML, for `imitate train --config`
+    """
+
+    trial: int
+    score: float
+    settings: dict[str, Any]
+    file: Path
+
+
+def prepared(experiment: Experiment) -> Experiment:
+    """The run with a few validations, by which trials are compared; an offline learner has one, at the end."""
+    every = LARGEST if find(experiment.algorithm).offline else max(experiment.budget // _VALIDATIONS, 1)
+    return replace(experiment, eval_every=every, eval_episodes=min(experiment.eval_episodes, _EPISODES))
+
+
+def tune(
+    base: Experiment,
+    out: Path,
+    trials: int,
+    *,
+    held: Mapping[str, Any] | None = None,
+    experts: Sequence[Expert] = (),
+) -> Best | None:
+    """Search until the folder `out` holds so many trials; an earlier search there is continued.
+
+    held      hyperparameters that keep their values
+    experts   those that the experiment names, if they are loaded already
+
+    Returns None if no trial came to its end, since learning diverged.
+
+    Raises KeyboardInterrupt at Ctrl-C, and InputError if Optuna is not installed, if `out` holds another search, if
+    nothing is left to search, and as `execute` does.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise InputError("tuning needs Optuna: pip install 'imitate-rl[tune]'") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    fixed = dict(held or {}) | (dict.fromkeys(_SPARED) if base.init else {})
+    with closing(make_env(base.env_id, base.env_kwargs)) as env:
+        actions = "continuous" if isinstance(env.action_space, Box) else "discrete"
+    ranges = searched(base.algorithm, base.hyperparameters, fixed, actions)
+    if not ranges:
+        raise InputError(
+            f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
+        )
+    with lock(out, "a search"):
+        _check_same(out, {"run": base.to_json(), "searched": sorted(ranges)})
+        study = _study(out)
+
+        def objective(trial: optuna.Trial) -> float:
+            drawn = {name: each.drawn(trial, name) for name, each in ranges.items()}
+            seed = FIRST_SEED + trial.number
+            run = base.changed(nested(drawn), seed=seed)
+            return _returned(trial, run, out / "trials" / f"{trial.number:04}", experts)
+
+        while len(_ended(study)) < trials:
+            study.optimize(objective, n_trials=1)
+            _report(study, base, out)
+        return _best(study, out)
+
+
+def _study(out: Path) -> optuna.Study:
+    """The search in the folder, or a new one."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / "trials.log")))
+    study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+    # A continued search must not draw again what it drew at its start.
+    study.sampler = optuna.samplers.TPESampler(seed=draw_seed(FIRST_SEED, len(study.trials)) >> 32)
+    study.pruner = optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING)
+    return study
+
+
+def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Sequence[Expert]) -> float:
+    """The score of the run's best validation. Raises TrialPruned if it is among the worse half, or diverges."""
+    import optuna
+
+    from imitate.training.execute import execute
+
+    shutil.rmtree(folder, ignore_errors=True)  # of a trial that was killed
+    for expert in experts:
+        expert.seed(0)  # as it was loaded
+    told = 0
+
+    def report(_spent: int, _metrics: dict[str, float]) -> None:
+        nonlocal told
+        scores = _scores(folder)
+        for step in range(told, len(scores)):
+            trial.report(scores[step], step)
+        if len(scores) > told and trial.should_prune():
+            raise optuna.TrialPruned
+        told = len(scores)
+
+    try:
+        if not execute(run, folder, experts=experts, progress=report):
+            raise KeyboardInterrupt
+    except InputError as error:
+        if not isinstance(error.__cause__, FloatingPointError):
+            raise
+        raise optuna.TrialPruned(str(error)) from error
+    if not (scores := _scores(folder)):
+        raise InputError(
+            f"a budget of {run.budget} steps is too small for a validation: give a larger --budget"
+        )
+    return max(scores)
+
+
+def _scores(folder: Path) -> list[float]:
+    """By which a run's validations so far choose its policy."""
+    path = folder / "evaluations.jsonl"
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    rows = map(plain_json, lines)
+    return [-float(row["distance"]) if "distance" in row else float(row["mean_return"]) for row in rows]
+
+
+def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    from optuna.trial import TrialState
+
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+
+
+def _stopped(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether it was stopped early."""
+    return trial.state.name == "PRUNED"
+
+
+def _best(study: optuna.Study, out: Path) -> Best | None:
+    complete = [each for each in _ended(study) if not _stopped(each)]
+    if not complete:
+        return None
+    best = max(complete, key=lambda each: float(each.value or 0.0))
+    settings = read_json(out / "trials" / f"{best.number:04}" / "config.json", dict[str, Any])[
+        "hyperparameters"
+    ]
+    chosen = {name: _at(settings, name) for name in best.params}
+    return Best(best.number, float(best.value or 0.0), chosen, out / "best.toml")
+
+
+def _at(settings: Any, name: str) -> Any:
+    for part in name.split("."):
+        settings = settings[part]
+    return settings
+
+
+def _report(study: optuna.Study, base: Experiment, out: Path) -> None:
+    """Log the last trial; if it is the best one, write its run."""
+    last, best = _ended(study)[-1], _best(study, out)
+    result = "stopped early" if _stopped(last) else f"{last.value:.4g}"
+    said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
+    logger.info("trial %d: %s%s", last.number, result, said)
+    if best is not None and best.trial == last.number:
+        run = base.changed(nested(best.settings)).to_json()
+        del run["seed"]  # results are measured with other seeds
+        with atomic(best.file) as temporary:
+            temporary.write_text(as_toml(run), "utf-8")
+
+
+def _check_same(out: Path, search: dict[str, Any]) -> None:
+    """Raise InputError if the folder holds another search, or something else."""
+    path = out / "search.json"
+    if path.exists():
+        before = read_json(path, dict[str, Any])
+        if before != json.loads(json.dumps(search)):
+            raise InputError(
+                f"{out} holds a search with other settings: give the same ones, or another --out"
+            )
+    elif any(not file.name.startswith(".") for file in out.iterdir()):
+        raise InputError(f"{out} exists and holds no search: choose another --out")
+    else:
+        write_json(path, search)

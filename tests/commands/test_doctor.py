@@ -1,0 +1,72 @@
+"""`imitate doctor` looks at each thing by itself, and says what brings those that are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imitate.cli import main
+
+EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+
+
+def findings(text: str) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(text)}
+
+
+def test_what_is_missing_is_said_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, value in {"PATH": "empty", "IMITATE_ZOO_DIR": "empty", "XDG_CACHE_HOME": "cache"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["doctor", "--json"]) == 0
+    found = findings(capsys.readouterr().out)
+    assert found["chromium"]["state"] == "missing"
+    assert found["chromium"]["remedy"] == "apt-get install chromium"
+    assert "IMITATE_ZOO_DIR" in found["zoo"]["remedy"]
+    assert found["Gymnasium"]["text"] == metadata.version("gymnasium")
+    for name, (package, extra) in {"EnvPool": ("envpool", "envpool"), "Ray": ("ray", "ray")}.items():
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            assert found[name]["remedy"] == f"pip install 'imitate-rl[{extra}]'"
+        else:
+            assert (found[name]["state"], found[name]["text"]) == ("ok", version)
+    named = {
+        each["remedy"].rpartition("[")[2].rstrip("]'") for each in found.values() if "[" in each["remedy"]
+    }
+    assert named <= set(EXTRAS)
+
+
+def test_a_broken_package_is_one_line_and_the_others_are_still_looked_at(tmp_path: Path) -> None:
+    """The exit status is 1 for torch, which everything needs, and MuJoCo's state is another's."""
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so:\\n cannot open shared object file')")
+    (tmp_path / "mujoco.py").write_text("raise ImportError('libGL.so.1: no such file')")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "imitate.cli", "doctor", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    found = findings(done.stdout)
+    assert found["torch"]["state"] == "broken"
+    assert found["torch"]["text"] == "OSError: libtorch_cpu.so: cannot open shared object file"
+    assert found["Gymnasium"]["state"] == found["ALE"]["state"] == found["PyBullet"]["state"] == "ok"
+    if found["MuJoCo"]["state"] != "missing":
+        assert found["MuJoCo"] | {"text": ""} == {
+            "name": "MuJoCo",
+            "state": "broken",
+            "text": "",
+            "remedy": "pip install 'imitate-rl[mujoco]'",
+        }

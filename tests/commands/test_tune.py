@@ -1,0 +1,107 @@
+"""`imitate tune` on a task of which the reader knows the answer: in so few steps only a large learning rate gets
+anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from conftest import Identity
+from typed import config, refused
+
+from imitate.algorithms import ALGORITHMS
+from imitate.cli import main
+from imitate.training.experiment import Experiment
+from imitate.tune.ranges import searched
+
+pytest.importorskip("optuna", reason="the extra tune is not installed")
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+HELD = (
+    *("--gamma", "0", "--num-steps", "16", "--num-epochs", "4", "--batch-size", "64", "--hidden", "16"),
+    *("--activation", "tanh", "--gae-lambda", "1", "--clip-coef", "0.2", "--ent-coef", "0"),
+)
+TUNE = ("tune", "ppo", "--env", "ContinuousIdentity-v0", "--out", "search", "--budget", "2k", *HELD)
+
+
+class Interrupting(Identity):
+    """Ctrl-C in one of its episodes."""
+
+    episodes = 0
+    last = 0
+
+    def reset(self, **keywords: Any) -> Any:
+        Interrupting.episodes += 1
+        if Interrupting.episodes == Interrupting.last:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().reset(**keywords)
+
+
+gym.register("Interrupting-v0", entry_point=Interrupting, kwargs={"continuous": True})
+
+
+def drawn() -> list[Any]:
+    paths = sorted(Path("search/trials").glob("*/config.json"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TUNE, "--trials", "3"]) == 0
+    assert main([*TUNE, "--trials", "9"]) == 0  # goes on with the search
+    runs = drawn()
+    assert [run["seed"] for run in runs] == list(range(1_000, 1_009))
+    rates = [run["hyperparameters"]["learning_rate"] for run in runs]
+    assert len(set(rates)) == 9
+    assert all(run["hyperparameters"]["num_epochs"] == 4 for run in runs)
+
+    best = tomllib.loads(Path("search/best.toml").read_text())
+    rate = best["hyperparameters"]["learning_rate"]
+    assert rate > 1e-3
+    assert "seed" not in best
+    assert capsys.readouterr().out.splitlines()[-1] == f"learning_rate = {rate}"
+    unfinished = [
+        run for run in runs if not Path(f"search/trials/{run['seed'] - 1_000:04}/finished.json").exists()
+    ]
+    assert unfinished  # they were stopped early
+    assert all(run["hyperparameters"]["learning_rate"] < rate for run in unfinished)
+
+    assert main(["train", "--config", "search/best.toml", "--seed", "7", "--out", "run"]) == 0
+    assert config("run") == {**best, **config("run"), "seed": 7}
+
+
+def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Interrupting, "last", 300)
+    command = [word.replace("ContinuousIdentity", "Interrupting") for word in TUNE]
+    assert main([*command, "--trials", "2"]) == 130
+    assert "the best settings so far are in search/best.toml; go on with `imitate tune ppo" in (
+        capsys.readouterr().err
+    )
+    assert Path("search/best.toml").exists()
+    assert main([*command, "--trials", "2"]) == 0
+    assert [run["seed"] for run in drawn()] == [1_000, 1_001, 1_002]  # that of the interrupted one is used up
+    assert "another --out" in refused(capsys, *command, "--trials", "2", "--vf-coef", "1")
+
+
+def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "leave out --seed" in refused(capsys, *TUNE, "--seed", "1")
+    assert "too small" in refused(capsys, *TUNE, "--budget", "130", "--trials", "1")
+    assert "is given: leave some out" in refused(capsys, *TUNE, "--learning-rate", "1e-3", "--out", "other")
+    assert "--expert SPEC" in refused(capsys, "tune", "dagger", "--env", "CartPole-v1", "--out", "other")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_something_to_search(name: str) -> None:
+    """Any value of the ranges makes a config, and GAIL's are those of the learner in use."""
+    settings = Experiment.preset(name).hyperparameters
+    ranges = searched(name, settings, {}, "discrete")
+    assert any(each.endswith("learning_rate") for each in ranges)
+    assert not any(each.startswith(("a2c.", "reinforce.", "sac.")) for each in ranges)
+    assert "batch_size" not in searched(name, settings, {"batch_size": 64}, "discrete")

@@ -1,0 +1,100 @@
+"""LeRobot's data sets with several cameras and a state, which are Dict observations here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from converting import UNIT, same, write
+from gymnasium import spaces
+
+from imitate.datasets import DemoReader, InputError, Trajectory
+from imitate.datasets.convert import convert
+from imitate.envs.fields import from_parts
+
+pytest.importorskip("av")
+pytest.importorskip("pyarrow")
+
+PICTURE = spaces.Box(0, 255, (16, 32, 3), np.uint8)
+SPACE = spaces.Dict(
+    images=spaces.Dict(top=PICTURE, wrist=PICTURE),
+    state=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    grip=spaces.Discrete(3),
+)
+INFO = replace(UNIT, observation_space=SPACE)
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+
+    def episode(steps: int, terminated: bool) -> Trajectory:
+        rows = steps + 1
+        parts = {
+            "images/top": rng.integers(0, 256, (rows, 16, 32, 3)).astype(np.uint8),
+            "images/wrist": rng.integers(0, 256, (rows, 16, 32, 3)).astype(np.uint8),
+            "state": rng.standard_normal((rows, 2)).astype(np.float32),
+            "grip": rng.integers(0, 3, rows),
+        }
+        acted = rng.uniform(-1, 1, (steps, 2)).astype(np.float32)
+        rewards = rng.standard_normal(steps).astype(np.float32)
+        seed = {"seed": steps}
+        obs = from_parts(INFO.observation_space, parts, rows)  # type: ignore[arg-type]
+        return Trajectory(obs, acted, rewards, terminated=terminated, truncated=not terminated, info=seed)
+
+    path = tmp_path_factory.mktemp("cameras") / "a.h5"
+    return write(path, INFO, [episode(4, True), episode(1, False), episode(6, False)])
+
+
+@pytest.fixture(scope="module")
+def written(demos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("lerobot") / "b"
+    convert(demos, out, format="lerobot")
+    return out
+
+
+def test_cameras_and_state_come_back(demos: Path, written: Path, tmp_path: Path) -> None:
+    assert {path.name for path in (written / "videos").iterdir()} == {
+        "observation.images.images.top",
+        "observation.images.images.wrist",
+    }
+    convert(written, tmp_path / "c.h5")
+    same(demos, tmp_path / "c.h5")
+
+
+def test_chosen_parts_of_anothers_data_set_are_a_dict(demos: Path, written: Path, tmp_path: Path) -> None:
+    keys = ["observation.images.images.top", "observation.images.images.wrist", "observation.state"]
+    convert(written, tmp_path / "c.h5", env_id="Unit-v0", obs_keys=keys)
+    with DemoReader(tmp_path / "c.h5") as taken, DemoReader(demos) as whole:
+        assert list(taken.info.observation_space) == ["images.images.top", "images.images.wrist", "state"]  # type: ignore[call-overload]
+        assert np.array_equal(taken[0].obs["images.images.top"][:4], whole[0].obs["images"]["top"][:4])
+        assert np.array_equal(
+            taken[0].obs["state"][:4], whole[0].obs["state"][:4]
+        )  # its final one is not stored
+
+
+def test_without_keys_anothers_data_set_gives_its_numbers(written: Path, tmp_path: Path) -> None:
+    for name in ("imitate.json", "imitate_final.parquet"):
+        (written / "meta" / name).rename(tmp_path / name)
+    try:
+        found = convert(written, tmp_path / "c.h5", env_id="Unit-v0")
+    finally:
+        for name in ("imitate.json", "imitate_final.parquet"):
+            (tmp_path / name).rename(written / "meta" / name)
+    with DemoReader(tmp_path / "c.h5") as reader:
+        assert reader.info.observation_space.shape == (3,)  # grip and state
+    assert any("images.top' are left out" in note for note in found.notes)
+
+
+def test_a_damaged_final_observation_is_one_line(demos: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    convert(demos, tmp_path / "b", format="lerobot")
+    path = tmp_path / "b" / "meta" / "imitate_final.parquet"
+    table = parquet.read_table(path)
+    short = [row[:-1] for row in table["observation"].to_pylist()]
+    parquet.write_table(table.set_column(1, "observation", [short]), path)
+    with pytest.raises(InputError, match=r"a final observation has \d+ bytes, wanted"):
+        convert(tmp_path / "b", tmp_path / "c.h5")

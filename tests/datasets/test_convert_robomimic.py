@@ -1,0 +1,60 @@
+"""robomimic's files with several kinds of observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from converting import UNIT, same, write
+from gymnasium import spaces
+from test_convert_foreign import robomimic
+
+from imitate.datasets import DemoReader, InputError, Trajectory
+from imitate.datasets.convert import convert
+from imitate.envs.fields import in_rows
+
+
+def test_cameras_and_state_of_robomimic_are_a_dict_both_ways(tmp_path: Path) -> None:
+    wrist = np.full((3, 8, 8, 3), 7, np.uint8)
+    source = robomimic(tmp_path / "a.hdf5", **{"obs/wrist": wrist, "next_obs/wrist": wrist})
+    convert(source, tmp_path / "b.h5", obs_keys=["camera", "a", "wrist"])
+    with DemoReader(tmp_path / "b.h5") as reader:
+        shapes = {name: part.shape for name, part in reader.info.observation_space.items()}  # type: ignore[attr-defined]
+        assert shapes == {"a": (2,), "camera": (8, 8, 3), "wrist": (8, 8, 3)}
+        assert reader[0].obs["a"].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+        assert (reader[0].obs["camera"].reshape(4, -1).max(1)).tolist() == [0, 0, 0, 1]
+        assert reader[0].obs["wrist"].min() == 7
+    convert(tmp_path / "b.h5", tmp_path / "c.hdf5", format="robomimic")
+    with h5py.File(tmp_path / "c.hdf5") as file:
+        assert set(file["data/demo_0/obs"]) == {"a", "camera", "wrist"}
+    convert(tmp_path / "c.hdf5", tmp_path / "d.h5")
+    same(tmp_path / "b.h5", tmp_path / "d.h5")
+
+
+def test_nested_dicts_of_robomimic_come_back(tmp_path: Path) -> None:
+    space = spaces.Dict(hand=spaces.Dict(digit=spaces.Discrete(3)), far=spaces.Box(-1, 1, (2,), np.float64))
+    info = replace(UNIT, observation_space=space)
+    obs = in_rows(info.observation_space, {"hand": {"digit": [0, 2, 1]}, "far": np.eye(3, 2)}, (3,))
+    acted = np.full((2, 2), 0.5, np.float32)
+    episode = Trajectory(obs, acted, np.ones(2, np.float32), terminated=True, truncated=False)
+    convert(write(tmp_path / "a.h5", info, [episode]), tmp_path / "b.hdf5", format="robomimic")
+    with h5py.File(tmp_path / "b.hdf5") as file:
+        assert file["data/demo_0/obs/hand/digit"][:].tolist() == [0, 2]
+    convert(tmp_path / "b.hdf5", tmp_path / "c.h5")
+    same(tmp_path / "a.h5", tmp_path / "c.h5")
+    convert(tmp_path / "b.hdf5", tmp_path / "d.h5", obs_keys=["far"])
+    with DemoReader(tmp_path / "d.h5") as reader:
+        assert reader[0].obs.tolist() == np.eye(3, 2).tolist()
+
+
+def test_parts_of_robomimics_dict_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    source = robomimic(tmp_path / "a.hdf5")
+    with h5py.File(source, "a") as file:
+        del file["data/demo_2/obs/camera"]
+        file["data/demo_2/obs/camera"] = np.zeros((3, 4, 4, 3), np.uint8)
+    with pytest.raises(InputError, match="'camera' has shape"):
+        convert(source, tmp_path / "b.h5", obs_keys=["camera", "a"])
+    assert not (tmp_path / "b.h5").exists()

@@ -1,0 +1,86 @@
+"""`imitate data push`, and `--demos hub:` of what it pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from converting import same
+from hub_server import READER, WRITER, Hub, serving
+from huggingface_hub import DatasetCard
+
+from imitate.cli import main
+from imitate.datasets.convert import convert
+from imitate.datasets.convert.sources import in_our_format
+
+CARTPOLE, REPO = "CartPole-v1", "datasets/org/demos"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with serving(tmp_path, monkeypatch) as hub:
+        monkeypatch.setenv("HF_TOKEN", WRITER)
+        yield hub
+
+
+@pytest.fixture
+def demos(tmp_path: Path) -> Path:
+    out = tmp_path / "mine.h5"
+    assert main(["collect", CARTPOLE, "--episodes", "2", "--out", str(out)]) == 0
+    return out
+
+
+def test_it_is_read_back_and_replaced(
+    hub: Hub, demos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.put(REPO, {"demos.npz": b"of an older push", "notes.txt": b"of the owner"})
+    capsys.readouterr()
+    assert main(["data", "push", str(demos), "org/demos", "--license", "mit"]) == 0
+    spec = capsys.readouterr().out.strip()
+    assert hub.files(REPO).keys() == {"demos.h5", "README.md", "notes.txt"}
+    assert hub.files(REPO)["demos.h5"] == demos.read_bytes()
+    (tmp_path / "README.md").write_bytes(hub.files(REPO)["README.md"])
+    card = DatasetCard.load(tmp_path / "README.md")
+    assert card.data.license == "mit"
+    for said in ("| episodes | 2 (0", "| steps | 1000 |", "| mean return | 500.00, 95 % interval 500.00",
+                 "| expert | `CartPole-v1` |", "| format | imitate |", "torch"):  # fmt: skip
+        assert said in card.text, said
+    same(demos, Path(in_our_format(spec, CARTPOLE)))
+
+    (tmp_path / "shards").mkdir()
+    for name, seed in (("a.h5", "1"), ("b.h5", "2")):
+        out = str(tmp_path / "shards" / name)
+        assert main(["collect", CARTPOLE, "--episodes", "1", "--seed", seed, "--out", out]) == 0
+    assert main(["data", "push", str(tmp_path / "shards"), "org/demos"]) == 0
+    assert hub.files(REPO).keys() == {"a.h5", "b.h5", "README.md", "notes.txt"}
+    assert convert(in_our_format("hub:org/demos", CARTPOLE), tmp_path / "all.npz").episodes == 2
+    same(demos, Path(in_our_format(spec, CARTPOLE)))  # the commit of before
+
+
+@pytest.mark.parametrize("format", ["lerobot", "csv"])
+def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
+    pytest.importorskip("pyarrow")
+    assert main(["data", "push", str(demos), "org/demos", "--format", format]) == 0
+    assert "demos.h5" not in hub.files(REPO)
+    assert b"| format | " + format.encode() in hub.files(REPO)["README.md"]
+    assert convert(in_our_format("hub:org/demos", CARTPOLE), demos.with_name("b.npz")).steps == 1_000
+
+
+def test_failures_are_one_line(
+    hub: Hub, demos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.put(REPO, {"demos.h5": b"as it was"})
+    convert(demos, demos.with_suffix(".npz"))
+    monkeypatch.setenv("HF_TOKEN", READER)
+    for source, said in ((demos, "(403)"), (demos.with_suffix(".npz"), "`imitate data convert"),
+                         (demos.with_name("no.h5"), "no file of demonstrations")):  # fmt: skip
+        capsys.readouterr()
+        assert main(["data", "push", str(source), "org/demos"]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    monkeypatch.delenv("HF_TOKEN")
+    assert main(["data", "push", str(demos), "org/demos"]) == 2
+    assert "no token" in capsys.readouterr().err
+    assert [*hub.files(REPO)] == ["demos.h5"]

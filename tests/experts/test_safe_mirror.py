@@ -1,0 +1,154 @@
+"""`imitate expert convert`: folders of safetensors and JSON that do what the zips do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import sb3_contrib
+import stable_baselines3 as sb3
+import torch
+from numpy.testing import assert_array_equal
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from zoo_entries import CARTPOLE, zoo_entry
+
+from imitate.cli import main
+from imitate.envs.spaces import random_observations
+from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.experts.convert import convert
+from imitate.experts.expert import Expert
+from imitate.experts.sources import zoo_entries
+
+PENDULUM = "Pendulum-v1"
+
+
+def small() -> dict[str, Any]:
+    return {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def made_zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Agents with V, twin critics under VecNormalize, and quantiles; and a file that is no agent."""
+    folder = tmp_path_factory.mktemp("zoo")
+    zoo_entry(folder / "ppo", sb3.PPO("MlpPolicy", CARTPOLE, **small()), f"{CARTPOLE}_1", CARTPOLE)
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make(PENDULUM)]))
+    venv.reset()
+    venv.obs_rms.mean[:], venv.ret_rms.var = [0.5, -0.5, 2.0], np.float64(9.0)
+    model = sb3.SAC("MlpPolicy", venv, buffer_size=1, gamma=0.9, **small())
+    path = zoo_entry(folder / "sac", model, f"{PENDULUM}_1", PENDULUM, "  - - normalize\n    - true\n")
+    venv.save(str(path.parent / PENDULUM / "vecnormalize.pkl"))
+    quantiles = sb3_contrib.QRDQN("MlpPolicy", CARTPOLE, buffer_size=1, **small())
+    zoo_entry(folder / "qrdqn", quantiles, f"{CARTPOLE}_1", CARTPOLE)
+    (folder / "a2c" / f"{CARTPOLE}_1").mkdir(parents=True)
+    (folder / "a2c" / f"{CARTPOLE}_1" / f"{CARTPOLE}.zip").write_bytes(b"damaged")
+    (folder / "LICENSE").write_text("of the zoo")
+    return folder
+
+
+def same(a: Expert, b: Expert) -> None:
+    """Both do the same for 1,000 observations, at once and one by one."""
+    for name in ("env_id", "env_kwargs", "algorithm", "gamma", "published_return", "normalisation_sha256",
+                 "observation_space", "action_space", "runnable"):  # fmt: skip
+        assert getattr(a, name) == getattr(b, name), name
+    obs = random_observations(a.observation_space, 1_000, np.random.default_rng(1))
+    actions = a.act(obs)
+    assert len(np.unique(actions)) > 1
+    assert_array_equal(b.act(obs), actions)
+    assert_array_equal([b.act(one) for one in obs[:20]], [a.act(one) for one in obs[:20]])
+    rows = torch.from_numpy(obs)
+    assert (a.oracle is None, a.has_value) == (b.oracle is None, b.has_value)
+    if a.oracle is not None and b.oracle is not None:
+        assert (a.oracle.reward_scale, a.oracle.greedy) == (b.oracle.reward_scale, b.oracle.greedy)
+        values = [each.heads(rows, torch.from_numpy(actions)).detach() for each in (a.oracle, b.oracle)]
+        assert torch.equal(*values)
+    if a.has_value:
+        assert torch.equal(a.value(rows), b.value(rows))
+
+
+def test_the_mirror_of_a_zoo(
+    made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = tmp_path / "mirror"
+    command = ["expert", "convert", "--all", str(made_zoo), str(mirror)]
+    assert main(command) == 2
+    said, summary = capsys.readouterr()
+    assert "a2c/CartPole-v1_1: " in said
+    assert "is not a readable SB3 archive" in said
+    assert "3 agents" in summary
+    assert "1 can't be converted" in summary
+    names = {path.name for path in mirror.rglob("*") if path.is_file()}
+    assert names == {"expert.json", "policy.safetensors", "LICENSE"}
+    before = {path: path.stat().st_mtime_ns for path in mirror.rglob("*.*")}
+    assert main(command) == 2  # goes on where it was
+    assert {path: path.stat().st_mtime_ns for path in mirror.rglob("*.*")} == before
+
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(mirror))
+    assert zoo_entries() == ["ppo/CartPole-v1", "qrdqn/CartPole-v1", "sac/Pendulum-v1"]
+    converted = {name: load_expert(f"zoo:{name}") for name in zoo_entries()}
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
+    for name, expert in converted.items():
+        same(load_expert(f"zoo:{name}"), expert)
+        same(load_expert(f"zoo:{name}"), load_expert(mirror / f"{name}_1"))
+
+
+def test_the_real_zoo(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old archives: PPO under VecNormalize, TQC's critics, and an environment of another version."""
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(zoo))
+    for name in ("ppo/BipedalWalker-v3", "tqc/MountainCarContinuous-v0", "dqn/LunarLander-v2"):
+        convert(f"zoo:{name}", tmp_path / name)
+        same(load_expert(f"zoo:{name}"), load_expert(tmp_path / name))
+
+
+def test_one_zip(
+    made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
+    zip_ = made_zoo / "ppo" / f"{CARTPOLE}_1" / f"{CARTPOLE}.zip"
+    own = tmp_path / "own.zip"
+    own.write_bytes(zip_.read_bytes())
+    assert main(["expert", "convert", str(own), str(tmp_path / "a")]) == 2
+    assert "name it with --env" in capsys.readouterr().err
+    assert main(["expert", "convert", str(own), str(tmp_path / "a"), "--env", CARTPOLE]) == 0
+    same(load_expert(own, env_id=CARTPOLE), load_expert(tmp_path / "a"))
+    origin = json.loads((tmp_path / "a" / "expert.json").read_text())["origin"]
+    assert origin["sha256"] == load_expert(own, env_id=CARTPOLE).sha256
+    for source, said in ((f"zoo:sac/{PENDULUM}", "holds another agent"), (CARTPOLE, "is no SB3 zip")):
+        assert main(["expert", "convert", source, str(tmp_path / "a")]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_mirror_is_not_converted_again(
+    made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
+    convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "ppo" / f"{CARTPOLE}_1")
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
+    with pytest.raises(InputError, match="safetensors and JSON already"):
+        convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "b")
+    assert main(["expert", "convert", "--all", str(tmp_path), str(tmp_path / "c")]) == 2
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_damaged_origin_is_one_line(
+    made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
+    convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "a")
+    path = tmp_path / "a" / "expert.json"
+    whole: dict[str, Any] = json.loads(path.read_text())
+    for origin in (
+        {"source": 3, "sha256": ""},
+        {"source": "", "sha256": "", "results": {"mean_reward": "x"}},
+        [],
+    ):
+        path.write_text(json.dumps(whole | {"origin": origin}))
+        with pytest.raises(InputError, match="can't be read"):
+            load_expert(tmp_path / "a")
+    for config in ({"env_wrapper": [[{}]], "normalize": 3}, {"env_wrapper": {"a": 1}, "frame_stack": []}):
+        path.write_text(json.dumps(whole | {"origin": {"source": "", "sha256": "", "config": config}}))
+        load_expert(tmp_path / "a")

@@ -1,0 +1,107 @@
+"""The distance from demonstrations, by hand; and runs that keep the closest policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from handwritten import Namer, named
+
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.imitators.likeness import Likeness, energy_distance
+from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
+
+ENV = "ContinuousIdentity-v0"
+
+
+def test_the_energy_distance_by_hand() -> None:
+    """Between {0} and {1, 3}: twice a mean of 2, minus 0, minus the 2 between 1 and 3 that half of the pairs are."""
+    x, y = torch.tensor([[0.0]]), torch.tensor([[1.0], [3.0]])
+    one, halves = torch.ones(1), torch.full((2,), 0.5)
+    assert energy_distance(x, y, one, halves) == pytest.approx(2 * 2 - 0 - 1)
+    assert energy_distance(y, x, halves, one) == pytest.approx(3)
+    assert energy_distance(y, y, halves, halves) == pytest.approx(0)
+    assert energy_distance(x, y, one, torch.tensor([1.0, 0.0])) == pytest.approx(2)
+
+
+def played(act: Callable[[Array], Array]) -> Rollout:
+    envs = SyncVecEnv([lambda: make_env(ENV)] * 4)
+    return whole_episodes(envs, lambda obs, _begun: (act(obs), act(obs)), range(4))
+
+
+def test_who_does_as_the_expert_is_closest(tmp_path: Path) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", ENV)) as demos:
+        likeness = Likeness(demos, np.arange(10))
+        few = Likeness(demos, np.arange(10), every=5)
+    expert, wrong, still = (
+        likeness.distance(played(act)) for act in (Namer().act, lambda obs: -obs, lambda obs: 0 * obs)
+    )
+    assert few.points.shape == (20 + 1, 3)  # each fifth step of ten, and the absorbing state
+    assert 0 <= expert < 0.1
+    assert expert < 0.5 * min(still, wrong)
+
+
+def test_an_end_that_the_expert_never_meets_is_far(tmp_path: Path) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", ENV)) as demos:
+        likeness = Likeness(demos)
+        episode = demos[0]
+    whole = Rollout.of_episode(episode, episode.actions, episode.rewards)
+    fallen = Trajectory(episode.obs, episode.actions, episode.rewards, terminated=True, truncated=False)
+    assert likeness.distance(Rollout.of_episode(fallen, fallen.actions, fallen.rewards)) > 2 * (
+        likeness.distance(whole)
+    )
+
+
+def test_pixels_have_no_distance(tmp_path: Path) -> None:
+    info = DemoInfo("Pixels-v0", spaces.Box(0, 255, (4, 8, 8), np.uint8), spaces.Discrete(2))
+    obs, actions = np.zeros((3, 4, 8, 8), np.uint8), np.zeros(2, np.int64)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(Trajectory(obs, actions, np.zeros(2, np.float32), terminated=True, truncated=False))
+    with (
+        DemoReader(tmp_path / "demos.h5") as demos,
+        pytest.raises(InputError, match="for vectors and numbers, got Box"),
+    ):
+        Likeness(demos)
+
+
+@pytest.mark.parametrize("env_id", ["Identity-v0", ENV])
+def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env_id: str) -> None:
+    demos = named(tmp_path / "demos.h5", env_id)
+    settings = {
+        "dqn": {"learning_starts": 50, "hidden": (16,), "num_updates": 2, "rounds_per_iteration": 5},
+        "sac": {"learning_starts": 50, "hidden": (16,), "updates_per_step": 0.5, "rounds_per_iteration": 5},
+    }
+    run = Experiment.create(
+        "sqil", env_id, demos=demos, budget=1_600, eval_every=300, eval_episodes=3, validate_by="demos",
+        hyperparameters=settings,
+    )  # fmt: skip
+    execute(run, tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
+    assert len(rows) > 2
+    distances = [row["distance"] for row in rows]
+    assert [row["best"] for row in rows] == [
+        distance <= min(distances[: number + 1]) for number, distance in enumerate(distances)
+    ]
+    assert all(row["steps"] == 30 for row in rows)  # three episodes of ten steps
+    assert {"mean_return", "std_return", "returns"} <= rows[0].keys()
+
+
+def test_a_distance_wants_demonstrations() -> None:
+    with pytest.raises(
+        InputError, match="--validate-by demos compares with demonstrations: give --demos FILE"
+    ):
+        Experiment.create("ppo", "CartPole-v1", validate_by="demos")

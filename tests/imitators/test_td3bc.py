@@ -1,0 +1,111 @@
+"""TD3+BC: its gradient against autograd, and that it is better than the actions that were recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.configs.td3bc import TD3BCConfig
+from imitate.datasets.collect import collect
+from imitate.datasets.evaluation import evaluate
+from imitate.datasets.play import RandomPolicy
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.imitators.td3bc import TD3BC, actor_gradient
+from imitate.nn.state import load_state, save_state
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
+
+SMALL: dict[str, Any] = {
+    "max_updates": 600, "batch_size": 64, "hidden": (32, 32), "learning_rate": 3e-3, "gamma": 0.5,
+    "updates_per_iteration": 150,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100 episodes of 10 random actions, worth -17 on average; the best possible is 0."""
+    return random_actions(tmp_path_factory.mktemp("demos") / "demos.h5", "ContinuousIdentity-v0")
+
+
+def random_actions(path: Path, env_id: str) -> Path:
+    env = make_env(env_id)
+    info = DemoInfo(env_id, env.observation_space, env.action_space, seed=0)
+    envs = SyncVecEnv([lambda: make_env(env_id)] * 4)
+    collect(RandomPolicy(env.action_space), envs, path, info, episodes=100).close()
+    return path
+
+
+def test_the_policys_gradient_is_autograds() -> None:
+    torch.manual_seed(0)
+    outputs, actions, slopes = torch.randn(5, 2, requires_grad=True), torch.rand(5, 2), torch.randn(5, 2)
+    values = (outputs.tanh() * slopes).sum(-1)  # linear in the actions
+    loss = -0.3 * values.mean() + (outputs.tanh() - actions).square().mean()
+    found, cloning = actor_gradient(outputs.detach(), actions, slopes, 0.3)
+    torch.testing.assert_close(found, torch.autograd.grad(loss, outputs)[0])
+    assert float(cloning) == pytest.approx(float((outputs.tanh() - actions).square().mean().detach()))
+
+
+def test_the_gradient_by_hand() -> None:
+    """Action 0 of one dimension, recorded 0.5: cloning slopes by 2 (0 - 0.5), and twice the value's slope is taken."""
+    found, cloning = actor_gradient(torch.zeros(1, 1), torch.tensor([[0.5]]), torch.tensor([[3.0]]), 2.0)
+    assert found.item() == pytest.approx(-1.0 - 6.0)
+    assert float(cloning) == 0.25
+
+
+def test_rewards_make_it_better_than_what_was_recorded(demos: Path) -> None:
+    with DemoReader(demos) as reader:
+        returns = {}
+        for alpha in (0.0, 10.0):
+            learner = TD3BC(TD3BCConfig(**SMALL, alpha=alpha), demos=reader, seed=0)
+            while not learner.done:
+                metrics = learner.step()
+            assert {"q_loss", "mean_q", "cloning_loss", "progress"} <= metrics.keys()
+            returns[alpha] = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
+        assert reader.returns.mean() < -10
+    assert returns[10.0] > -5
+    assert returns[10.0] > returns[0.0] + 2
+
+
+def test_observations_are_standardised_by_the_record(demos: Path) -> None:
+    with DemoReader(demos) as reader:
+        learner = TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=0, episodes=np.arange(3))
+        seen = np.concatenate([reader[index].obs[:-1] for index in range(3)])
+    assert learner.policy.encoder.moments is not None
+    assert float(learner.policy.encoder.moments.mean) == pytest.approx(float(seen.mean()), abs=1e-5)
+
+
+def test_a_saved_state_goes_on_to_the_byte(demos: Path, tmp_path: Path) -> None:
+    with DemoReader(demos) as reader:
+        first, second = (TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=seed) for seed in (0, 0))
+    first.step()
+    save_state(tmp_path / "state", first.state_dict())
+    second.load_state_dict(load_state(tmp_path / "state"))
+    for learner in (first, second):
+        learner.step()
+    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_run_takes_no_steps(demos: Path, tmp_path: Path) -> None:
+    settings = SMALL | {"max_updates": 20, "updates_per_iteration": 10}
+    execute(
+        Experiment.create("td3bc", "ContinuousIdentity-v0", demos=demos, hyperparameters=settings),
+        tmp_path / "run",
+    )
+    assert '"env_steps": 0' in (tmp_path / "run" / "finished.json").read_text()
+
+
+def test_discrete_actions_are_refused(tmp_path: Path) -> None:
+    with (
+        DemoReader(random_actions(tmp_path / "demos.h5", "Identity-v0")) as reader,
+        pytest.raises(InputError, match=r"td3bc wants vectors and continuous actions, .* use bc"),
+    ):
+        TD3BC(TD3BCConfig(), demos=reader, seed=0)

@@ -1,0 +1,85 @@
+"""Fine-tuning of policies whose tanh is saturated."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import pytest
+import torch
+
+from imitate import PPO, PPOConfig, evaluate
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.refit import refit, with_head
+
+ENV = "ContinuousIdentity-v0"  # the best return of an episode is 0; always the largest action makes about -43
+
+
+def saturated(bias: float = 12.0) -> ActorPolicy:
+    """A squashed policy that plays its upper bound everywhere."""
+    env = gym.make(ENV)
+    policy = ActorPolicy(env.observation_space, env.action_space, head="squashed", log_std_init=-1.0)
+    torch.nn.init.zeros_(policy.output.weight)
+    torch.nn.init.constant_(policy.output.bias, bias)
+    return policy
+
+
+def learner(policy: ActorPolicy, **settings: object) -> PPO:
+    config = PPOConfig(**{"total_steps": 12_000, "num_steps": 128, "learning_rate": 3e-3} | settings)  # type: ignore[arg-type]
+    return PPO(config, envs=SyncVecEnv([lambda: make_env(ENV)] * 8), seed=0, policy=policy)
+
+
+def trained(ppo: PPO) -> float:
+    while not ppo.done:
+        ppo.step()
+    return evaluate(ppo.policy, ENV, episodes=20).mean
+
+
+def test_reinforcement_moves_a_policy_that_was_saturated() -> None:
+    assert trained(learner(saturated(), head="squashed")) < -20  # as it was: no gradient leads back
+    assert trained(learner(saturated())) > -10
+
+
+def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
+    imitator = saturated(0.5)
+    ppo = learner(imitator)
+    assert ppo.policy.head == "clipped"
+    metrics = ppo.step()
+    assert metrics["refit_loss"] < 1e-4
+    assert ppo.env_steps == 1_200  # a tenth of the run
+    obs = torch.linspace(-1, 1, 9)[:, None].numpy()
+    assert abs(ppo.policy.act(obs) - imitator.act(obs)).max() < 0.05
+    assert torch.equal(ppo.policy.log_std.detach(), torch.tensor([-1.0]))
+    assert "value_loss" in ppo.step()
+
+
+def test_a_state_from_before_or_after_the_fit_goes_on_the_same() -> None:
+    for steps in (0, 1, 3):
+        first, second = learner(saturated(0.5)), learner(saturated(0.5))
+        for _ in range(steps):
+            first.step()
+        second.load_state_dict(first.state_dict())
+        first.load_state_dict(first.state_dict())
+        for _ in range(2):
+            assert first.step() == second.step()
+
+
+def test_a_state_of_another_head_is_refused() -> None:
+    state = learner(saturated(), head="squashed").state_dict()
+    with pytest.raises(InputError, match="another head"):
+        learner(saturated()).load_state_dict(state)
+
+
+def test_a_head_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="does not fit"):
+        learner(saturated(), head="categorical")
+
+
+def test_a_policy_that_also_predicts_its_deviation_can_be_given() -> None:
+    env = gym.make(ENV)
+    imitator = ActorPolicy(env.observation_space, env.action_space, head="squashed", state_std=True)
+    fitted = with_head(imitator, "clipped", seed=0)
+    assert float(fitted.log_std.detach()) == 0.0
+    obs = torch.linspace(-1, 1, 64)[:, None]
+    assert float(refit(fitted, imitator, [obs] * 500, 500)) < 1e-4
