@@ -128,6 +128,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {str(page.relative_to(DOCS)) for page in PAGES} <= listed
 
 
+def test_home_lists_the_tutorials_in_the_order_of_the_navigation() -> None:
+    pattern = re.compile(r"tutorials/[\w-]+\.md")
+    assert pattern.findall((DOCS / "index.md").read_text()) == pattern.findall(
+        (ROOT / "mkdocs.yml").read_text()
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("name", RUN)
