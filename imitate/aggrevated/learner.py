@@ -42,10 +42,9 @@ __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 
 
 class AggreVaTeD:
-    """AggreVaTeD on vector environments.
+    """AggreVaTeD on vector environments. `oracle` replaces the action values that `config.oracle` names.
 
-    `expert` is a policy, a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
-    policies. `oracle` replaces the action values that `config.oracle` names; it is not trained.
+    `expert` is a policy, a function from observations (N, *obs_shape) to actions (N, *action_shape), or several.
 
     roll_in   who plays and who labels; its teacher fits the critic if the expert brings none
     critic    Q*

@@ -25,7 +25,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from imitate.configs.ppo import PPOConfig
-from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
@@ -33,15 +32,14 @@ from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.refit import refit, with_head
+from imitate.nn.refit import with_head
 from imitate.rl.budget import progress_of
+from imitate.rl.fit_by_play import fit_by_play
 from imitate.rl.on_policy import Guide, OnPolicy, evaluate_actor_critic, least_steps
 from imitate.rl.returns import standardized
 from imitate.rl.rollout import Rollout
 
 __all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
-
-_REFIT_STEPS, _REFIT_UPDATES = 10_000, 2_000  # at most; a tenth of a short run
 
 
 def ppo_loss(
@@ -135,7 +133,8 @@ class PPO(OnPolicy):
         """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits a policy
         whose head is new."""
         if self.imitator is not None:
-            return self._refit(self.imitator, limit)
+            imitator, self.imitator = self.imitator, None
+            return fit_by_play(self, imitator, limit)
         progress = progress_of(self, limit)
         return self.update(self.collect(limit), progress) | self.pop_episodes()
 
@@ -153,26 +152,6 @@ class PPO(OnPolicy):
         size = self.policy.output.out_features // (2 if self.policy.state_std else 1)
         self.moves.append(self.rng.uniform(-self._alpha, self._alpha, (len(obs), size)).astype(np.float32))
         return self.actor.sample(obs, self.rng, self.moves[-1])
-
-    def _refit(self, imitator: ActorPolicy, limit: int | None) -> dict[str, float]:
-        """Let the imitator play, with the noise to come, and fit the policy to its actions in these states."""
-
-        def lead(obs: Array, _begun: Array) -> tuple[Array, Array]:
-            unit = imitator.to_unit(torch.from_numpy(imitator.act(obs)).to(self.device)).cpu().numpy()
-            raw = unit + spread * self.rng.standard_normal(unit.shape, np.float32)
-            return self.actor.from_unit(raw.clip(-1.0, 1.0)), raw
-
-        spread = self.policy.log_std.detach().exp().cpu().numpy()
-        steps = min(_REFIT_STEPS, self.config.total_steps // 10) // self.sampler.envs.num_envs
-        obs = self.flat(self.sampler.collect(lead, max(steps, 1), limit).obs)
-        generator = torch.Generator(self.device).manual_seed(draw_seed(self.seed, 0, 1))
-        drawn = (
-            obs[torch.randint(len(obs), (self.config.batch_size,), generator=generator, device=self.device)]
-            for _ in range(_REFIT_UPDATES)
-        )
-        loss = refit(self.policy, imitator, drawn, _REFIT_UPDATES)
-        self.imitator = None
-        return {"refit_loss": float(loss)} | self.pop_episodes()
 
     def update(self, rollout: Rollout, progress: float, guide: Guide | None = None) -> dict[str, float]:
         """Learn from a rollout, whose rewards the caller may have replaced (GAIL does).
