@@ -3,7 +3,7 @@
     IMITATE_ZOO_DIR=... python benchmarks/bc_grid.py [--settings NAME ...] [--tasks NAME ...] [--seeds 10 11]
 
 The demonstrations of a task and seed are recorded once, for all settings. Returns are of 50 deterministic episodes, the
-same for all; `fresh_error` is the mean squared error on the expert's actions in 10 other episodes. Writes
+same for all; `fresh_error` is the mean squared error on the expert's actions in up to 10 other episodes. Writes
 results/bc-grid.json after each run, and does not repeat what is there.
 """
 
@@ -149,7 +149,7 @@ def measure(task: str, name: str, seed: int, demos: Path, others: Path) -> dict[
     policy = learners[0].policy if len(learners) == 1 else Mean([learner.policy for learner in learners])
     found = evaluate(policy, TASKS[task][1], episodes=EPISODES)
     with DemoReader(others) as reader:
-        steps = reader.transitions(range(10))
+        steps = reader.transitions(range(min(10, len(reader))))
     error = policy.act(steps.obs.numpy(), deterministic=True) - steps.labels.numpy()
     print(f"{task}, {name}, seed {seed}: {found.mean:.1f} ({seconds:.0f} s)", flush=True)
     return {
