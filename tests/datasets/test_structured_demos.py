@@ -134,7 +134,7 @@ def test_minari_and_back_loses_nothing(tmp_path: Path, format: str, env_id: str)
 
 def test_formats_of_one_array_refuse_dicts_by_name(tmp_path: Path) -> None:
     record(tmp_path / "a.h5", "Told-multi-v0", Knower(), 1).close()
-    for format in set(FORMATS) - {"minari", "minari-arrow", "imitate"}:
+    for format in set(FORMATS) - {"minari", "minari-arrow", "lerobot", "robomimic", "imitate"}:
         with pytest.raises(InputError, match=f"^{format} holds no Dict observations: use --format minari"):
             convert(tmp_path / "a.h5", tmp_path / "b", format=format)
         assert not (tmp_path / "b").exists()
