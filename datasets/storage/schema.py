@@ -151,7 +151,7 @@ def read_info(file: h5py.File) -> DemoInfo:
     with damaged(path, "the attributes"):
         if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
             raise InputError(
-                f"{path} is HDF5 but not a file of demonstrations of imitate; `imitate data convert` reads other projects'"
+                f"{path} is HDF5 but not a file of demonstrations; `imitate data convert` reads other projects'"
             )
         version = read_attribute(file, "schema_version", int)
         if version not in (SCHEMA_VERSION, WITHOUT_ACTIONS):
