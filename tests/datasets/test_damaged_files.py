@@ -56,7 +56,7 @@ def test_other_schema(tmp_path: Path) -> None:
         writer.append(trajectory())
     with h5py.File(path, "r+") as file:
         file.attrs["schema_version"] = 99
-    with pytest.raises(InputError, match="has schema 99, this release reads 1: upgrade"):
+    with pytest.raises(InputError, match="has schema 99, this release reads 1 and 2: upgrade"):
         DemoReader(path)
 
 
