@@ -173,7 +173,9 @@ def _chosen_part(recording: Recording, source: Path, mask: str | None, notes: No
     if mask is not None:
         return replace(recording, episodes=_part(recording, source, mask))
     if recording.masks:
-        notes[f"parts are not kept apart: {', '.join(recording.masks)} (--mask takes one)"] += 1
+        notes[
+            f"parts are not kept apart: {', '.join(recording.masks)} (`data convert --mask` takes one)"
+        ] += 1
     return recording
 
 

@@ -135,6 +135,8 @@ def _lines(file: TextIO) -> Iterator[list[str]]:
 
 def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
     """The columns of each role: those given by `columns`, otherwise those with known names."""
+    if not header:
+        raise InputError("it is empty; wanted a line of columns, and a line for each step")
     if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
         raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
     at = {name: place for place, name in enumerate(header)}

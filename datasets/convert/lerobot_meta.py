@@ -46,7 +46,7 @@ def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) ->
     chosen = list(keys) or [name for name in observed if name not in pictures] or pictures[:1]
     for name in observed:
         if name not in chosen:
-            notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
+            notes[f"observations {name!r} are left out (`data convert --obs-keys` takes them)"] += 1
     if not chosen:
         raise InputError("it has no observations")
     return chosen

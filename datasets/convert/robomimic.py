@@ -188,7 +188,7 @@ def _space(obs: h5py.Group | None, keys: Sequence[str]) -> Fields | None:
 def _note_others(obs: h5py.Group, chosen: Sequence[str], notes: Notes) -> None:
     for name in obs:
         if not any(key.split("/")[0] == name for key in chosen):
-            notes[f"observations {name!r} are left out (--obs-keys takes them)"] += 1
+            notes[f"observations {name!r} are left out (`data convert --obs-keys` takes them)"] += 1
 
 
 def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: int, stop: int) -> Array:

@@ -150,7 +150,9 @@ def read_info(file: h5py.File) -> DemoInfo:
     path = file.filename
     with damaged(path, "the attributes"):
         if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
-            raise InputError(f"{path} is HDF5 but not a file of demonstrations; convert or record it first")
+            raise InputError(
+                f"{path} is HDF5 but not a file of demonstrations; `imitate data convert` reads other projects'"
+            )
         version = read_attribute(file, "schema_version", int)
         if version not in (SCHEMA_VERSION, WITHOUT_ACTIONS):
             raise InputError(

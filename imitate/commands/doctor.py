@@ -170,7 +170,7 @@ def _display() -> str:
     for name in ("WAYLAND_DISPLAY", "DISPLAY"):
         if shown := os.environ.get(name):
             return f"{name}={shown}"
-    raise _Missing("none; only recording a person needs one")
+    raise _Missing("none; only recording a person and `evaluate --render` need one")
 
 
 def _chromium() -> str:

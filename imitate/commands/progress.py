@@ -60,7 +60,7 @@ def progress_of(experiment: Experiment) -> Iterator[Progress]:
             nonlocal iterations, due, last
             iterations += bool(metrics)
             position = iterations if offline else spent
-            named = ("train_return", "loss", "heldout_loss", "agreement")
+            named = ("train_return", "loss", "cloning_loss", "heldout_loss", "agreement")
             shown = {name: f"{metrics[name]:.4g}" for name in named if name in metrics}
             last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
             bar.update((metrics.get("progress", bar.n) if offline else spent) - bar.n)

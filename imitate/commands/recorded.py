@@ -64,15 +64,16 @@ def _own_return(expert: Expert) -> str:
 
 def _next(out: Path, facts: dict[str, Any]) -> list[str]:
     kwargs = ["--env-kwargs", json.dumps(facts["env_kwargs"])] if facts["env_kwargs"] else []
+    algorithm = "bc" if facts["has_actions"] else "gaifo"
     return [
         "imitate",
         "train",
-        "bc",
+        algorithm,
         "--env",
         facts["env_id"],
         *kwargs,
         "--demos",
         str(out),
         "--out",
-        "runs/bc",
+        f"runs/{algorithm}",
     ]

@@ -78,7 +78,7 @@ def train(argv: list[str]) -> int:
         if named not in (None, base.algorithm):
             raise InputError(f"{config} is a run of {base.algorithm}, not of {named}: leave {named} out")
     elif named is not None:
-        base = Experiment.preset(named, line.value("--env") or _recorded_env(named, line.value("--demos")))
+        base = Experiment.preset(named, line.value("--env") or _recorded_env(named, line))
     elif line.has(WORDS):
         raise Asked(names=(*ALGORITHMS, "--resume", "--config"))
     elif line.asks_for_help:
@@ -92,14 +92,23 @@ def train(argv: list[str]) -> int:
     return _train(base, CommandLine(words if named is None else words[1:]))
 
 
-def _recorded_env(algorithm: str, demos: str | None) -> str:
-    """The environment of the demonstrations, for a learner that needs no other; empty if it is not known."""
+def _recorded_env(algorithm: str, line: CommandLine) -> str:
+    """The environment of the demonstrations, for a learner that needs no other; empty for help and without them.
+
+    Raises InputError if the demonstrations do not name it.
+    """
+    demos = line.value("--demos")
     if demos is None or not find(algorithm).offline:
         return ""
     from imitate.datasets.convert import env_of
     from imitate.datasets.convert.sources import source_path
 
-    return env_of(source_path(demos))
+    env_id = env_of(source_path(demos))
+    if not env_id and not line.has(WORDS) and not line.asks_for_help:
+        raise InputError(
+            f"{demos} does not name its environment: give --env ENV, or a name of your choice if you have no simulator"
+        )
+    return env_id
 
 
 def _train(base: Experiment, line: CommandLine) -> int:

@@ -150,7 +150,7 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
     lead = array.shape[: array.ndim - len(shape)] if array.ndim >= len(shape) else ()
     number = array.dtype == space.dtype if isinstance(space, Fields) else array.dtype.kind in "biuf"
     if array.shape != lead + shape or len(lead) > 1 or not number:
-        wanted = f"{shape} or (N, {str(shape)[1:]}" if shape else "() or (N,)"
+        wanted = f"{shape} or {('N', *shape)}".replace("'", "") if shape else "() or (N,)"
         raise InputError(
             f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
         )

@@ -48,10 +48,10 @@ def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
     starts = [space for space in (policy.observation_space, actions) if np.any(getattr(space, "start", 0))]
     if not isinstance(encoder, Encoder):
         raise InputError(
-            f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torchscript"
+            f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torch"
         )
     if starts:
-        raise InputError(f"Stable-Baselines3 counts from 0, got {starts[0]}: export to onnx or torchscript")
+        raise InputError(f"Stable-Baselines3 counts from 0, got {starts[0]}: export to onnx or torch")
     beside = path.with_name("vecnormalize.pkl") if encoder.moments is not None else None
     if beside is not None and beside.exists():
         raise InputError(f"{beside} exists: move it, or write the zip to another folder")

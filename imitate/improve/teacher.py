@@ -46,10 +46,10 @@ class Teacher:
 
     def describe(self) -> str:
         """One line."""
-        parts = [f"{self.source} ({self.algorithm}, {'with' if self.has_critic else 'without'} a critic)"]
-        parts.append(
-            f"makes {number(self.mean)} in {counted(self.episodes, 'episode')}, at worst {number(self.lowest)}"
-        )
+        parts = [
+            f"{self.source} ({self.algorithm}, {'with' if self.has_critic else 'without'} a critic) makes "
+            f"{number(self.mean)} in {counted(self.episodes, 'episode')}, at worst {number(self.lowest)}"
+        ]
         if self.short:
             parts.append(f"{self.short} of them short")
         if self.best_known is not None:

@@ -37,6 +37,8 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
     if not (folder / "policy.json").exists():
         folder = folder / "policy"
     if not (folder / "policy.json").is_file() or not (folder / "policy.safetensors").is_file():
+        if not folder.parent.exists():
+            raise InputError(f"no folder {folder.parent}: wanted a run, a policy's folder or hub:ORG/REPO")
         raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?")
     description = read_json(folder / "policy.json", dict[str, Any], limit=_LARGEST_DESCRIPTION)
     weights = load_state(folder / "policy.safetensors")

@@ -240,7 +240,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "not a run": (["evaluate", "nothing"], "no expert 'nothing'"),
     "not a run to start from": (
         ["train", "ppo", "--env", "CartPole-v1", "--init", "nothing", "--out", "o"],
-        "is not a run",
+        "no folder nothing",
     ),
     "start for BC": (
         ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--init", "bc", "--out", "o"],

@@ -37,6 +37,8 @@ def test_what_is_missing_is_said_with_its_command(
     assert found["chromium"]["state"] == "missing"
     assert found["chromium"]["remedy"] == "apt-get install chromium"
     assert "IMITATE_ZOO_DIR" in found["zoo"]["remedy"]
+    if sys.platform == "linux":
+        assert "`evaluate --render`" in found["display"]["text"]
     assert found["Gymnasium"]["text"] == metadata.version("gymnasium")
     for name, (package, extra) in {"EnvPool": ("envpool", "envpool"), "Ray": ("ray", "ray")}.items():
         try:

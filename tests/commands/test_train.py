@@ -13,7 +13,7 @@ import pytest
 from forked import in_a_process
 from gymnasium.envs.classic_control import CartPoleEnv
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from typed import PPO, config, refused
+from typed import PPO, config, help_of, refused
 
 from imitate.cli import main
 from imitate.datasets.storage.reader import DemoReader
@@ -187,3 +187,26 @@ def test_an_offline_learner_takes_the_environment_of_its_demonstrations(
     assert main(["train", "bc", "--demos", "demos.h5", "--max-updates", "20", "--out", "run"]) == 0
     assert config("run")["env_id"] == "CartPole-v1"
     assert "imitate evaluate run" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_demonstrations_that_name_no_environment_need_a_name_but_no_simulator(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("log.csv").write_text("obs_0,action_0,reward,terminated\n0.5,0.1,1,0\n0.6,0.2,1,0\n0.7,0.3,1,1\n")
+    learn = ["train", "bc", "--demos", "log.csv", "--max-updates", "2", "--out", "run"]
+    assert "log.csv does not name its environment: give --env ENV" in refused(capsys, *learn)
+    assert "--learning-rate" in help_of(capsys, *learn)
+    assert main([*learn, "--env", "MyRobot-v0"]) == 0
+    Path("empty.csv").write_text("")
+    assert "empty.csv: it is empty" in refused(capsys, "train", "bc", "--demos", "empty.csv", "--out", "o")
+
+
+def test_td3bc_says_its_loss_while_it_trains(caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["collect", "Pendulum-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
+    caplog.clear()
+    assert (
+        main(["train", "td3bc", "--demos", "demos.h5", "--max-updates", "8", "--no-looks", "--out", "run"])
+        == 0
+    )
+    assert caplog.messages[0].startswith("iteration 1 (100%): cloning_loss ")

@@ -90,7 +90,7 @@ def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
         file["mask/named"] = np.array([b"demo_0"])
         file["mask/gone"] = np.array([b"demo_7"])
     notes = convert(tmp_path / "a.hdf5", tmp_path / "all.h5").notes
-    assert "parts are not kept apart: gone, named, train (--mask takes one)" in notes
+    assert "parts are not kept apart: gone, named, train (`data convert --mask` takes one)" in notes
     for mask, actions in (("train", [0.2, 1.0]), ("named", [0.0])):
         convert(tmp_path / "a.hdf5", tmp_path / f"{mask}.h5", mask=mask)
         with DemoReader(tmp_path / f"{mask}.h5") as reader:

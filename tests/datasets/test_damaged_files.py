@@ -30,9 +30,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         DemoReader(text)
     assert "not a whole HDF5 file" in one_line(error)
+    assert "`imitate data convert` reads other formats" in one_line(error)
     with pytest.raises(InputError) as error:
         DemoReader(foreign)
     assert "not a file of demonstrations" in one_line(error)
+    assert "`imitate data convert` reads other projects'" in one_line(error)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.9, 0.999])

@@ -32,6 +32,7 @@ def test_a_recording_without_actions_is_otherwise_the_same(
     words = "collect Pendulum-v1 --episodes 2 --seed 5"
     assert main([*words.split(), "--out", str(tmp_path / "with.h5")]) == 0
     assert main([*words.split(), "--no-actions", "--out", str(tmp_path / "without.h5")]) == 0
+    assert "next      imitate train gaifo" in capsys.readouterr().out.splitlines()[-1]
     with DemoReader(tmp_path / "with.h5") as one, DemoReader(tmp_path / "without.h5") as other:
         assert (one.info.has_actions, other.info.has_actions) == (True, False)
         np.testing.assert_array_equal(one[1].obs, other[1].obs)

@@ -23,7 +23,7 @@ def test_the_facts_on_an_expert() -> None:
     )
     assert facts.share == pytest.approx(275 / 500)
     assert facts.describe() == (
-        "CartPole-v1 (DQN, with a critic), makes 275 in 4 episodes, at worst 100, 1 of them short, 55 % of the best "
+        "CartPole-v1 (DQN, with a critic) makes 275 in 4 episodes, at worst 100, 1 of them short, 55 % of the best "
         "published return 500"
     )
 

@@ -78,7 +78,7 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
     for wrong, said in (
         ([0.0, np.nan, 0.0], "NaN"),
         (np.full((2, 3), np.inf), "infinite"),
-        (np.zeros(4), r"wanted numbers of shape \(3,\) or \(N, 3,\)"),
+        (np.zeros(4), r"wanted numbers of shape \(3,\) or \(N, 3\)"),
         (np.zeros((2, 2, 3)), "wanted numbers of shape"),
         (["a", "b", "c"], "wanted numbers"),
     ):
