@@ -132,6 +132,10 @@ def _subject(
         raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
     if not (folder / "finished.json").exists():
         logger.warning("%s is not finished: this is its best policy so far", subject)
+    if env is None and not experiment.evaluable:
+        raise InputError(
+            f"{experiment.env_id} is not installed here: install it, or name an environment with the same spaces by --env"
+        )
     env_id = resolve_env_id(experiment.env_id if env is None else env)
     return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
 
