@@ -134,7 +134,7 @@ def _subject(
         logger.warning("%s is not finished: this is its best policy so far", subject)
     if env is None and not experiment.evaluable:
         raise InputError(
-            f"{experiment.env_id} is not installed here: install it, or name an environment with the same spaces by --env"
+            f"{experiment.env_id} is not installed here: install it, or name one with the same spaces by --env"
         )
     env_id = resolve_env_id(experiment.env_id if env is None else env)
     return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)

@@ -172,7 +172,7 @@ def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str
     assert "Lift is not installed here: nothing was evaluated" in capsys.readouterr().err
     assert config("run")["env_id"] == "Lift"
     assert load_policy("run").act(np.ones(3, np.float32)).tolist() == pytest.approx([0.5, 0.5], abs=0.05)
-    assert "Lift is not installed here: install it, or name an" in refused(capsys, "evaluate", "run")
+    assert "Lift is not installed here: install it, or name one" in refused(capsys, "evaluate", "run")
     assert "Lift is not installed here" in refused(capsys, *learn, "--eval-every", "10", "--out", "o")
     assert "the data are of Lift, not of Lifd" in refused(capsys, *learn, "--env", "Lifd", "--out", "o")
     assert "unknown environment 'Lift'" in refused(

@@ -81,7 +81,7 @@ def test_a_policy_comes_back_from_its_folder_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "policy" / "policy.safetensors").write_bytes(b"not a policy")
     with pytest.raises(InputError, match=r"policy\.safetensors"):
         load_policy(tmp_path)
-    with pytest.raises(InputError, match="no folder .*elsewhere"):
+    with pytest.raises(InputError, match=r"no folder .*elsewhere"):
         load_policy(tmp_path / "elsewhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no policy"):
