@@ -37,7 +37,7 @@ class GuidedConfig(TQCConfig):
     """Weight of the entropy at the start, if it adapts."""
     test: float = 0.05
     """Share of the steps for the test at the end; 0: the student is handed over untested."""
-    clone_updates: int = 5_000
+    clone_updates: int = 20_000
     """Gradient steps of the clone that is handed over if the expert wins the test."""
     average: float = 0.9995
     """Decay of the moving average of weights that is handed over."""

@@ -211,3 +211,13 @@ def test_a_clone_takes_the_experts_actions_and_no_smaller_ones() -> None:
     learner.clone_alone(1_000)
     actions = learner.policy.act(np.linspace(-1, 1, 9, dtype=np.float32)[:, None])
     assert actions.ravel().tolist() == pytest.approx([1.8] * 9, abs=0.06)
+
+
+def test_a_clone_does_not_depend_on_the_student_that_lost() -> None:
+    """That plays its upper bound everywhere, where a tanh has no slope."""
+    learner = Guided(small(updates_per_step=0.0), envs=envs_of(), expert=lambda obs: 0 * obs - 1.8, seed=3)
+    learner.step()
+    torch.nn.init.constant_(learner.student.output.bias, 12.0)
+    learner.clone_alone(1_000)
+    actions = learner.policy.act(np.linspace(-1, 1, 9, dtype=np.float32)[:, None])
+    assert actions.ravel().tolist() == pytest.approx([-1.8] * 9, abs=0.06)

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from imitate.configs.guided import GuidedConfig
 from imitate.datasets.asking import Askable
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.advice import Experts, joined
@@ -201,7 +202,13 @@ class Guided(OffPolicy):
         return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
-        """Make the policy a clone of the expert, from its actions in all states of the replay."""
+        """Make the policy a clone of the expert, from its actions in all states of the replay.
+
+        It begins anew: a student at a bound of the actions could not leave it, as its tanh has no slope there.
+        """
+        with seeded(draw_seed(self.seed, self.iteration, 3)):
+            for layer in (*self.student.encoder.net.linear, self.student.output):
+                layer.reset_parameters()
         self.updater.policy_net.optimizer.restart()
         for update in range(count):
             (batch,) = self.batches(1)
