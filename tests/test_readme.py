@@ -42,7 +42,7 @@ def test_documents_are_what_the_records_say() -> None:
 
 @pytest.mark.parametrize(
     ("record", "document"),
-    [("aggrevated-bipedalwalker-ppo", "README.md"), ("half-trained", "RESULTS.md"), ("speed-rl", "SPEED.md")],
+    [("aggrevated-bipedalwalker-ppo", "README.md"), ("half-trained", "RESULTS.md"), ("speed", "SPEED.md")],
 )
 def test_another_figure_in_a_record_is_another_document(record: str, document: str, tmp_path: Path) -> None:
     records = shutil.copytree(RECORDS, tmp_path / "results")
