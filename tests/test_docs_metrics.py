@@ -110,7 +110,7 @@ def test_every_algorithm_has_a_page_and_no_page_lacks_its_algorithm() -> None:
 def test_the_metrics_of_a_page_are_those_that_are_logged(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imitate.aggrevated.loki._FIT", 2)  # gradient steps of the expert's value
+    monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 2)  # gradient steps of the expert's value
     found: set[str] = set()
     for number, (_, settings) in enumerate(run for run in RUNS if run[0] == name):
         folder = tmp_path / str(number)

@@ -36,7 +36,7 @@ from imitate.rl.ppo import PPO
 
 __all__ = ["LOKI", "LOKIConfig"]
 
-_FIT = 2_000  # gradient steps of the expert's value
+VALUE_UPDATES = 2_000  # gradient steps of the expert's value
 
 
 class LOKI:
@@ -137,7 +137,7 @@ class LOKI:
             for piece in learner.roll_in.store.reader():
                 ppo.scaler.moments.update(torch.tensor(discounted_sums(piece.rewards, ppo.config.gamma)))
             scale = ppo.scaler.scale
-        experts_value.fit(learner.critic, self._labelled(_FIT), _FIT, scale=scale)
+        experts_value.fit(learner.critic, self._labelled(VALUE_UPDATES), VALUE_UPDATES, scale=scale)
         ppo.value_net.load_state_dict(experts_value.net.state_dict())
 
     def _labelled(self, count: int) -> Iterator[tuple[Tensor, ...]]:

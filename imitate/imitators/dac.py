@@ -119,11 +119,11 @@ class DAC(SAC):
         due = self.updates_due(self.config.updates_per_step)
         if due <= 0:
             return []
-        ends = self._ends()
+        ends = self.ends()
         half, found = self.config.batch_size // 2, []
         for batch in self.batches(due):
             metrics = self._discriminate(batch, half)
-            batch = self._rewarded(batch, *ends)
+            batch = self.rewarded(batch, *ends)
             metrics["reward"] = batch["returns"][half:].mean()
             if not self.config.mix_demos:
                 batch = {name: column[half:] for name, column in batch.items()}
@@ -158,7 +158,7 @@ class DAC(SAC):
             "learner_accuracy": accuracies[1],
         }
 
-    def _ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
         """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
             return 0.0, 0.0
@@ -169,7 +169,7 @@ class DAC(SAC):
         return math.log((1 - self.expert_share) / (1 - share)), gamma / (1 - gamma) * float(absorbed)
 
     @torch.no_grad()
-    def _rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:
+    def rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:
         """The batch with the discriminator's rewards."""
         logits = self.discriminator(self.discriminator.prepare(batch))
         rewards = reward_of(logits + alive, self.config.reward)

@@ -30,8 +30,8 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.batches import Batch, means, parted, replay_of, tensors_of
-from imitate.rl.continuous import Critics, PolicyNet, critic_loss, soft_targets
-from imitate.rl.td3 import first
+from imitate.rl.continuous import Critics, PolicyNet, critic_loss
+from imitate.rl.td3 import first, smoothed_targets
 
 __all__ = ["TD3BC", "TD3BCConfig", "actor_gradient"]
 
@@ -116,11 +116,8 @@ class TD3BC:
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of the critics, and of the policy if it is due; returns means."""
-        obs, next_obs, config = batch["obs"], batch["next_obs"], self.config
-        noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
-        noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
-        following = (self.target_policy(next_obs)[0][0].tanh() + noise).clamp(-1.0, 1.0)
-        targets = soft_targets(self.critics.of_target(next_obs, following), 0.0, batch)
+        obs, config = batch["obs"], self.config
+        targets = smoothed_targets(self.target_policy, self.critics, batch, config, self.generator)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )

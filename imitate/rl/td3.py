@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,10 +21,20 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
+from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
-from imitate.rl.continuous import ActorCritic, critic_loss, soft_targets
+from imitate.rl.continuous import ActorCritic, Critics, critic_loss, soft_targets
 
-__all__ = ["TD3", "TD3Config", "first"]
+__all__ = ["TD3", "TD3Config", "first", "smoothed_targets"]
+
+
+class Smoothing(Protocol):
+    """The fields of a config that `smoothed_targets` reads."""
+
+    @property
+    def target_noise(self) -> float: ...
+    @property
+    def noise_clip(self) -> float: ...
 
 
 def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,6 +42,16 @@ def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
     gradient = torch.zeros_like(outputs)
     gradient[0] = 1.0
     return outputs[0].squeeze(-1), gradient
+
+
+def smoothed_targets(
+    target_policy: Stack, critics: Critics, batch: Batch, config: Smoothing, generator: torch.Generator
+) -> Tensor:
+    """Targets (B, 1): returns plus the lesser value of the target policy's next action with clipped noise."""
+    noise = torch.randn(batch["actions"].shape, generator=generator, device=batch["actions"].device)
+    noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
+    following = (target_policy(batch["next_obs"])[0][0].tanh() + noise).clamp(-1.0, 1.0)
+    return soft_targets(critics.of_target(batch["next_obs"], following), 0.0, batch)
 
 
 class TD3(ActorCritic):
@@ -67,11 +88,8 @@ class TD3(ActorCritic):
 
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        obs, next_obs, config = batch["obs"], batch["next_obs"], self.config
-        noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
-        noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
-        following = (self.target_policy(next_obs)[0][0].tanh() + noise).clamp(-1.0, 1.0)
-        targets = soft_targets(self.critics.of_target(next_obs, following), 0.0, batch)
+        obs, config = batch["obs"], self.config
+        targets = smoothed_targets(self.target_policy, self.critics, batch, config, self.generator)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )

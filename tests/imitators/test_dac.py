@@ -63,13 +63,13 @@ def test_rewards_and_the_absorbing_state_by_hand(tmp_path: Path) -> None:
     learner = filled(learner_of(tmp_path, terminated=True, gamma=0.9))
     expert = absorbed_share(50, 5, 0.9)
     assert learner.expert_share == expert == pytest.approx(45 / 95)
-    alive, absorbed = learner._ends()
+    alive, absorbed = learner.ends()
     learners = absorbed_share(len(learner.replay), 0, 0.9)
     assert alive == pytest.approx(math.log((1 - expert) / (1 - learners)))
     assert absorbed == pytest.approx(9 * math.log(expert / learners), rel=1e-5)
     (batch,) = learner.batches(1)
     learner.discriminator.forward = lambda pairs, _generator=None: pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
-    rewards = learner._rewarded(batch, alive, absorbed)["returns"]
+    rewards = learner.rewarded(batch, alive, absorbed)["returns"]
     ended = batch["discounts"] == 0
     assert ended[:32].any()
     torch.testing.assert_close(rewards, 2.0 + alive + ended * absorbed)
