@@ -155,7 +155,11 @@ def test_a_committed_record_carries_the_measurement_to_another_machine(
     committed.write_text(json.dumps(found))
     try:
         status, said = measure(repository, tmp_path / "out", "--list")
-        assert (status, "bc-cartpole: 2 of 3 seeds" in said, "broken-cartpole: 1 of 1" in said) == (0, True, True)
+        assert (status, "bc-cartpole: 2 of 3 seeds" in said, "broken-cartpole: 1 of 1" in said) == (
+            0,
+            True,
+            True,
+        )
         status, said = measure(repository, tmp_path / "out")
         assert (status, said.count(" seed ")) == (0, 1), said
         again = record(tmp_path / "out")
