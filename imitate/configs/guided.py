@@ -31,8 +31,6 @@ class GuidedConfig(TQCConfig):
     """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
     cloning_fraction: float = 0.5
     """Share of the run over which the weight of cloning falls to 0."""
-    updates_per_step: float = 0.5
-    """Gradient steps of the critics for each environment step."""
     ent_coef_init: float = 0.1
     """Weight of the entropy at the start, if it adapts."""
     test: float = 0.05
@@ -42,7 +40,7 @@ class GuidedConfig(TQCConfig):
     average: float = 0.9995
     """Decay of the moving average of weights that is handed over."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
+    """`linear` decays from the expert's retirement to 0 at the end of the run."""
     quantiles: int = 8
     """Quantiles of the return that each critic predicts."""
     dropped: int = 1

@@ -178,6 +178,14 @@ def test_the_expert_retires() -> None:
     assert shares[-1] is None
 
 
+def test_the_step_size_falls_once_the_expert_has_retired() -> None:
+    learner = Guided(small(guidance_fraction=0.5, learning_rate=1e-3), envs=envs_of(), expert=half, seed=0)
+    for progress, rate in ((0.0, 1e-3), (0.5, 1e-3), (0.75, 5e-4), (1.0, 0.0)):
+        learner.schedule(progress)
+        assert learner.updater.critics.optimizer.learning_rate == pytest.approx(rate)
+        assert learner.updater.policy_net.optimizer.learning_rate == pytest.approx(rate)
+
+
 def test_a_state_continues_byte_for_byte() -> None:
     def made() -> HandOver:
         return HandOver(small(), envs=envs_of(), expert=half, seed=0)

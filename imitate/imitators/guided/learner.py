@@ -157,7 +157,8 @@ class Guided(OffPolicy):
     def schedule(self, progress: float) -> None:
         self.progress = progress
         if self.config.lr_schedule == "linear":
-            self.updater.set_learning_rate(self.config.learning_rate * (1.0 - progress))
+            left = (1.0 - progress) / max(1.0 - self.config.guidance_fraction, 1e-9)
+            self.updater.set_learning_rate(self.config.learning_rate * min(left, 1.0))
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
