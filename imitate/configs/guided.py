@@ -27,6 +27,8 @@ class GuidedConfig(TQCConfig):
     """Gradient steps on the expert's steps before the student acts."""
     guidance_fraction: float = 0.5
     """Share of the run during which the critics may choose the expert's action; afterwards the student is alone."""
+    jump_start: float = 0.0
+    """Share of an expert's episode that it takes at the start of each one; falls to 0 until it retires (JSRL)."""
     cloning: float = 1.0
     """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
     cloning_fraction: float = 0.5
@@ -51,7 +53,7 @@ class GuidedConfig(TQCConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 0, math.inf, "offline_updates", "cloning", "clone_updates")
-        check_range(self, 0, 1, "guidance_fraction", "cloning_fraction", "average")
+        check_range(self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "average")
         check_range(self, 0, 0.5, "test")
         if self.learning_starts >= self.total_steps:
             raise InputError(

@@ -55,6 +55,7 @@ class Guided(OffPolicy):
 
     policy    moving average of the student's weights
     student   the policy that acts and learns
+    leaders   of each environment's episode, the expert that begins it; `taken` are the steps since then
     length    mean length of the episodes that ended in the latest iteration, `expert_length` in the first; 0 before
     """
 
@@ -86,7 +87,7 @@ class Guided(OffPolicy):
         self.updater = Updates(student, config)
         self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
         self.obs_shape = space.shape or ()
-        self.leaders = np.zeros(envs.num_envs, np.int64)
+        self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
         self.progress = self.length = self.expert_length = 0.0
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = copy.deepcopy(student)
@@ -111,6 +112,12 @@ class Guided(OffPolicy):
     def guided(self) -> bool:
         """True until the expert retires."""
         return self.progress < self.config.guidance_fraction
+
+    @property
+    def jump(self) -> float:
+        """Steps of an expert at the start of each episode (Jump-Start RL, arXiv:2204.02372)."""
+        left = 1.0 - self.progress / max(self.config.guidance_fraction, 1e-9)
+        return self.config.jump_start * self.expert_length * max(left, 0.0)
 
     # Acting
 
@@ -140,17 +147,20 @@ class Guided(OffPolicy):
 
     def _chosen(self, obs: Array, advice: Array, begun: Array) -> Array:
         """Actions (N, D) in [-1, 1]."""
+        drawn = self.rng.integers(self.experts.count, size=len(obs))  # who leads each episode
+        self.leaders = np.where(begun, drawn, self.leaders)
+        self.taken = np.where(begun, 0, self.taken + 1)
+        led = advice[np.arange(len(obs)), self.leaders]
         if not self.ready:
-            drawn = self.rng.integers(self.experts.count, size=len(obs))  # who leads each episode
-            self.leaders = np.where(begun, drawn, self.leaders)
-            return advice[np.arange(len(obs)), self.leaders]
+            return led
         unit = np.tanh(self.actor.sample(obs, self.rng)[1])
         if not self.guided:
             return unit
         candidates = torch.from_numpy(np.concatenate([unit[:, None], advice], 1)).to(self.device)
         chosen, best = best_of(self.updater.values(encode(self.student, obs), candidates), candidates)
-        self._shares.append(float((best > 0).float().mean()))
-        return chosen.cpu().numpy()
+        jump = self.taken < self.jump
+        self._shares.append(float(((best > 0).cpu().numpy() | jump).mean()))
+        return np.where(jump[:, None], led, chosen.cpu().numpy())
 
     # Learning
 
