@@ -35,6 +35,9 @@ class GuidedConfig(TQCConfig):
     """Share of the run over which the weight of cloning falls to 0."""
     ent_coef_init: float = 0.1
     """Weight of the entropy at the start, if it adapts."""
+    greedy_share: float = 0.25
+    """Share of the episodes, once the expert has retired, that the averaged policy plays without noise. It is kept as it
+    was when these went best; the test chooses between that policy and the last."""
     test: float = 0.05
     """Share of the steps for the test at the end; 0: the student is handed over untested."""
     clone_updates: int = 20_000
@@ -53,7 +56,9 @@ class GuidedConfig(TQCConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 0, math.inf, "offline_updates", "cloning", "clone_updates")
-        check_range(self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "average")
+        check_range(
+            self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "greedy_share", "average"
+        )
         check_range(self, 0, 0.5, "test")
         if self.learning_starts >= self.total_steps:
             raise InputError(
