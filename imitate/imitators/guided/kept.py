@@ -1,4 +1,4 @@
-"""The student as it was when its own episodes went best: off-policy learners swing, and the last policy may be a bad one.
+"""The student as it was when its own episodes went best, because off-policy learners swing.
 
 Once the expert has retired, some episodes are played by the policy that would be handed over, without noise. Their
 steps are learned from like all others, so they cost nothing.
