@@ -37,7 +37,7 @@ class GuidedConfig(TQCConfig):
     """Weight of the entropy at the start, if it adapts."""
     greedy_share: float = 0.25
     """Share of the episodes, once the expert has retired, that the averaged policy plays without noise. It is kept as
-    it was when these went best; the test chooses between that policy and the last."""
+    it was when these went best; the test, if there is one, chooses between that policy and the last."""
     test: float = 0.05
     """Share of the steps for the test at the end; 0: the student is handed over untested."""
     clone_updates: int = 20_000

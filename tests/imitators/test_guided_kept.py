@@ -100,6 +100,16 @@ def test_the_kept_student_is_handed_over_if_the_last_one_is_worse() -> None:
     assert guided.policy.output.bias.tolist() == best.tolist()
 
 
+def test_without_a_test_the_kept_student_is_handed_over() -> None:
+    whole = learner(test=0.0)
+    while not whole.done:
+        whole.step()
+        if not whole.done:
+            spoil(whole.policy)
+    assert whole.learner.kept.found
+    assert whole.policy.output.bias.max() < 4.0
+
+
 def test_the_last_student_is_handed_over_if_it_is_better() -> None:
     whole = learner(test=0.2)
     guided = whole.learner

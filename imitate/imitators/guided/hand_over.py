@@ -71,9 +71,17 @@ class HandOver:
         room = room if limit is None else min(room, limit)
         spare = self._spare()
         if room - spare >= self.least_steps:
-            return self.learner.step(room - spare)
+            metrics = self.learner.step(room - spare)
+            if self.learner.done:  # no test follows
+                self._take_kept()
+            return metrics
         self.tested = True
         return self._test(room)
+
+    def _take_kept(self) -> None:
+        """Hand over the student as it was when it did best, if that is known."""
+        if self.learner.kept.found:
+            self.policy.load_state_dict(self.learner.kept.best.state_dict())
 
     def _spare(self) -> int:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
@@ -102,17 +110,18 @@ class HandOver:
         pairs = int(share / self._length + 1e-6) if self._length else 0
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: the student is handed over untested", room)
+            self._take_kept()
             return {"test_pairs": 0.0}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
         plays = [played(act, sampler.envs, seeds, share) for act in players]
         sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
         own, metrics = plays[0][1], {"test_pairs": 0.0}
-        for student, (_, returns) in zip(students[1:], plays[1:], strict=False):
+        for _, returns in plays[1 : len(students)]:
             both = paired(own, returns, pairs)
             metrics["test_kept"] = float(both is not None and both[1].mean() > both[0].mean())
             if metrics["test_kept"]:
                 own = returns
-                learner.policy.load_state_dict(student.state_dict())
+                self._take_kept()
         for _, returns in plays[len(students) :]:
             both = paired(returns, own, pairs)
             if both is None:
