@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from imitate.envs.fields import Array, all_finite
+from imitate.envs.fields import Array, all_finite, as_dict
 from imitate.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Array", "Policy", "Trajectory", "Transitions", "tensor_of"]
+__all__ = ["Array", "Policy", "Trajectory", "Transitions", "parts_of", "tensor_of"]
 
 
 class Policy(Protocol):
@@ -122,3 +122,16 @@ def tensor_of(array: Array) -> Tensor:
         return torch.from_numpy(array)
     rows = np.ascontiguousarray(array)
     return torch.from_numpy(rows.view(np.uint8).reshape(*array.shape, rows.dtype.itemsize))
+
+
+def parts_of(rows: Tensor, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The inverse of `tensor_of` for rows (B, bytes) uint8 of a structured type: a dict of tensors (B, *shape), with a dict
+    for a Dict in a Dict."""
+    return _tensors(as_dict(rows.numpy().view(dtype).reshape(len(rows))))
+
+
+def _tensors(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _tensors(part) if isinstance(part, dict) else tensor_of(np.require(part, requirements="AW"))
+        for name, part in parts.items()
+    }

@@ -16,7 +16,8 @@ from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
 from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
 from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
 from imitate.datasets.storage.schema import common_info, read_info
-from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
+from imitate.envs.fields import Fields
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -187,8 +188,37 @@ class DemoReader:
         fields: Sequence[Field] = ("obs", "labels"),
         episodes: Sequence[int] | Array | None = None,
         memory_limit: int = 1 << 30,
+    ) -> Iterator[tuple[Any, ...]]:
+        """One epoch: every step once, shuffled, in minibatches of `fields`, which are tensors (B, ...); the last may
+        be short. Dict observations are dicts of tensors (B, *shape), as nested as their space.
+
+        Memory and shuffling are those of `minibatches`.
+        """
+        batches = self.minibatches(
+            batch_size, rng, fields=fields, episodes=episodes, memory_limit=memory_limit
+        )
+        space = self.info.observation_space
+        if not isinstance(space, Fields):
+            return batches
+        parted = [field in ("obs", "next_obs") for field in fields]
+        return (
+            tuple(
+                parts_of(rows, space.dtype) if apart else rows
+                for rows, apart in zip(batch, parted, strict=True)
+            )
+            for batch in batches
+        )
+
+    def minibatches(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        fields: Sequence[Field] = ("obs", "labels"),
+        episodes: Sequence[int] | Array | None = None,
+        memory_limit: int = 1 << 30,
     ) -> Iterator[tuple[Tensor, ...]]:
-        """One epoch: every step once, shuffled, in minibatches of `fields`; the last may be short.
+        """As `batches`, with Dict observations as `tensor_of` gives them and as our networks take them: rows of bytes.
 
         If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
         random blocks of the file fill a window, which is shuffled.
