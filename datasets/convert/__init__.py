@@ -27,7 +27,7 @@ from imitate.datasets.convert import (
 from imitate.datasets.convert.foreign import Most, Notes, most
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import Compression, DemoInfo
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
@@ -103,6 +103,7 @@ def convert(
     mask: str | None = None,
     clip: bool = False,
     actions: bool = True,
+    compression: Compression | None = None,
     dry_run: bool = False,
 ) -> Converted:
     """Write the data set `source` as `out`, whole or not at all.
@@ -115,6 +116,7 @@ def convert(
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     actions   False: leave them out, as in demonstrations of observations alone
+    compression   of pictures in our format; by default the source's
     dry_run   read everything, write nothing
 
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
@@ -125,6 +127,8 @@ def convert(
         raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
     if columns and source_name not in _WITH_COLUMNS:
         raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
+    if compression is not None and target_name != "imitate":
+        raise InputError(f"{target_name} has its own compression: leave --compression out")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     target, notes = FORMATS[target_name], Notes()
@@ -140,7 +144,11 @@ def convert(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
                 "of them in one array with --obs-keys"
             )
-        info = replace(info, has_actions=info.has_actions and actions)
+        info = replace(
+            info,
+            has_actions=info.has_actions and actions,
+            compression=compression or info.compression,
+        )
         if not info.has_actions and target_name not in _WITHOUT_ACTIONS:
             raise InputError(
                 f"{target_name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, write_info
+from imitate.datasets.storage.zstd import LEVEL, ZSTD, register
 
 __all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
 
@@ -22,6 +23,11 @@ _CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every col
 # Pictures are packed in 64 rows, or fewer if they are large, since a whole chunk is unpacked to read one of them.
 # 84 x 84 frames of Breakout take 136 bytes each with gzip 1 and 189 with lzf, at equal speed.
 _PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES = 64, 1 << 19
+_FILTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gzip": ("gzip 1", {"compression": 1}),
+    "zstd": (f"zstd {LEVEL}", {"compression": ZSTD, "compression_opts": (LEVEL,), "fletcher32": True}),
+}
+"""Name and options of each compression."""
 _RESERVE_BYTES = 1 << 20
 
 _DESCRIPTIONS = {
@@ -36,7 +42,9 @@ _FIELDS = " A row has a field for each part of the Dict."
 
 
 def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
-    """Create a file without episodes."""
+    """Create a file without episodes. Raises InputError if its compression needs a package that is missing."""
+    if info.compression == "zstd":
+        register(path)
     path.touch()
     claim(path, 1 << 16)  # fails now if the disk is full
     with h5py.File(path, "w", libver="latest") as file:
@@ -47,18 +55,20 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
             most, fill = (_PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES) if pixels else (8192, _CHUNK_BYTES)
             chunk = min(max(1, fill // row_bytes), most)
             parted = name == "obs" and dtype.names is not None
-            file.create_dataset(
+            packed = pixels or (parted and _has_pixels(dtype))
+            compression, options = _FILTERS[info.compression] if packed else ("none", {})
+            column = file.create_dataset(
                 name,
                 (0, *shape),
                 dtype,
                 maxshape=(None, *shape),
                 chunks=(256 if name == "episodes" else chunk, *shape),
-                compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
-            ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
+                **options,
+            )
+            column.attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
+            column.attrs["compression"] = compression
         file["episodes"].attrs["reserved"] = np.int64(0)
         file["episodes"].attrs[FAILED] = np.full(MOST_FAILED, -1, np.int64)
-        for column in file.values():
-            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
 
 
 def _has_pixels(dtype: np.dtype[Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import gymnasium as gym
 import h5py
@@ -21,8 +21,11 @@ from imitate.files import versions
 
 __all__ = [
     "COLUMNS",
+    "COMPRESSIONS",
     "EPISODES",
+    "FORMAT",
     "LONGEST_KWARGS",
+    "Compression",
     "DemoInfo",
     "common_info",
     "damaged",
@@ -38,6 +41,9 @@ __all__ = [
 T = TypeVar("T")
 
 FORMAT = "imitate demonstrations"
+Compression = Literal["gzip", "zstd"]
+COMPRESSIONS: tuple[str, ...] = get_args(Compression)
+"""Filters of pictures; the first is the default, which every HDF5 library reads."""
 SCHEMA_VERSION = 1
 WITHOUT_ACTIONS = 2
 """Version of files whose actions are unknown: an older release would take what stands in their place for actions."""
@@ -77,8 +83,9 @@ class DemoInfo:
     protocol       settings that the environment's id leaves open, such as Atari's sticky actions
     command        the command line that recorded it, without the file's name
     has_actions    False: the expert's actions are unknown, and the lowest one stands in their place
+    compression    the filter of pictures, one of COMPRESSIONS
 
-    Raises InputError for spaces that are not supported or do not suit `frame_stack`.
+    Raises InputError for spaces that are not supported or do not suit `frame_stack`, and for another compression.
     """
 
     env_id: str
@@ -96,10 +103,15 @@ class DemoInfo:
     protocol: str = ""
     command: str = ""
     has_actions: bool = True
+    compression: str = COMPRESSIONS[0]
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
         check_supported(self.observation_space, self.action_space)
+        if self.compression not in COMPRESSIONS:
+            raise InputError(
+                f"pictures compressed with {self.compression!r}: use {' or '.join(COMPRESSIONS)}"
+            )
         object.__setattr__(self, "observation_space", as_fields(self.observation_space))
         shape = self.observation_space.shape or ()
         if self.frame_stack < 1 or (
@@ -140,6 +152,7 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
         "protocol": info.protocol,
         "command": info.command,
         "has_actions": info.has_actions,
+        "compression": info.compression,
         "versions": json.dumps(dict(info.versions)),
     }
 
@@ -204,6 +217,7 @@ def _info(read: _Read) -> DemoInfo:
         protocol=read("protocol", str, ""),
         command=read("command", str, ""),
         has_actions=read("has_actions", bool, True),
+        compression=read("compression", str, COMPRESSIONS[0]),
         versions={str(name): str(version) for name, version in plain("versions").items()},
     )
 

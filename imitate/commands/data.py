@@ -24,6 +24,7 @@ from imitate.datasets.replay import again
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import recover
+from imitate.datasets.storage.schema import Compression
 from imitate.datasets.storage.validate import describe, validate
 from imitate.errors import InputError
 from imitate.media.video import filming
@@ -196,6 +197,7 @@ def convert(
     mask: str | None = None,
     clip: bool = False,
     actions: bool = True,
+    compression: Compression | None = None,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -231,6 +233,8 @@ def convert(
         clip: move actions that leave the action space to its bounds
         actions: --no-actions leaves them out, or says that an .npz has none: demonstrations of observations alone, for
             gaifo; only .h5 and .npz are written so
+        compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
+            extra zstd
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """
@@ -245,6 +249,7 @@ def convert(
         mask=mask,
         clip=clip,
         actions=actions,
+        compression=compression,
         dry_run=dry_run,
     )
     if json:
