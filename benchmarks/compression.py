@@ -3,8 +3,8 @@
     python benchmarks/compression.py [--states 20000] [--frames 3000] [--data 'ALE/Breakout-v5 in colour']
 
 The data are random actions in CartPole, HalfCheetah, PixelCartPole, and Breakout in grey and in colour, in chunks like
-`DemoWriter`'s. If `hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too. Rates are MB of raw data per CPU
-second, the best of three measurements. With `--data` the others keep their record.
+`DemoWriter`'s. If `hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too. Rates are MB of raw data per
+CPU second, the best of three measurements. With `--data` the others keep their record.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 from imitate.datasets.storage.contain import contained
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
-from imitate.datasets.storage.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
+from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, damaged, read_info
 from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file
 from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, register
 from imitate.envs.spaces import Array
@@ -104,7 +104,8 @@ def read_table(file: h5py.File) -> Array:
         table: Array = dataset[:count]
         unwritten = np.flatnonzero(table["length"] == 0)
         table = table[: unwritten[0]] if len(unwritten) else table
-        steps, rows = min(len(file["actions"]), len(file["rewards"])), len(file["obs"])
+        stored = ("actions", "rewards", *(["states"] if file.attrs.get("state_size", 0) else []))
+        steps, rows = min(len(file[name]) for name in stored), len(file["obs"])
         stack = int(file.attrs["frame_stack"])
         if ((table["length"] < 0) | (table["length"] > steps)).any() or not np.isfinite(
             table["return"]
@@ -187,9 +188,13 @@ def _check_datasets(file: h5py.File, info: DemoInfo, path: Path, size: int, writ
         "rewards": (np.dtype(np.float32), ()),
         "expert_actions": action,
     }
+    if info.state_size:
+        wanted["states"] = (np.dtype(np.float64), (info.state_size,))
+    if info.has_texts:
+        wanted |= {"texts": (np.dtype(np.uint8), ()), "tags": (TAGS, ())}
     for name, (dtype, shape) in wanted.items():
         link = file.get(name, getlink=True) if name in file.keys() else None  # noqa: SIM118
-        if link is None and name in (*COLUMNS, "episodes"):
+        if link is None and name != "expert_actions":
             raise InputError(f"lacks the dataset {name!r}; restore it or record it again")
         if link is None:
             continue

@@ -18,6 +18,7 @@ from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.commands.push import push
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
+from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
 from imitate.datasets.replay import again
@@ -198,6 +199,8 @@ def convert(
     clip: bool = False,
     actions: bool = True,
     compression: Compression | None = None,
+    fps: float | None = None,
+    codec: Codec | None = None,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -235,6 +238,9 @@ def convert(
             gaifo; only .h5 and .npz are written so
         compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
             extra zstd
+        fps: steps a second, if the data do not say; LeRobot's videos have 30 otherwise
+        codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
+            each step
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """
@@ -250,6 +256,8 @@ def convert(
         clip=clip,
         actions=actions,
         compression=compression,
+        fps=fps,
+        codec=codec,
         dry_run=dry_run,
     )
     if json:

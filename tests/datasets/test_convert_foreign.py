@@ -89,7 +89,7 @@ def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
         file["mask/train"] = np.array([b"demo_10", b"demo_2"])
         file["mask/named"] = np.array([b"demo_0"])
         file["mask/gone"] = np.array([b"demo_7"])
-    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.h5").notes
+    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.npz").notes
     assert "parts are not kept apart: gone, named, train (`data convert --mask` takes one)" in notes
     for mask, actions in (("train", [0.2, 1.0]), ("named", [0.0])):
         convert(tmp_path / "a.hdf5", tmp_path / f"{mask}.h5", mask=mask)

@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 def filters(path: Path) -> dict[str, str]:
     with h5py.File(path) as file:
-        assert ZSTD == (file["obs"].id.get_create_plist().get_filter(0)[0])
+        assert (file["obs"].id.get_create_plist().get_filter(0)[0]) == ZSTD
         return {name: dataset.attrs["compression"] for name, dataset in file.items()}
 
 
@@ -101,7 +101,7 @@ def test_still_pictures_shrink_by_more_than_gzip_can(tmp_path: Path) -> None:
             writer.append(Trajectory(still, *zeros, False, True, info={"seed": seed}))
     with DemoReader(tmp_path / "a.h5") as reader:
         assert reader.num_steps == 180
-        assert 183 * 480 * 640 * 3 > 1100 * (tmp_path / "a.h5").stat().st_size
+        assert 1100 * (tmp_path / "a.h5").stat().st_size < 183 * 480 * 640 * 3
         assert not reader[2].obs.any()
 
 
@@ -250,5 +250,5 @@ def test_foreign_files_with_it_are_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         for name in ("observations", "actions", "rewards", "terminals"):
             file.create_dataset(name, data=np.zeros((9, 1)), chunks=(9, 1), compression=ZSTD)
-    with pytest.raises(InputError, match="compressed with filters .32015.; use gzip, or none"):
+    with pytest.raises(InputError, match=r"compressed with filters \[32015\]; use gzip"):
         convert(tmp_path / "a.hdf5", tmp_path / "b.h5", env_id="CartPole-v1")
