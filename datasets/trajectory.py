@@ -138,6 +138,8 @@ def parts_of(rows: Tensor, dtype: np.dtype[Any]) -> dict[str, Any]:
 
 def _tensors(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _tensors(part) if isinstance(part, dict) else tensor_of(np.require(part, requirements="AW"))
+        name: _tensors(part)
+        if isinstance(part, dict)
+        else tensor_of(np.require(part, requirements=["A", "W"]))
         for name, part in parts.items()
     }

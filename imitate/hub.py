@@ -114,7 +114,7 @@ def policy_folder(found: Repository) -> Path:
 def check_push(repo: str) -> None:
     """Raise InputError, without the network, if `repo` is no ORG/REPO or there is no token with which to push."""
     from huggingface_hub import get_token
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # not in an __all__
 
     try:
         validate_repo_id(repo)

@@ -210,7 +210,10 @@ def test_lerobots_tasks_and_rate_go_there_and_back(
         note.startswith("left out")
         for note in convert(tmp_path / "b", tmp_path / "d.h5", env_id="X-v0").notes
     )
-    assert texts(tmp_path / "d.h5") == [{"task": "push"}, {"task": "pull é"}]  # one step is too few without its end
+    assert texts(tmp_path / "d.h5") == [
+        {"task": "push"},
+        {"task": "pull é"},
+    ]  # one step is too few without its end
     with DemoReader(tmp_path / "d.h5") as reader:
         assert reader.info.fps == 20
     command = ["data", "convert", str(tmp_path / "d.h5"), str(tmp_path / "e"), "--format", "lerobot"]
