@@ -293,7 +293,7 @@ class GAIL:
 
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         size = self.config.batch_size
-        epochs = (self.demos.batches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
+        epochs = (self.demos.minibatches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
         return itertools.chain.from_iterable(epochs)
 
     def _reseed(self) -> None:
