@@ -31,6 +31,7 @@ from imitate.datasets.convert.recording import Format, Recording, complete, fitt
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
+from imitate.envs.make import is_installed
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
 
@@ -96,6 +97,10 @@ def format_of(path: Path) -> str:
     for name, format in FORMATS.items():
         if format.found(path):
             return name
+    if path.is_dir() and any(path.glob("*.csv")):
+        raise InputError(
+            f"{path} is a folder of CSV files: convert each one, and join the results with `imitate data merge`"
+        )
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
 
 
@@ -229,6 +234,12 @@ def _described(
     info = complete(recording, env_id, env_kwargs)
     notes.clear()
     notes.update(at_opening)
+    stated = recording.observation_space is not None and recording.action_space is not None
+    if recording.info is None and not stated and not is_installed(info.env_id):
+        notes[
+            f"{info.env_id} is not installed here (MODULE:{info.env_id} would name one of yours), so its spaces are as "
+            "wide as the data"
+        ] += 1
     return info
 
 

@@ -173,8 +173,8 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
             chosen[role] = names
     if "obs" not in chosen or "action" not in chosen:
         raise InputError(
-            f"it has columns {', '.join(header[:8])!r}; wanted obs_0 ... and action or action_0 ..., or tell which "
-            "these are, such as --columns obs=level,velocity action=valve"
+            f"it has columns {', '.join(header[:8])!r}; wanted obs_0 ... and action or action_0 ..., or tell "
+            "`imitate data convert` which these are, such as --columns obs=level,velocity action=valve"
         )
     for role in _ROLES[3:]:
         if len(chosen.get(role, ())) > 1:

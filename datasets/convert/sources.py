@@ -53,11 +53,16 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
 
     Raises InputError as `convert` does.
     """
-    if not is_spec(name) and (not Path(name).exists() or Path(name).suffix == ".h5"):
+    if not is_spec(name) and not Path(name).exists():
         return name  # `DemoReader` says what is wrong with it
     path = source_path(name)
-    if format_of(path) == "imitate":
-        return str(path)
+    try:
+        if format_of(path) == "imitate":
+            return str(path)
+    except InputError:
+        if path.suffix == ".h5":
+            return str(path)  # the same
+        raise
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "demos"
     copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
     if not copy.exists():

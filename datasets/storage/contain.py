@@ -72,7 +72,8 @@ def contained(
         raise InputError(said if what in said else f"{what}: {said}")
     if message != _OK:
         how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the library that opens it"
-        raise InputError(f"{what} {how}: it is damaged; restore it or record it again")
+        busy = ", unless this machine is very busy" if slow else ""
+        raise InputError(f"{what} {how}: it is damaged{busy}; restore it or record it again")
 
 
 def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:

@@ -172,7 +172,7 @@ def _cut_off(path: Path, why: str) -> InputError:
     if not beside.is_file():
         how = f"`imitate data repair` needs {beside.name}, which is not beside it; copy both again, or record it again"
         if path.stat().st_size and not _superblock(path).startswith(b"\x89HDF\r\n\x1a\n"):
-            how = "`imitate data convert` reads other formats"
+            how = f"`imitate data convert {path} demos.h5` reads other formats, such as CSV"
     return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
 
 

@@ -363,7 +363,10 @@ class DemoWriter:
                     f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
                 )
             if name != "obs" and outside(space, array).any():
-                raise InputError(f"{name} leave the space {space}: clip them to what the environment takes")
+                raise InputError(
+                    f"{name} leave the space {space}: clip them to what the environment takes, as "
+                    "`imitate data convert --clip` does"
+                )
 
 
 def _row(trajectory: Trajectory, length: int, total: float) -> Array:

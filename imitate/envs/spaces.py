@@ -104,7 +104,7 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
     if action_space.dtype.kind != "f" or not action_space.is_bounded():
         raise InputError(
             f"action space {action_space} is not supported: a Box of actions must be flat, of floats and bounded; "
-            "wrap the environment, e.g. with gymnasium.wrappers.RescaleAction"
+            "give the environment's action_space the finite bounds that it has"
         )
 
 

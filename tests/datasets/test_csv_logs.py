@@ -1,4 +1,4 @@
-"""CSV as loggers and spreadsheets leave it: blank lines, other separators, and mistakes that are named by their place."""
+"""CSV as loggers and spreadsheets leave it: blank lines, other separators, and mistakes named by their place."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from imitate.datasets import DemoReader
 from imitate.datasets.convert import convert
+from imitate.datasets.convert.sources import in_our_format
 from imitate.errors import InputError
 
 HEADER = "run,x,y,u\n"
@@ -52,3 +53,33 @@ def test_what_is_no_number_is_named_by_line_and_column(tmp_path: Path, text: str
 
 def test_a_line_of_another_length_is_named(tmp_path: Path) -> None:
     assert "line 3 has 3 fields, the first has 4" in refusal(tmp_path, [LINES[0], "0,1.5,2.5", LINES[2]])
+
+
+def test_an_environment_that_is_not_installed_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(HEADER + "\n".join(LINES))
+    notes = convert(tmp_path / "log.csv", tmp_path / "a.h5", env_id="Nowhere-v0", columns=COLUMNS).notes
+    assert any(
+        note.startswith("Nowhere-v0 is not installed here (MODULE:Nowhere-v0 would name one of yours)")
+        for note in notes
+    )
+
+
+def test_a_folder_of_logs_says_how(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.csv").write_text(HEADER)
+    with pytest.raises(InputError, match="convert each one, and join the results with `imitate data merge`"):
+        convert(tmp_path / "logs", tmp_path / "demos.h5", env_id="Nowhere-v0")
+
+
+def test_a_foreign_file_may_be_called_h5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with converted(tmp_path, HEADER + "\n".join(LINES)):
+        pass
+    convert(tmp_path / "demos.h5", tmp_path / "foreign.h5", format="d4rl")
+    ours = in_our_format(str(tmp_path / "foreign.h5"), "Nowhere-v0")
+    assert ours != str(tmp_path / "foreign.h5")
+    with DemoReader(ours) as reader:
+        assert len(reader) == 2
+    assert in_our_format(str(tmp_path / "demos.h5"), "Nowhere-v0") == str(tmp_path / "demos.h5")
+    (tmp_path / "damaged.h5").write_bytes(b"no HDF5")
+    assert in_our_format(str(tmp_path / "damaged.h5"), "Nowhere-v0") == str(tmp_path / "damaged.h5")

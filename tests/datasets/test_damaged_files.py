@@ -30,7 +30,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         DemoReader(text)
     assert "not a whole HDF5 file" in one_line(error)
-    assert "`imitate data convert` reads other formats" in one_line(error)
+    assert "demos.h5` reads other formats" in one_line(error)
     with pytest.raises(InputError) as error:
         DemoReader(foreign)
     assert "not a file of demonstrations" in one_line(error)
