@@ -17,7 +17,7 @@ from imitate.errors import InputError, check_range
 __all__ = ["GAILConfig", "Reward"]
 
 
-Reward = Literal["positive", "negative", "logit", "plus_one", "minus_one"]
+Reward = Literal["positive", "negative", "logit", "airl", "plus_one", "minus_one"]
 
 
 def _small_steps() -> PPOConfig:
@@ -53,7 +53,8 @@ class GAILConfig:
     a2c: A2CConfig = field(default_factory=A2CConfig)
     reinforce: REINFORCEConfig = field(default_factory=REINFORCEConfig)
     reward: Reward = "logit"
-    """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
+    """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); `airl` the last with AIRL's discriminator,
+    from which a reward of states alone is saved (arXiv:1710.11248); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True
     """Continue terminated episodes in an absorbing state; without it, the length of episodes leaks into the reward."""
     updates_per_round: int = 16
@@ -82,6 +83,11 @@ class GAILConfig:
                 object.__setattr__(self, name, replace(default(), **as_tuples(settings)))
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
+        if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):
+            raise InputError(
+                "AIRL's discriminator adds log-probabilities to its networks: leave gradient_penalty and "
+                "spectral_norm out"
+            )
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
         if self.absorbing and self.learner_config.gamma == 1:
