@@ -26,7 +26,7 @@ from torch.nn.utils import parametrize
 
 from imitate.configs.dac import DACConfig
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.envs.spaces import Array, Space, space_from_json, space_to_json
+from imitate.envs.spaces import Array, Space, check_plain, space_from_json, space_to_json
 from imitate.errors import InputError
 from imitate.files import Number, write_json
 from imitate.imitators.airl import ShapedNet
@@ -85,6 +85,7 @@ class LearnedReward(nn.Module):
         self.description = description
         self.observation_space: Space = space_from_json(description.observation_space)
         self.action_space: Space = space_from_json(description.action_space)
+        check_plain("a learned reward", self.observation_space, self.action_space)
         self.network = _network(description.network, self.observation_space, self.action_space)
         self.sees_actions = description.network.kind in ("gail", "dac")
 
