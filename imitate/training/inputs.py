@@ -129,8 +129,9 @@ def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     demos = stack.enter_context(DemoReader(path))
     check_demos(demos, experiment.env_id)
     if not (demos.info.has_actions or find(experiment.algorithm).unseen):
+        remedy = "use gaifo" if isinstance(demos.info.action_space, Box) else "record them with their actions"
         raise InputError(
-            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: use gaifo"
+            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: {remedy}"
         )
     _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
     return demos
