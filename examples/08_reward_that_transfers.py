@@ -1,5 +1,7 @@
-"""Learn a reward from demonstrations, then learn from it where actions have another effect. AIRL's reward of states still
-works there; GAIL's, which knows the expert's actions, leads the wrong way. It takes about a minute."""
+"""Learn a reward from demonstrations, and learn from it where actions have another effect. Takes a minute.
+
+AIRL's reward is one of states, and still leads to the goal there. GAIL's knows the expert's actions, and leads away.
+"""
 
 import tempfile
 from contextlib import closing
@@ -12,17 +14,18 @@ import numpy as np
 from imitate import DemoInfo, Experiment, collect, evaluate, execute, load_policy
 from imitate.envs import make_vec
 
+ENV = "Corridor-v0"
+
 
 class Corridor(gym.Env[Any, Any]):
     """A point between -1 and 1 goes left, stays or goes right; a step pays minus its distance from 0.5."""
 
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Discrete(3)
+    observation_space, action_space = gym.spaces.Box(-1, 1, (1,), np.float32), gym.spaces.Discrete(3)
 
     def __init__(self, mirrored: bool = False) -> None:
         self.pace = np.float32(-0.1 if mirrored else 0.1)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:  # noqa: ARG002
         super().reset(seed=seed)
         self.place = self.np_random.uniform(-1, 1, 1).astype(np.float32)
         return self.place, {}
@@ -35,26 +38,23 @@ class Corridor(gym.Env[Any, Any]):
 class Expert:
     """Goes to 0.5 and stays there."""
 
-    def act(self, obs: np.ndarray, *, deterministic: bool = True) -> np.ndarray:
-        return 1 + np.sign(np.round(5 * (0.5 - obs[:, 0]))).astype(np.int64)
+    def act(self, obs: np.ndarray, *, deterministic: bool = True) -> np.ndarray:  # noqa: ARG002
+        return 1 + np.sign(np.round(8 * (0.5 - obs[:, 0]))).astype(np.int64)
 
 
-gym.register("Corridor-v0", Corridor, max_episode_steps=30)
-folder, learning = Path(tempfile.mkdtemp()), {"num_steps": 64, "learning_rate": 1e-3}
-with closing(make_vec("Corridor-v0", 8)) as envs:
-    info = DemoInfo("Corridor-v0", envs.single_observation_space, envs.single_action_space, seed=0)
+gym.register(ENV, Corridor, max_episode_steps=20)
+folder, ppo = Path(tempfile.mkdtemp()), {"num_steps": 32, "num_epochs": 4, "learning_rate": 2e-3}
+with closing(make_vec(ENV, 8)) as envs:
+    info = DemoInfo(ENV, envs.single_observation_space, envs.single_action_space, seed=0)
     collect(Expert(), envs, folder / "demos.h5", info, episodes=20).close()
 for form in ("logit", "airl"):
-    settings = {"reward": form, "bc_updates": 0, "ppo": learning | {"ent_coef": 0.1}}
-    gail = Experiment.create(
-        "gail", "Corridor-v0", demos=folder / "demos.h5", budget=40_000, hyperparameters=settings
-    )
-    execute(gail, folder / form)
-    changed = {"env_kwargs": {"mirrored": True}, "reward": folder / form}
-    execute(
-        Experiment.create("ppo", "Corridor-v0", budget=20_000, hyperparameters=learning, **changed),
-        folder / f"{form}-ppo",
-    )
-    here = evaluate(load_policy(folder / form), "Corridor-v0").mean
-    there = evaluate(load_policy(folder / f"{form}-ppo"), "Corridor-v0", env_kwargs={"mirrored": True}).mean
-    print(f"{form}: {here:.1f} where it was learned, {there:.1f} learned anew with left and right exchanged")
+    few = {"bc_updates": 0, "updates_per_round": 4, "batch_size": 128, "learning_rate": 3e-3}
+    gail = {"reward": form, "ppo": ppo | {"value_warmup": 0, "log_std_init": 0.0, "ent_coef": 0.05}}
+    run = Experiment.create("gail", ENV, demos=folder / "demos.h5", budget=16_000, hyperparameters=few | gail)
+    execute(run, folder / form)
+    there = {"env_kwargs": {"mirrored": True}}
+    run = Experiment.create("ppo", ENV, budget=10_000, hyperparameters=ppo, reward=folder / form, **there)
+    execute(run, folder / f"{form}-mirrored")
+    here = evaluate(load_policy(folder / form), ENV).mean
+    moved = evaluate(load_policy(folder / f"{form}-mirrored"), ENV, **there).mean
+    print(f"{form}: {here:.1f} where it was learned, {moved:.1f} with left and right exchanged", flush=True)

@@ -43,6 +43,8 @@ class GAILConfig:
     """Environment steps after which training and its schedules end; by default the run's budget."""
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
+    demo_every: int = 1
+    """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     bc_updates: int = 20_000
     """Begin with a clone of the demonstrations, trained for this many updates with BC's network; PPO only. 0 begins
     from scratch, and so do the controls `plus_one` and `minus_one`, which must know nothing about the expert."""
@@ -81,7 +83,7 @@ class GAILConfig:
             settings = getattr(self, name)
             if isinstance(settings, Mapping):  # from a preset or a run's config.json
                 object.__setattr__(self, name, replace(default(), **as_tuples(settings)))
-        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
+        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_every")
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):
             raise InputError(

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.datasets.edit import drawn
+from imitate.datasets.edit import drawn, thinned
 from imitate.datasets.storage.batches import Field
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
@@ -222,6 +222,8 @@ class GAIL:
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
         table = demos.table if episodes is None else demos.table[episodes]
         self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        if config.demo_every > 1:
+            demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
         self.demos, self.episodes = demos, episodes
