@@ -16,8 +16,8 @@ from imitate.errors import InputError
 __all__ = ["Cost", "costs", "listing"]
 
 _MINUTES = {"offline": 3.0, "replay": 21.0, "quantiles": 31.0, "values": 2.0, "rollouts": 5.0}
-"""Minutes of a core for 100,000 steps, rough. SAC's took 21 on a busy machine, with an update a step on 256 x 256 units,
-and TQC's 1.5 times as long; the others are rounded up. A clone takes as long with any budget."""
+"""Minutes of a core for 100,000 steps, rough. SAC's took 21 on a busy machine, with an update a step on 256 x 256
+units, and TQC's 1.5 times as long; the others are rounded up. A clone takes as long with any budget."""
 _QUANTILES = ("tqc", "guided")
 _REPLAY = ("sac", "td3", "ddpg", "dac", "gaifo", "sqil", "iq")
 _VALUES = ("dqn", "qdagger", "qrdqn")
