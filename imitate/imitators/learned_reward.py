@@ -153,7 +153,7 @@ def _network(architecture: Architecture, observation_space: Space, action_space:
         return Discriminator(observation_space, action_space, config)
     (width,) = hidden
     network = PairNet if kind == "dac" else ChangeNet
-    (dimensions,) = action_space.shape or ()
+    dimensions = int(np.prod(action_space.shape or ()))
     return network(observation_space, dimensions, DACConfig(discriminator_hidden=width))
 
 

@@ -57,6 +57,8 @@ def test_a_suite_is_environments_times_experts_times_demonstrations() -> None:
     assert Suite.from_toml("few", tomllib.loads(suite.toml)) == suite
     with pytest.raises(InputError, match="give each its own expert or label"):
         Suite.from_toml("few", tomllib.loads(TOML.replace('"longer"', '"CartPole-v1-from-CartPole-v1"')))
+    with pytest.raises(InputError, match=r"label '\.\.' names no folder: use letters and digits"):
+        Suite.from_toml("few", tomllib.loads(TOML.replace('"longer"', '".."')))
     with pytest.raises(InputError, match="demo_episodes must be"):
         comparison(demo_episodes=0)
 
@@ -117,7 +119,7 @@ def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["compare", "few-demos", "--list", "--seeds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("CartPole-v1-with-1 ")
-    assert "1 seeds, 20,000 steps, demonstrations: 1, one of 20 steps: 4 runs, about" in lines[0]
+    assert "1 seed, 20,000 steps, demonstrations: 1, one of 20 steps: 4 runs, about" in lines[0]
     assert lines[-1].startswith("24 comparisons, 115 runs, about ")
     assert main(["compare", "few-demos"]) == 2
     assert "name the folder of the report with --out" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.airl import ShapedNet
-from imitate.imitators.gail import GAIL, reward_of
+from imitate.imitators.gail import GAIL, bce, reward_of
 from imitate.rl.rollout import Rollout
 
 
@@ -55,6 +55,66 @@ def test_a_circle_pays_no_more_through_its_potential() -> None:
     steps = places[:-1], torch.zeros(3), places[1:], torch.zeros(3, dtype=torch.bool)
     paid = net(*net.prepare(*steps)) - math.log(4)
     assert paid.sum().item() == pytest.approx(net.judge(*steps).sum().item())
+
+
+CELLS, GAMMA = torch.arange(5), 0.9
+PAID = -(CELLS - 3).abs().float()
+"""There are five cells in a row, and a step pays minus the distance of its cell from the fourth."""
+
+
+def moved(pace: int) -> Tensor:
+    """The cells (5, 3) to which the three actions lead: to the left, nowhere, to the right, unless pace is -1."""
+    return (CELLS[:, None] + pace * torch.tensor([-1, 0, 1])).clamp(0, 4)
+
+
+def softly(paid: Tensor) -> Tensor:
+    """Log-probabilities (5, 3) of an expert whose actions are the likelier the higher their soft value is."""
+    values = torch.zeros(5)
+    for _ in range(200):
+        q = paid[:, None] + GAMMA * values[moved(1)]
+        values = q.logsumexp(1)
+    return q - values[:, None]
+
+
+def visited(paid: Tensor, pace: int) -> list[int]:
+    """The last cell that the best policy reaches from each cell, by rewards (5, 3)."""
+    values = torch.zeros(5)
+    for _ in range(200):
+        q = paid + GAMMA * values[moved(pace)]
+        values = q.amax(1)
+    cells = CELLS
+    for _ in range(6):
+        cells = moved(pace)[cells, q.argmax(1)[cells]]
+    return cells.tolist()
+
+
+def test_beside_the_expert_itself_its_reward_is_the_true_one_and_outlives_the_dynamics() -> None:
+    """Whoever plays like the expert sees D = 1/2, so f = log pi, and g is the true reward up to a constant
+    (arXiv:1710.11248, theorem 5.1)."""
+    log_pi = softly(PAID)
+    obs, actions = CELLS.repeat_interleave(3), torch.arange(3).repeat(5)
+    torch.manual_seed(0)
+    config = GAILConfig(reward="airl", hidden=())
+    net = ShapedNet(spaces.Discrete(5), config, GAMMA, lambda obs, actions: log_pi[obs, actions])
+    inputs = net.prepare(obs, actions, moved(1).flatten(), torch.zeros(15, dtype=torch.bool))
+    optimizer = torch.optim.LBFGS(
+        net.parameters(), max_iter=500, tolerance_change=1e-12, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        logits = net(*inputs)
+        found = bce(logits, torch.ones(15)) + bce(logits, torch.zeros(15))
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    optimizer.step(loss)  # type: ignore[arg-type]
+    reward = net.judge(CELLS).detach()
+    torch.testing.assert_close(reward - reward.mean(), PAID - PAID.mean(), rtol=0, atol=0.05)
+    ours, of_pairs = reward[:, None].expand(5, 3), log_pi
+    assert visited(ours, 1) == visited(of_pairs, 1) == [3] * 5
+    assert visited(ours, -1) == [3] * 5  # left and right are exchanged
+    assert visited(of_pairs, -1)[0] == 0  # the expert's action leads nowhere there, and is paid for ever
 
 
 def test_true_successors() -> None:

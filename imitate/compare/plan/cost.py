@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gymnasium.spaces import Box
 
-from imitate.compare.formatting import duration
+from imitate.compare.formatting import counted, duration
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.learners import base, baseline, find
 from imitate.compare.plan.suite import Suite
@@ -46,10 +46,11 @@ def listing(wanted: Comparison | Suite) -> str:
     lines = []
     for each in found:
         part = each.comparison
+        seeds = counted(part.seeds, "seed")
         shown = "" if part.demo_episodes is None else f", demonstrations: {part.demo_episodes}"
         thinned = f", one of {part.demo_every} steps" if part.demo_every > 1 else ""
         lines.append(
-            f"{each.label:<{width}}  {', '.join(part.algorithms)}; {part.seeds} seeds, {part.budget:,} steps"
+            f"{each.label:<{width}}  {', '.join(part.algorithms)}; {seeds}, {part.budget:,} steps"
             f"{shown}{thinned}: {each.runs} runs, about {duration(each.core_seconds)} of a core"
         )
     runs, seconds = sum(each.runs for each in found), sum(each.core_seconds for each in found)

@@ -157,6 +157,8 @@ def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str
     for each, table in zip(checked.environments, data["environments"], strict=True):
         own = {name: value for name, value in table.items() if name not in _OF_SUITE}
         label = _slug(bare_id(each.env_id) if each.label is None else each.label)
+        if not label:
+            raise InputError(f"label {each.label!r} names no folder: use letters and digits")
         for expert in each.experts or (None,):
             named = {} if expert is None else {"expert": expert}
             base = label if expert is None else f"{label}-from-{_slug(expert)}"
