@@ -87,8 +87,8 @@ class GAILConfig:
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):
             raise InputError(
-                "AIRL's discriminator adds log-probabilities to its networks: leave gradient_penalty and "
-                "spectral_norm out"
+                "AIRL's discriminator adds log-probabilities to its networks: set gradient_penalty to 0 and "
+                "spectral_norm to False (--no-spectral-norm), also where the preset has it"
             )
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
