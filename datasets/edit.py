@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "step_of", "subsample"]
+__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "step_of", "subsample", "thinned"]
 
 Source = str | Path | Sequence[str | Path]
 
@@ -145,7 +145,22 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
     )
     if pairs > len(steps):
         raise InputError(f"{pairs} pairs were asked for, the demonstrations have {len(steps)}: ask for fewer")
-    picked = np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False))
+    return _picked(reader, np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False)))
+
+
+def thinned(reader: DemoReader, every: int, episodes: Array | None = None) -> DemoReader:
+    """Each `every`-th step of `episodes` (default: all), and the last one if that terminates the episode, as an open
+    file of single steps that ends with the reader."""
+    table = reader.table if episodes is None else reader.table[episodes]
+    kept = []
+    for start, length, terminated in table[["start", "length", "terminated"]].tolist():
+        last = [length - 1] if terminated else []
+        kept.append(start + np.unique([*range(0, length, every), *last]))
+    return _picked(reader, np.sort(np.concatenate(kept)))
+
+
+def _picked(reader: DemoReader, picked: Array) -> DemoReader:
+    """These steps, sorted and counted over all episodes, as an open file that ends with the reader."""
     with TemporaryDirectory() as folder:  # an open file stays readable
         path = Path(folder) / "pairs.h5"
         save(

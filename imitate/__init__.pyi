@@ -32,6 +32,7 @@ from .imitators.gaifo import GAIfO
 from .imitators.gail import GAIL
 from .imitators.guided.hand_over import HandOver
 from .imitators.iq import IQ
+from .imitators.learned_reward import LearnedReward, load_reward
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
 from .imitators.td3bc import TD3BC
@@ -88,6 +89,7 @@ __all__ = [
     "IQConfig",
     "InputError",
     "LOKIConfig",
+    "LearnedReward",
     "Learner",
     "NumpyPolicy",
     "PPOConfig",
@@ -108,6 +110,7 @@ __all__ = [
     "execute",
     "load_expert",
     "load_policy",
+    "load_reward",
     "record_video",
     "save_policy",
     "trust",

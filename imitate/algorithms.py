@@ -81,6 +81,7 @@ class Algorithm:
     teachers    whether `expert` may be a list of several
     unseen      whether `demos` may lack actions
     live        whether `expert` may be a person, who is asked while the learner plays
+    rewarded    whether the environment's reward is all that it learns from, so that another may take its place
     """
 
     title: str
@@ -99,6 +100,7 @@ class Algorithm:
     teachers: bool = False
     live: bool = False
     unseen: bool = False
+    rewarded: bool = False
 
     @property
     def offline(self) -> bool:
@@ -245,6 +247,7 @@ ALGORITHMS = {
         "imitate.configs.ppo:PPOConfig",
         ("envs",),
         optional=("policy",),
+        rewarded=True,
     ),
     "dqn": Algorithm(
         "DQN",
@@ -253,6 +256,7 @@ ALGORITHMS = {
         "imitate.configs.dqn:DQNConfig",
         ("envs",),
         actions="discrete",
+        rewarded=True,
     ),
     "sac": Algorithm(
         "SAC",
@@ -262,6 +266,7 @@ ALGORITHMS = {
         ("envs",),
         optional=("demos",),
         actions="continuous",
+        rewarded=True,
     ),
     "tqc": Algorithm(
         "TQC",
@@ -271,6 +276,7 @@ ALGORITHMS = {
         ("envs",),
         optional=("demos",),
         actions="continuous",
+        rewarded=True,
     ),
     "td3": Algorithm(
         "TD3",
@@ -280,6 +286,7 @@ ALGORITHMS = {
         ("envs",),
         optional=("demos",),
         actions="continuous",
+        rewarded=True,
     ),
     "reinforce": Algorithm(
         "REINFORCE",
@@ -287,6 +294,7 @@ ALGORITHMS = {
         "imitate.rl.reinforce:REINFORCE",
         "imitate.configs.reinforce:REINFORCEConfig",
         ("envs",),
+        rewarded=True,
     ),
     "rpo": Algorithm(
         "RPO",
@@ -296,6 +304,7 @@ ALGORITHMS = {
         ("envs",),
         optional=("policy",),
         actions="continuous",
+        rewarded=True,
     ),
     "a2c": Algorithm(
         "A2C",
@@ -303,6 +312,7 @@ ALGORITHMS = {
         "imitate.rl.a2c:A2C",
         "imitate.configs.a2c:A2CConfig",
         ("envs",),
+        rewarded=True,
     ),
 }
 

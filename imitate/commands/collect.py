@@ -95,7 +95,8 @@ def command(
         noise: on executed actions, whose labels stay clean: gaussian:SIGMA (in half the action range), random:P, or
             dart:RUN, as large as the errors of that run on states of the expert
         seed: episode n depends on (seed, n) alone
-        actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone
+        actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone where
+            actions are continuous
         compression: of pictures; zstd is smaller and faster, and every reader of the file needs the extra zstd
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
         shards: record so many files side by side, which are read as one: episode n is in file n modulo shards

@@ -49,6 +49,9 @@ def command(
     episodes: int | None = None,
     curve_episodes: Annotated[int | None, Rare] = None,
     num_envs: Annotated[int | None, Rare] = None,
+    demo_episodes: Annotated[int | None, Rare] = None,
+    demo_every: Annotated[int | None, Rare] = None,
+    audit: Annotated[bool | None, Rare] = None,
     env_kwargs: JsonObject | None = None,
     hyperparameters: JsonObject | None = None,
     device: Literal["cpu", "cuda"] | None = None,
@@ -57,6 +60,7 @@ def command(
     address: Annotated[str | None, Rare] = None,
     cpus_per_run: Annotated[float | None, Rare] = None,
     gpus_per_run: Annotated[float | None, Rare] = None,
+    list: Annotated[bool, Rare] = False,
     json: bool = False,
 ) -> int:
     """Imitation and RL on one budget of environment steps, evaluated alike, with a report that says whether
@@ -64,7 +68,7 @@ def command(
 
     Args:
         file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
-            imitate: classic, box2d, pixels, bullet, mujoco, atari. Options take the place of what it says
+            imitate: classic, box2d, pixels, bullet, mujoco, atari, few-demos. Options take the place of what it says
         out: the folder of the report. What it holds is not done again: the same command goes on where it was
             interrupted, and --add, --seeds and --episodes alone make a finished one grow
         watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
@@ -79,6 +83,10 @@ def command(
         episodes: episodes of the final test, with the same seeds for everyone; by default 20
         curve_episodes: episodes of each point of a learning curve; by default 10
         num_envs: environments that a learner steps side by side; by default the preset's
+        demo_episodes: demonstrations of every imitator; by default at most 10, or all that the budget pays for where
+            a learner has no environment
+        demo_every: learn from each n-th step of the demonstrations only
+        audit: --no-audit leaves out the controls of GAIL and DAC
         env_kwargs: keywords of the environment, as a JSON object
         hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
         device: where the networks are; by default cpu
@@ -87,6 +95,7 @@ def command(
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         cpus_per_run: cores that Ray reserves for each run; by default 1
         gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
+        list: only say what would run, and about how much time of a core that takes
         json: print the summary as JSON
     """
     if watch is not None:
@@ -94,7 +103,7 @@ def command(
 
         imitate.compare.execute.watch.watch(watch)
         return 0
-    if out is None:
+    if out is None and not list:
         raise InputError("name the folder of the report with --out")
     if device == "cuda" and backend == "ray" and not gpus_per_run:
         raise InputError("--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25")
@@ -108,6 +117,9 @@ def command(
         "episodes": episodes,
         "curve_episodes": curve_episodes,
         "num_envs": num_envs,
+        "demo_episodes": demo_episodes,
+        "demo_every": demo_every,
+        "audit": audit,
         "env_kwargs": env_kwargs,
         "hyperparameters": hyperparameters,
         "device": device,
@@ -115,7 +127,13 @@ def command(
     given = {name: value for name, value in given.items() if value is not None}
     for name in (*algorithms, *add):
         trust_learner(name)
-    wanted = _wanted(file, out, given, add)
+    wanted = _wanted(file, out or Path(), given, add)
+    if list:
+        from imitate.compare.plan.cost import listing
+
+        print(listing(wanted))
+        return 0
+    assert out is not None
     where = chosen_backend(backend, workers, address, cpus_per_run, gpus_per_run)
     return _carry_out(wanted, out, None if backend == "processes" else where, workers, as_json=json)
 

@@ -42,6 +42,9 @@ class RunArguments:
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: str | None
     """a run whose policy to start from (pretrain, then fine-tune)"""
+    reward: str | None
+    """a run of gail, dac or gaifo whose learned reward takes the place of the environment's in training; validation and
+    evaluation stay on the true one"""
     seed: int
     """random seed of everything in the run"""
     budget: int
@@ -97,7 +100,10 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
     defaults = {name: getattr(base, name) for name in _SETTINGS if hasattr(base, name)}
     before = RunArguments(**defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts})
-    general = [*options_of_config(own), *options_of_config(before)]
+    run_options = options_of_config(before)
+    if not algorithm.rewarded:  # GAIL's own option has this name
+        run_options = [each for each in run_options if each.name != "reward"]
+    general = [*options_of_config(own), *run_options]
     options = [*general, *_chosen(config, algorithm.inner, line, [each.name for each in general])]
     shown = _useful(options, base) if line.asks_for_help else options
     hyperparameters = read(shown, line.argv, f"{name} {base.algorithm}", summary)

@@ -27,7 +27,8 @@ class Rare:
 
 _METAVARS = {
     "env": "ENV", "expert": "EXPERT", "spec": "EXPERT", "intervene": "EXPERT", "subject": "RUN|EXPERT",
-    "resume": "RUN", "init": "RUN", "demos": "FILE", "file": "FILE", "files": "FILE", "vecnormalize": "FILE",
+    "resume": "RUN", "init": "RUN", "reward": "RUN", "demos": "FILE", "file": "FILE", "files": "FILE",
+    "vecnormalize": "FILE",
     "folders": "FOLDER", "watch": "FOLDER", "algorithms": "ALGO", "add": "ALGO", "algo": "ALGO",
     "source": "DATA", "out": "PATH",
 }  # fmt: skip

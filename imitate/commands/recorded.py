@@ -56,7 +56,7 @@ def say_recorded(out: Path, expert: Expert | None, *, as_json: bool) -> None:
         "steps": f"{facts['steps']:,}",
         "return": "{mean:.4g} on average, {min:.4g} to {max:.4g}".format(**facts["returns"]),
         "expert": "" if expert is None else _own_return(expert),
-        "next": shlex.join(_next(out, facts)),
+        "next": _next(out, facts),
     }
     print("\n".join(f"{name:<9} {said}" for name, said in lines.items() if said))
 
@@ -70,18 +70,10 @@ def _own_return(expert: Expert) -> str:
     return f"{expert.source}: {', '.join(known)}" if known else ""
 
 
-def _next(out: Path, facts: dict[str, Any]) -> list[str]:
+def _next(out: Path, facts: dict[str, Any]) -> str:
+    if not facts["has_actions"] and facts["action_space"]["type"] != "Box":
+        return "no learner here imitates discrete actions from observations alone: leave --no-actions out"
     kwargs = ["--env-kwargs", json.dumps(facts["env_kwargs"])] if facts["env_kwargs"] else []
     algorithm = "bc" if facts["has_actions"] else "gaifo"
-    return [
-        "imitate",
-        "train",
-        algorithm,
-        "--env",
-        facts["env_id"],
-        *kwargs,
-        "--demos",
-        str(out),
-        "--out",
-        f"runs/{algorithm}",
-    ]
+    words = ["imitate", "train", algorithm, "--env", facts["env_id"], *kwargs]
+    return shlex.join([*words, "--demos", str(out), "--out", f"runs/{algorithm}"])

@@ -20,6 +20,7 @@ COMMANDS = {
     "export": "write a policy for use elsewhere: ONNX, torch, Stable-Baselines3, safetensors, the hub",
     "runs": "list the runs in a folder: learner, environment, steps, return, age",
     "evaluate": "measure a run or an expert, optionally with a video",
+    "reward": "compare the reward that a run learned with the true one, on recorded episodes",
     "compare": "compare imitation and RL on equal budgets of environment steps, with a report",
     "report": "write the report of a comparison again, or one report of several comparisons",
     "reproduce": "run rows of the results again, and compare with their record",

@@ -27,6 +27,8 @@ class BCConfig:
     """Maximum number of passes over the demonstrations."""
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
+    demo_every: int = 1
+    """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     holdout: float = 0.05
     """Share of the episodes held out to report the loss on them; none are held out if there are fewer than 1 /
     holdout."""
@@ -52,7 +54,7 @@ class BCConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size")
+        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size", "demo_every")
         check_range(self, *LOG_STD_RANGE, "log_std_init")
         if self.demo_pairs is not None:
             check_range(self, 1, math.inf, "demo_pairs")

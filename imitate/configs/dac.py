@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from imitate.configs.gail import Reward
 from imitate.configs.sac import SACConfig
 from imitate.errors import InputError, check_range
 
@@ -29,7 +28,7 @@ class DACConfig(SACConfig):
     """Discount."""
     tau: float = 0.02
     """Share of the critics in each update of their target."""
-    reward: Reward = "logit"
+    reward: Literal["positive", "negative", "logit", "plus_one", "minus_one"] = "logit"
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True
     """Continue terminated episodes in an absorbing state; without it, the length of episodes leaks into the reward."""

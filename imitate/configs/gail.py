@@ -17,7 +17,7 @@ from imitate.errors import InputError, check_range
 __all__ = ["GAILConfig", "Reward"]
 
 
-Reward = Literal["positive", "negative", "logit", "plus_one", "minus_one"]
+Reward = Literal["positive", "negative", "logit", "airl", "plus_one", "minus_one"]
 
 
 def _small_steps() -> PPOConfig:
@@ -43,6 +43,8 @@ class GAILConfig:
     """Environment steps after which training and its schedules end; by default the run's budget."""
     demo_pairs: int | None = None
     """Number of (s, a) pairs to draw from the demonstrations, by the seed; by default all."""
+    demo_every: int = 1
+    """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     bc_updates: int = 20_000
     """Begin with a clone of the demonstrations, trained for this many updates with BC's network; PPO only. 0 begins
     from scratch, and so do the controls `plus_one` and `minus_one`, which must know nothing about the expert."""
@@ -53,7 +55,8 @@ class GAILConfig:
     a2c: A2CConfig = field(default_factory=A2CConfig)
     reinforce: REINFORCEConfig = field(default_factory=REINFORCEConfig)
     reward: Reward = "logit"
-    """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
+    """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); `airl` the last with AIRL's discriminator,
+    from which a reward of states alone is saved (arXiv:1710.11248); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True
     """Continue terminated episodes in an absorbing state; without it, the length of episodes leaks into the reward."""
     updates_per_round: int = 16
@@ -80,8 +83,13 @@ class GAILConfig:
             settings = getattr(self, name)
             if isinstance(settings, Mapping):  # from a preset or a run's config.json
                 object.__setattr__(self, name, replace(default(), **as_tuples(settings)))
-        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size")
+        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_every")
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
+        if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):
+            raise InputError(
+                "AIRL's discriminator adds log-probabilities to its networks: set gradient_penalty to 0 and "
+                "spectral_norm to False (--no-spectral-norm), also where the preset has it"
+            )
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
         if self.absorbing and self.learner_config.gamma == 1:

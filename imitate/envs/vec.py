@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium import spaces
@@ -20,6 +20,7 @@ number."""
 
 __all__ = [
     "MOST_ENVS",
+    "CountsGames",
     "Step",
     "SyncVecEnv",
     "VecEnv",
@@ -62,6 +63,15 @@ class VecEnv(Protocol):
     def step(self, actions: Array) -> Step: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class CountsGames(Protocol):
+    """A VecEnv that alters episodes or rewards for learning, as `TrainingGames` and `Rewarded` do."""
+
+    def pop_games(self) -> list[tuple[float, int]]:
+        """True returns and lengths of the full games that ended since the last call."""
+        ...
 
 
 class SyncVecEnv:

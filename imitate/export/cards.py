@@ -61,7 +61,7 @@ def model_card(
         eval_results=measured or None,
     )
     experts = [config[name] for name in ("expert", "demos") if config.get(name)]
-    files = [config.get(name) for name in ("expert", "demos", "init")]
+    files = [config.get(name) for name in ("expert", "demos", "init", "reward")]
     card = ModelCard.from_template(
         data,
         template_path=str(_TEMPLATES / "model_card.md"),

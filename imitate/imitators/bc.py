@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.bc import BCConfig
-from imitate.datasets.edit import drawn
+from imitate.datasets.edit import drawn, thinned
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
@@ -129,6 +129,8 @@ class BC:
         loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
                 units) to (B,)
         """
+        if config.demo_every > 1:
+            demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
         self._loss = loss or bc_loss
@@ -139,7 +141,7 @@ class BC:
         ).to(self.device)
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
-        few = config.demo_pairs is not None or len(episodes) * config.holdout < 1
+        few = config.demo_every > 1 or config.demo_pairs is not None or len(episodes) * config.holdout < 1
         holdout = 0.0 if few else config.holdout
         self.trained_on, self.heldout = demos.split(holdout, rng, episodes)
         # Without the log standard deviation, which cloning does not change.

@@ -15,11 +15,11 @@ later one, with a temperature; the paper's actor-critic is TD3.
 from __future__ import annotations
 
 import logging
-import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
@@ -28,9 +28,10 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.imitators.gail import absorbed_share, bce, reward_of
+from imitate.imitators.architecture import Architecture, Kind
+from imitate.imitators.gail import absorbed_share, bce, endings, reward_of
 from imitate.nn.adam import Adam
-from imitate.nn.networks import seeded
+from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch, replay_of
 from imitate.rl.sac import SAC
@@ -45,10 +46,17 @@ class PairNet(nn.Module):
     """Logit of "this pair is the expert's", from prepared observations (B, F) and actions in [-1, 1] (B, A).
 
     Observations are standardised by running statistics of those that `observe` saw.
+
+    architecture  what a stored reward needs to make the network again (`learned_reward`)
     """
 
-    def __init__(self, observations: int, actions: int, config: DACConfig) -> None:
+    kind: ClassVar[Kind] = "dac"
+
+    def __init__(self, space: spaces.Space[Any], actions: int, config: DACConfig) -> None:
         super().__init__()
+        self.architecture = Architecture(self.kind, (config.discriminator_hidden,), "relu")
+        self.encoder = Encoder(space, (), "relu", normalize=False)  # has no weights: as the policy's prepares
+        observations = self.encoder.inputs
         self.moments = RunningMoments((observations,))
         self.hidden = nn.Linear(observations + actions, config.discriminator_hidden)
         self.output = nn.Linear(config.discriminator_hidden, 1)
@@ -69,6 +77,15 @@ class PairNet(nn.Module):
         """Logits (B,); with a generator, inputs and hidden units are dropped."""
         hidden = self.hidden(_dropped(pairs, self.shares[0], generator)).relu()
         return self.output(_dropped(hidden, self.shares[1], generator)).squeeze(-1)  # type: ignore[no-any-return]
+
+    def judge(self, obs: Tensor, actions: Tensor, next_obs: Tensor, _terminated: Tensor) -> Tensor:
+        """Logits (B,) of raw observations and successors (B, *obs_shape) and actions in [-1, 1] (B, A)."""
+        batch = {
+            "obs": self.encoder.prepare(obs),
+            "actions": actions,
+            "next_obs": self.encoder.prepare(next_obs),
+        }
+        return self(self.prepare(batch))  # type: ignore[no-any-return]
 
 
 def _dropped(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
@@ -105,7 +122,7 @@ class DAC(SAC):
         super().__init__(config, envs=envs, seed=seed, device=device)
         self.demos = replay_of(demos, episodes, self.policy, gamma=config.gamma, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):
-            net = self.network(self.policy.encoder.net.linear[0].in_features, self.dimensions, config)
+            net = self.network(envs.single_observation_space, self.dimensions, config)
         self.discriminator = net.to(self.device)
         self.discriminator_optimizer = Adam(
             net.parameters(), config.discriminator_learning_rate, weight_decay=config.weight_decay
@@ -162,11 +179,9 @@ class DAC(SAC):
         """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
             return 0.0, 0.0
-        gamma, steps = self.config.gamma, len(self.replay)
         ended = int(np.count_nonzero(self.replay.terminated & self.replay.acted))
-        share = absorbed_share(steps, ended, gamma)
-        absorbed = reward_of(torch.tensor(math.log(self.expert_share / share)), self.config.reward)
-        return math.log((1 - self.expert_share) / (1 - share)), gamma / (1 - gamma) * float(absorbed)
+        share = absorbed_share(len(self.replay), ended, self.config.gamma)
+        return endings(self.expert_share, share, self.config.gamma, self.config.reward)
 
     @torch.no_grad()
     def rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:

@@ -10,11 +10,17 @@ from its own half of each batch only, as it would want the expert's actions for 
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
+from imitate.configs.dac import DACConfig
 from imitate.configs.gaifo import GAIfOConfig
+from imitate.imitators.architecture import Kind
 from imitate.imitators.dac import DAC, PairNet
+from imitate.nn.networks import Encoder
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch
 
@@ -24,8 +30,11 @@ __all__ = ["ChangeNet", "GAIfO", "GAIfOConfig"]
 class ChangeNet(PairNet):
     """Logit of "this transition is the expert's", from prepared observations (B, F) and their successors."""
 
-    def __init__(self, observations: int, _actions: int, config: GAIfOConfig) -> None:
-        super().__init__(observations, observations, config)
+    kind: ClassVar[Kind] = "gaifo"
+
+    def __init__(self, space: spaces.Space[Any], _actions: int, config: DACConfig) -> None:
+        observations = Encoder(space, (), "relu", normalize=False).inputs
+        super().__init__(space, observations, config)
         self.changes = RunningMoments((observations,))
 
     def observe(self, batch: Batch) -> None:

@@ -21,6 +21,7 @@ and staying there forever is worth gamma / (1 - gamma) times its reward, which i
 that the time limit truncates does not enter it: its return is bootstrapped.
 
 The policy can begin as a clone of the demonstrations, as the paper suggests (section 7) to save environment steps.
+`airl` has another discriminator, whose reward can be learned from where actions have other effects.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -39,12 +40,15 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.datasets.edit import drawn
+from imitate.datasets.edit import drawn, thinned
+from imitate.datasets.storage.batches import Field
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.imitators.airl import ShapedNet
+from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.bc import BC, BCConfig, new_policy
 from imitate.nn.adam import Adam
 from imitate.nn.networks import MLP, Encoder, seeded
@@ -56,22 +60,40 @@ from imitate.rl.ppo import PPO
 from imitate.rl.reinforce import REINFORCE
 from imitate.rl.rollout import Rollout
 
-__all__ = ["GAIL", "Discriminator", "GAILConfig", "absorbed_share", "bce", "gradient_penalty", "reward_of"]
+__all__ = [
+    "GAIL",
+    "Discriminator",
+    "GAILConfig",
+    "absorbed_share",
+    "bce",
+    "endings",
+    "gradient_penalty",
+    "reward_of",
+]
 
 
 _LEARNERS: dict[str, type[Any]] = {"ppo": PPO, "a2c": A2C, "reinforce": REINFORCE}
 _STATEFUL = ("learner", "discriminator", "optimizer")
 _MEMORY = 10_000  # steps over which the learner's share of time in the absorbing state is averaged
 _LEAST_SHARE = 0.01  # keeps log p finite when no termination was seen
+_EDGE = 1 - 1e-6  # of squashed actions, whose density ends at 1
 
 
 class Discriminator(nn.Module):
-    """Logit of "this pair is the expert's", from observations and actions, encoded as for a policy."""
+    """Logit of "this pair is the expert's", from observations and actions, encoded as for a policy.
+
+    fields        columns of a step that `prepare` takes
+    architecture  what a stored reward needs to make the network again (`learned_reward`)
+    """
+
+    kind: ClassVar[Kind] = "gail"
+    fields: ClassVar[tuple[Field, ...]] = ("obs", "labels")
 
     def __init__(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: GAILConfig
     ) -> None:
         super().__init__()
+        self.architecture = Architecture(self.kind, config.hidden, config.activation)
         self.encoder = Encoder(observation_space, (), config.activation, normalize=True)
         discrete = isinstance(action_space, spaces.Discrete)
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
@@ -93,6 +115,10 @@ class Discriminator(nn.Module):
         """Prepared observations (B, ...) and actions (B, A) to logits (B,)."""
         features = torch.cat([self.encoder(obs), actions], -1)
         return self.output(self.net(features)).squeeze(-1)  # type: ignore[no-any-return]
+
+    def judge(self, obs: Tensor, actions: Tensor, *_: Tensor) -> Tensor:
+        """Logits (B,) of raw observations (B, *obs_shape) and actions from `ActorPolicy.to_unit`."""
+        return self(*self.prepare(obs, actions))  # type: ignore[no-any-return]
 
 
 def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
@@ -128,7 +154,7 @@ def reward_of(logits: Tensor, form: Reward) -> Tensor:
             return F.softplus(logits)
         case "negative":  # log D
             return -F.softplus(-logits)
-        case "logit":  # log D - log(1 - D)
+        case "logit" | "airl":  # log D - log(1 - D)
             return logits
         case "plus_one":
             return torch.ones_like(logits)
@@ -139,7 +165,14 @@ def reward_of(logits: Tensor, form: Reward) -> Tensor:
 def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
     """Share of discounted time spent in the absorbing state, which is gamma + gamma^2 + ... after each termination."""
     absorbed = terminations * gamma / (1 - gamma)
-    return float(np.clip(absorbed / (steps + absorbed), _LEAST_SHARE, 1 - _LEAST_SHARE))
+    return float(np.clip(absorbed / max(steps + absorbed, 1.0), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+def endings(expert_share: float, learner_share: float, gamma: float, form: Reward) -> tuple[float, float]:
+    """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
+    absorbed = torch.tensor(math.log(expert_share / learner_share))
+    worth = gamma / (1 - gamma) * float(reward_of(absorbed, form))
+    return math.log((1 - expert_share) / (1 - learner_share)), worth
 
 
 class GAIL:
@@ -178,12 +211,19 @@ class GAIL:
         if "policy" in handed:  # its own head is kept
             settings = replace(settings, head=handed["policy"].head)
         self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](settings, **handed)
+        space = envs.single_observation_space
         with seeded(draw_seed(seed, 1)):
-            discriminator = Discriminator(envs.single_observation_space, envs.single_action_space, config)
+            discriminator: Discriminator | ShapedNet = (
+                ShapedNet(space, config, self.gamma, self._log_probs)
+                if config.reward == "airl"
+                else Discriminator(space, envs.single_action_space, config)
+            )
         self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
         table = demos.table if episodes is None else demos.table[episodes]
         self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        if config.demo_every > 1:
+            demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
         self.demos, self.episodes = demos, episodes
@@ -234,37 +274,50 @@ class GAIL:
     def _round(self, limit: int | None, progress: float) -> dict[str, float | Tensor]:
         rollout = self.learner.collect(limit)
         rows = rollout.steps
-        obs = torch.from_numpy(rollout.obs[rows]).to(self.device)  # (B, *obs_shape)
-        raw_actions = torch.from_numpy(rollout.actions[rows]).to(self.device)
-        # Clipped as the environment took them, like the expert's.
-        actions = self.policy.to_unit(self.policy.to_env(raw_actions))
-        metrics = self._discriminate(obs, actions)
+        steps = self._columns(rollout)
+        metrics = self._discriminate(steps)
+        if self.config.absorbing:
+            now = np.array([rows.sum(), rollout.terminated.sum()])
+            self.clock = self.clock * max(0.0, 1 - rows.sum() / _MEMORY) + now
+        alive, absorbed = self.ends()
+        with torch.no_grad():
+            logits = self.discriminator(*self.discriminator.prepare(*steps))
         rewards = np.zeros_like(rollout.rewards)
-        rewards[rows], absorbed = self._rewards(obs, actions, rollout)
+        rewards[rows] = reward_of(logits + alive, self.config.reward).cpu().numpy()
         rewards += absorbed * rollout.terminated
         metrics |= {"reward": float(rewards[rows].mean()), "absorbed_reward": absorbed}
         return metrics | dict(self.learner.update(replace(rollout, rewards=rewards), progress))
 
-    def _discriminate(self, obs: Tensor, actions: Tensor) -> dict[str, float | Tensor]:
-        """Update the discriminator on the learner's pairs (B, ...) and as many pairs of the expert."""
+    def _columns(self, rollout: Rollout) -> list[Tensor]:
+        """The rollout's steps (B, ...), as the discriminator takes them."""
+        rows, found = rollout.steps, []
+        for name in self.discriminator.fields:
+            array = rollout.actions if name == "labels" else getattr(rollout, name)
+            column = torch.from_numpy(array[rows]).to(self.device)
+            # Clipped as the environment took them, like the expert's.
+            found.append(self.policy.to_unit(self.policy.to_env(column)) if name == "labels" else column)
+        return found
+
+    def _discriminate(self, steps: list[Tensor]) -> dict[str, float | Tensor]:
+        """Update the discriminator on the learner's steps (B, ...) and as many of the expert's."""
         history = []
         for _ in range(self.config.updates_per_round):
-            expert_obs, labels = next(self._expert)
-            expert_obs, labels = expert_obs.to(self.device), self.policy.to_unit(labels.to(self.device))
-            index = torch.randint(len(obs), (len(expert_obs),), generator=self.generator, device=self.device)
-            both_obs = torch.cat([expert_obs, obs[index]])
-            self.discriminator.encoder.observe(both_obs)
-            pairs = self.discriminator.prepare(both_obs, torch.cat([labels, actions[index]]))
+            experts = [column.to(self.device) for column in next(self._expert)]
+            experts[1], count = self.policy.to_unit(experts[1]), len(experts[0])
+            index = torch.randint(len(steps[0]), (count,), generator=self.generator, device=self.device)
+            both = [torch.cat([own, other[index]]) for own, other in zip(experts, steps, strict=True)]
+            self.discriminator.encoder.observe(both[0])
+            inputs = self.discriminator.prepare(*both)
             if self.config.input_noise:
-                pairs = self._noisy(pairs[0]), self._noisy(pairs[1])
-            is_expert = torch.zeros(len(both_obs), device=self.device)
-            is_expert[: len(expert_obs)] = 1.0
-            logits = self.discriminator(*pairs)
+                inputs = *map(self._noisy, inputs[:2]), *inputs[2:]
+            is_expert = torch.zeros(len(both[0]), device=self.device)
+            is_expert[:count] = 1.0
+            logits = self.discriminator(*inputs)
             loss = bce(logits, is_expert)
             if self.config.gradient_penalty:
-                experts, learners = zip(*(half.float().chunk(2) for half in pairs), strict=True)
-                mix = torch.rand(len(expert_obs), generator=self.generator, device=self.device)
-                penalty = gradient_penalty(self.discriminator, experts, learners, mix)
+                halves = zip(*(half.float().chunk(2) for half in inputs), strict=True)
+                mix = torch.rand(count, generator=self.generator, device=self.device)
+                penalty = gradient_penalty(self.discriminator, *halves, mix)
                 loss = loss + self.config.gradient_penalty * penalty
             self.optimizer.step(loss)
             right = (logits.detach() > 0) == (is_expert > 0)
@@ -272,28 +325,31 @@ class GAIL:
         names = ("discriminator_loss", "expert_accuracy", "learner_accuracy")
         return dict(zip(names, torch.stack(history).mean(0), strict=True))
 
+    @torch.no_grad()
+    def _log_probs(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Log-probabilities (B,) of actions as `ActorPolicy.to_unit` gives them, by the policy as it is now."""
+        squashed = self.policy.head == "squashed"
+        raw = actions.clamp(-_EDGE, _EDGE).atanh() if squashed else actions
+        return self.policy(self.policy.encoder.prepare(obs)).log_prob(raw)  # type: ignore[no-any-return]
+
     def _noisy(self, x: Tensor) -> Tensor:
         noise = torch.randn(x.shape, generator=self.generator, device=self.device)
         scale = 255.0 if self.discriminator.encoder.is_image and x.dim() > 2 else 1.0
         return x + self.config.input_noise * scale * noise
 
-    @torch.no_grad()
-    def _rewards(self, obs: Tensor, actions: Tensor, rollout: Rollout) -> tuple[Array, float]:
-        """Rewards (B,) of the rollout's steps, and the extra reward of a termination."""
-        logits = self.discriminator(*self.discriminator.prepare(obs, actions))
+    def ends(self) -> tuple[float, float]:
+        """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
-            return reward_of(logits, self.config.reward).cpu().numpy(), 0.0
-        now = np.array([len(obs), rollout.terminated.sum()])
-        self.clock = self.clock * max(0.0, 1 - len(obs) / _MEMORY) + now
+            return 0.0, 0.0
         learner_share = absorbed_share(self.clock[0], self.clock[1], self.gamma)
-        alive = math.log((1 - self.expert_share) / (1 - learner_share))
-        absorbed = torch.tensor(math.log(self.expert_share / learner_share))
-        worth = self.gamma / (1 - self.gamma) * float(reward_of(absorbed, self.config.reward))
-        return reward_of(logits + alive, self.config.reward).cpu().numpy(), worth
+        return endings(self.expert_share, learner_share, self.gamma, self.config.reward)
 
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
-        size = self.config.batch_size
-        epochs = (self.demos.minibatches(size, self.rng, episodes=self.episodes) for _ in itertools.count())
+        size, fields = self.config.batch_size, self.discriminator.fields
+        epochs = (
+            self.demos.minibatches(size, self.rng, fields=fields, episodes=self.episodes)
+            for _ in itertools.count()
+        )
         return itertools.chain.from_iterable(epochs)
 
     def _reseed(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from imitate import hub
 from imitate.errors import InputError, one_line
@@ -14,7 +15,10 @@ from imitate.files import read_json, write_json
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 
-__all__ = ["load_policy", "save_policy"]
+__all__ = ["load_policy", "save_policy", "stored_module"]
+
+D = TypeVar("D")
+M = TypeVar("M", bound=nn.Module)
 
 _LARGEST_DESCRIPTION = 16 << 20
 
@@ -40,18 +44,35 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
         if not folder.parent.exists():
             raise InputError(f"no folder {folder.parent}: wanted a run, a policy's folder or hub:ORG/REPO")
         raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?")
-    description = read_json(folder / "policy.json", dict[str, Any], limit=_LARGEST_DESCRIPTION)
-    weights = load_state(folder / "policy.safetensors")
-    try:
-        with torch.device("meta"):  # so that a damaged description can't allocate memory
-            wanted = ActorPolicy.from_description(description).state_dict()
-        if _shapes(wanted) != _shapes(weights):
-            raise ValueError("policy.json describes another network than policy.safetensors holds")
-        policy = ActorPolicy.from_description(description)
-        policy.load_state_dict(weights)
-    except (AttributeError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
-        raise InputError(f"the policy in {folder} can't be read: {one_line(error)}") from error
+    policy = stored_module(folder, "policy", dict[str, Any], ActorPolicy.from_description)
     return policy.to(device).eval()
+
+
+def stored_module(
+    folder: Path,
+    name: str,
+    description: type[D],
+    build: Callable[[D], M],
+    *,
+    limit: int = _LARGEST_DESCRIPTION,
+) -> M:
+    """The module that `build` makes of the description in NAME.json, with the weights in NAME.safetensors.
+
+    Raises InputError for a damaged file. Neither takes more memory than its size: the network is first made without
+    any, and must be of the weights that are there.
+    """
+    described = read_json(folder / f"{name}.json", description, limit=limit)
+    weights = load_state(folder / f"{name}.safetensors")
+    try:
+        with torch.device("meta"):
+            wanted = build(described).state_dict()
+        if _shapes(wanted) != _shapes(weights):
+            raise ValueError(f"{name}.json describes another network than {name}.safetensors holds")
+        module = build(described)
+        module.load_state_dict(weights)
+    except (AttributeError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+        raise InputError(f"the {name} in {folder} can't be read: {one_line(error)}") from error
+    return module
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from imitate.configs.reinforce import REINFORCEConfig
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import VecEnv
+from imitate.envs.vec import CountsGames, VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
@@ -66,7 +66,10 @@ class REINFORCE(OnPolicy):
         rollout = whole_episodes(self.sampler.envs, self.choose, seeds, limit)
         steps, episodes = int(rollout.steps.sum()), len(rollout.ends)
         self.sampler.env_steps += steps
-        mean_return = float(rollout.rewards.sum() / episodes)
+        envs = self.sampler.envs
+        games = envs.pop_games() if isinstance(envs, CountsGames) else []
+        returns = [each for each, _ in games] or [rollout.rewards.sum() / episodes]
+        mean_return = float(np.mean(returns))
         self._played = {"train_return": mean_return, "train_length": steps / episodes}
         return rollout
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Array, all_finite
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.stepping import Chooser, Score, Scores, stepping
-from imitate.envs.vec import VecEnv
+from imitate.envs.vec import CountsGames, VecEnv
 from imitate.errors import InputError
 
-__all__ = ["CountsGames", "Rollout", "Sampler", "whole_episodes"]
+__all__ = ["Rollout", "Sampler", "whole_episodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,14 @@ class Rollout:
         return np.ones(self.rewards.shape, bool) if self.running is None else self.running
 
     @property
+    def next_obs(self) -> Array:
+        """The true successors (T, N, *obs_shape)."""
+        successors = np.concatenate([self.obs[1:], self.last_obs[None]])
+        if len(self.ends):
+            successors[tuple(self.ends.T)] = self.end_obs
+        return successors
+
+    @property
     def flat_obs(self) -> Array:
         """(T * N, *obs_shape)"""
         return self.obs.reshape(-1, *self.obs.shape[2:])
@@ -121,15 +129,6 @@ class Rollout:
                     truncated=not terminated,
                     expert_actions=labels[rows, n],
                 )
-
-
-@runtime_checkable
-class CountsGames(Protocol):
-    """A VecEnv that alters episodes and rewards for learning, as `TrainingGames` does."""
-
-    def pop_games(self) -> list[tuple[float, int]]:
-        """Raw returns and lengths of the full games that ended since the last call."""
-        ...
 
 
 class Sampler:

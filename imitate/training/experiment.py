@@ -22,6 +22,7 @@ from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
+from imitate.imitators.reward_files import reward_sha256
 from imitate.toml import read_toml
 from imitate.training.needs import (
     check_backend,
@@ -29,6 +30,7 @@ from imitate.training.needs import (
     check_experts,
     check_init,
     check_person,
+    check_reward,
     check_used,
     check_widths,
 )
@@ -54,6 +56,8 @@ class Experiment:
     vecnormalize      statistics for a zipped expert, instead of those in its folder; "none": don't normalise
     demo_episodes     learn only from this many episodes of `demos`, the first ones
     init              a run whose policy to start from
+    reward            a run whose learned reward takes the place of the environment's in training; everything that is
+                      measured stays true. `reward_sha256` is its hash, and a run with another one is rejected
     backend           steps the learner's environments (see `imitate.envs.vectorize`). `execute` requires it resolved,
                       not "auto", so that a repeated run uses the same one. Policies are evaluated on gymnasium
     episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
@@ -77,6 +81,8 @@ class Experiment:
     demos: str | None = None
     demo_episodes: int | None = None
     init: str | None = None
+    reward: str | None = None
+    reward_sha256: str = ""
     seed: int = 0
     budget: int = 100_000
     num_envs: int = 8
@@ -92,7 +98,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if not is_own(self.algorithm):  # importing a class of the user's waits until it is needed
             find(self.algorithm)
-        for name in ("expert", "demos", "init"):
+        for name in ("expert", "demos", "init", "reward"):
             if isinstance(path := getattr(self, name), Path):
                 object.__setattr__(self, name, str(path))
         check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side
@@ -151,6 +157,9 @@ class Experiment:
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
         new.check_inputs()
         check_widths(new.init, given)
+        if "reward" in run:
+            sha256 = "" if new.reward is None else reward_sha256(new.reward)
+            new = dataclasses.replace(new, reward_sha256=sha256)
         return dataclasses.replace(new, device=resolve_device(new.device))
 
     @classmethod
@@ -184,7 +193,7 @@ class Experiment:
             head, colon, path = ("", "", name) if Path(name).is_absolute() else name.rpartition(":")
             return f"{head}{colon}{Path(path).name}" if Path(path).is_absolute() else name
 
-        named = {name: getattr(self, name) for name in ("expert", "vecnormalize", "demos", "init")}
+        named = {name: getattr(self, name) for name in ("expert", "vecnormalize", "demos", "init", "reward")}
         new: dict[str, Any] = {name: value and bare(value) for name, value in named.items()}
         return dataclasses.replace(self, other_experts=tuple(map(bare, self.other_experts)), **new)
 
@@ -203,8 +212,9 @@ class Experiment:
             new["expert"] = moved(self.expert)
         if self.demos is not None and not is_spec(self.demos):
             new["demos"] = move(self.demos)
-        if self.init is not None:
-            new["init"] = move(self.init)
+        for name in ("init", "reward"):
+            if (run := getattr(self, name)) is not None:
+                new[name] = move(run)
         return dataclasses.replace(self, **new)
 
     def resume_with(self, out: Path) -> str:
@@ -223,6 +233,7 @@ class Experiment:
         check_experts(self.algorithm, self.experts, self.vecnormalize)
         check_person(self.algorithm, self.experts, self.num_envs, self.backend)
         check_init(self.algorithm, self.init)
+        check_reward(self.algorithm, self.reward, self.demos)
         if self.eval_every and not self.evaluable:
             raise InputError(
                 f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"

@@ -20,12 +20,15 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
 from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import is_installed, make_env
+from imitate.envs.rewarded import Rewarded
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, Space, check_plain
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
+from imitate.imitators.learned_reward import LearnedReward, load_reward
+from imitate.imitators.reward_files import reward_sha256
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.training.checkpoint import Checkpoint
@@ -126,8 +129,9 @@ def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     demos = stack.enter_context(DemoReader(path))
     check_demos(demos, experiment.env_id)
     if not (demos.info.has_actions or find(experiment.algorithm).unseen):
+        remedy = "use gaifo" if isinstance(demos.info.action_space, Box) else "record them with their actions"
         raise InputError(
-            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: use gaifo"
+            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: {remedy}"
         )
     _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
     return demos
@@ -150,6 +154,8 @@ def _envs(experiment: Experiment, stack: ExitStack) -> tuple[VecEnv, Person | No
         )
     stack.callback(envs.close)
     _check_plain(experiment, envs.single_observation_space, envs.single_action_space)
+    if experiment.reward is not None:
+        envs = Rewarded(envs, _reward(experiment.reward, experiment, envs))
     return envs, person
 
 
@@ -173,6 +179,23 @@ def _policy(run: str, experiment: Experiment) -> ActorPolicy:
                 f"the policy of {run} has other spaces than {experiment.env_id}; start from another run"
             )
     return policy.train()
+
+
+def _reward(run: str, experiment: Experiment, envs: VecEnv) -> LearnedReward:
+    """The reward that a run learned, to learn from. Raises InputError if its spaces differ from the environment's, or
+    if it is another than the one that this run began with."""
+    if experiment.reward_sha256 and reward_sha256(run) != experiment.reward_sha256:
+        raise InputError(
+            f"the reward of {run} has changed since this run was planned: restore it, or begin anew"
+        )
+    reward = load_reward(run)
+    for name in ("observation_space", "action_space"):
+        learned, now = getattr(reward, name), getattr(envs, f"single_{name}")
+        if learned != now:
+            raise InputError(
+                f"the reward of {run} has {name} {learned}, that of {experiment.env_id} is {now}; take another reward"
+            )
+    return reward
 
 
 def _check_plain(experiment: Experiment, obs_space: Space, action_space: Space) -> None:

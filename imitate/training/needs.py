@@ -19,6 +19,7 @@ __all__ = [
     "check_experts",
     "check_init",
     "check_person",
+    "check_reward",
     "check_used",
     "check_widths",
 ]
@@ -76,6 +77,18 @@ def check_init(algorithm: str, init: str | None) -> None:
     if init is not None and "policy" not in find(algorithm).optional:
         takers = _those(lambda other: "policy" in other.optional)
         raise InputError(f"{algorithm} does not start from another policy: --init is for {takers}")
+
+
+def check_reward(algorithm: str, reward: str | None, demos: str | None) -> None:
+    if reward is None:
+        return
+    if not find(algorithm).rewarded:
+        takers = _those(lambda other: other.rewarded)
+        raise InputError(f"{algorithm} does not learn from a reward alone: --reward is for {takers}")
+    if demos is not None:
+        raise InputError(
+            "demonstrations hold the environment's own rewards: give --reward or --demos, not both"
+        )
 
 
 def check_widths(init: str | None, hyperparameters: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.errors import InputError, one_line
 from imitate.files import write_json
+from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_reward
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import check_like, load_state, save_state
 from imitate.nn.stored_policy import save_policy
@@ -58,7 +59,8 @@ class Run:
     """Drives a learner until the budget of environment steps is spent or it is done.
 
     out               the folder to write: metrics.jsonl, evaluations.jsonl, TensorBoard events, a checkpoint, policy/
-                      (the best one by validation, else the last), last_policy/, timing.json, finished.json
+                      (the best one by validation, else the last), last_policy/, reward/ (of a learner that learns one),
+                      timing.json, finished.json
     budget            demonstration steps, the learner's own and validation steps all count; it is never exceeded
     validate          measures a policy; the one with the best score is kept
     most_validation   maximum environment steps of a validation
@@ -328,10 +330,12 @@ class Run:
     def _pause(self) -> None:
         if self.account.best_score is None:
             self._save_policy("policy")
+        self._save_reward()
         self._save_checkpoint()
 
     def _close(self) -> None:
         self._save_policy("last_policy")
+        self._save_reward()
         if self.account.best_score is None:
             self._save_policy("policy")
         totals = {
@@ -349,6 +353,10 @@ class Run:
     def _save_policy(self, name: str) -> None:
         require_finite(self.learner.policy)
         save_policy(self.out / name, self.learner.policy)
+
+    def _save_reward(self) -> None:
+        if isinstance(self.learner, LearnsReward):
+            save_reward(self.out / "reward", LearnedReward.of(self.learner))
 
     def _stop_watch(self) -> None:
         self.account.wall_seconds = time.monotonic() - self._began

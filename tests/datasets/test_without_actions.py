@@ -45,6 +45,23 @@ def test_a_recording_without_actions_is_otherwise_the_same(
     assert "only observations" in capsys.readouterr().out
 
 
+def test_a_recording_of_discrete_actions_names_no_learner_that_would_refuse_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "collect random --env CartPole-v1 --episodes 1 --no-actions"
+    assert main([*words.split(), "--out", str(tmp_path / "without.h5")]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert "gaifo" not in said
+    assert (
+        said
+        == "next      no learner here imitates discrete actions from observations alone: leave --no-actions out"
+    )
+    run = ["--env", "CartPole-v1", "--demos", str(tmp_path / "without.h5"), "--out", str(tmp_path / "run")]
+    assert main(["train", "bc", *run]) == 2
+    said = capsys.readouterr().err
+    assert "holds observations without actions, which bc imitates: record them with their actions" in said
+
+
 def test_older_releases_refuse_such_a_file(tmp_path: Path) -> None:
     """They know no schema but 1."""
     convert(named(tmp_path / "demos.h5", ENV), tmp_path / "without.h5", actions=False)

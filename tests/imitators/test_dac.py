@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from gymnasium import spaces
 from handwritten import named
 from torch import Tensor
 
@@ -51,7 +52,7 @@ def test_the_penalty_is_the_squared_slope() -> None:
 
 
 def test_dropping_keeps_the_mean_and_is_off_without_a_generator() -> None:
-    net = PairNet(2, 1, DACConfig(discriminator_dropout=0.5, input_dropout=0.0))
+    net = PairNet(spaces.Box(-9, 9, (2,)), 1, DACConfig(discriminator_dropout=0.5, input_dropout=0.0))
     pair = net.prepare({"obs": torch.zeros(1, 2), "actions": torch.ones(1, 1)})
     logits = net(pair.expand(20_000, -1), torch.Generator().manual_seed(0))
     assert logits.std() > 0.01

@@ -64,7 +64,7 @@ def learner_of(folder: Path, **settings: Any) -> GAIfO:
 
 
 def test_the_discriminator_sees_states_and_their_changes_by_hand() -> None:
-    net = ChangeNet(2, 1, GAIfOConfig())
+    net = ChangeNet(gym.spaces.Box(-9, 9, (2,)), 1, GAIfOConfig())
     obs, next_obs = torch.tensor([[0.0, 2.0], [4.0, 6.0]]), torch.tensor([[1.0, 2.0], [5.0, 8.0]])
     batch = {"obs": obs, "next_obs": next_obs}
     net.observe(batch)

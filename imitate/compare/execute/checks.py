@@ -64,7 +64,7 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
             f"give at least {int(longest) + 1}"
         )
     for name, own in least.items():
-        shown = _demonstrated(budget, references) if "demos" in find(name).needs and own else 0
+        shown = _demonstrated(comparison, references) if "demos" in find(name).needs and own else 0
         if own + shown > budget:
             beside = f" and about {shown} for demonstrations" if shown else ""
             raise InputError(
@@ -73,11 +73,13 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
             )
 
 
-def _demonstrated(budget: int, references: References) -> int:
+def _demonstrated(comparison: Comparison, references: References) -> int:
     """The approximate cost of the demonstrations of a learner that also has an environment."""
     assert references.expert is not None
     episode = float(np.mean(references.expert.measured.lengths))
-    return int(episode * max(min(DEMO_EPISODES, DEMO_SHARE * budget // episode), 1))
+    if comparison.demo_episodes is not None:
+        return int(episode * comparison.demo_episodes)
+    return int(episode * max(min(DEMO_EPISODES, DEMO_SHARE * comparison.budget // episode), 1))
 
 
 @contextmanager

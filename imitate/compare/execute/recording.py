@@ -91,10 +91,12 @@ def recorded(job: Job) -> Recorded:
     return read_json(_note(job), Recorded)
 
 
-def affordable_episodes(job: Job) -> int | None:
+def affordable_episodes(comparison: Comparison, job: Job) -> int | None:
     """The number of demonstrations for a learner that also has an environment; None: all of them."""
     if job.demo_episodes is None or job.demos is None:
         return None
+    if comparison.demo_episodes is not None:
+        return job.demo_episodes
     with DemoReader(job.demos) as demos:
         affordable = np.searchsorted(np.cumsum(demos.lengths), DEMO_SHARE * job.steps, side="right")
     return max(min(job.demo_episodes, int(affordable)), 1)

@@ -102,6 +102,8 @@ class Trained:
         are spent on validation."""
         name, algorithm = base(job.algorithm), find(job.algorithm)
         given = overrides(comparison, job.algorithm)
+        if comparison.demo_every > 1 and job.demos is not None:
+            given["demo_every"] = comparison.demo_every
         run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
         chosen = Experiment.create(
             name,

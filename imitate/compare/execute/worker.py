@@ -57,7 +57,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
             job.folder
         )
         return True
-    chosen = training(comparison, job, affordable_episodes(job))
+    chosen = training(comparison, job, affordable_episodes(comparison, job))
     online = not find(job.algorithm).offline
     snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
     if not chosen.execute(job.folder, progress, snapshots):

@@ -53,6 +53,10 @@ class Comparison:
     curve_episodes   number of episodes for each point of a learning curve. They differ from the test's, are the same
                      for everyone, and do not count against the budget
     num_envs         environments that a learner steps side by side; None: the preset's number
+    demo_episodes    number of demonstrations of every learner that has some; None: for a learner with an environment at
+                     most 10, in a quarter of its budget, and for another the whole budget
+    demo_every       learn from each n-th step of the demonstrations only; they cost what they cost whole
+    audit            False: without the controls
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" apply to the
                      learner "ppo@wide"
 
@@ -73,6 +77,9 @@ class Comparison:
     episodes: int = 20
     curve_episodes: int = 10
     num_envs: int | None = None
+    demo_episodes: int | None = None
+    demo_every: int = 1
+    audit: bool = True
     device: str = "cpu"
     hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -93,6 +100,9 @@ class Comparison:
                 hint = did_you_mean(name, everybody)
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
         check_range(self, 1, 10_000, "seeds", "curve_episodes")
+        check_range(
+            self, 1, LARGEST, "demo_every", *(("demo_episodes",) if self.demo_episodes is not None else ())
+        )
         check_range(self, 2, 10_000, "episodes")
         check_range(self, 0, LARGEST, "first_seed")
         check_range(self, 100, LARGEST, "budget")
@@ -105,7 +115,7 @@ class Comparison:
         return {
             f"{name}:{control}": what
             for name in self.algorithms
-            if name in ALGORITHMS
+            if self.audit and name in ALGORITHMS
             for control, what in ALGORITHMS[name].controls.items()
             if f"{name}:{control}" not in self.algorithms
         }
@@ -147,9 +157,13 @@ class Comparison:
         if self.expert is not None:
             words += ["--expert", self.expert]
         words += ["--algorithms", *self.algorithms]
-        for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs"):
+        for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs", "demo_episodes"):
             if getattr(self, name) is not None:
                 words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        if self.demo_every > 1:
+            words += ["--demo-every", str(self.demo_every)]
+        if not self.audit:
+            words += ["--no-audit"]
         if self.first_seed:
             words += ["--first-seed", str(self.first_seed)]
         if self.device != "cpu":
@@ -197,16 +211,14 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
         "expert": [comparison.expert, expert_sha256],
         "budget": comparison.budget,
         "versions": versions(),
-    }
+    } | _demonstrated(comparison)
     algorithms = {name: find(name) for name in (*comparison.algorithms, *comparison.controls)}
     offline = any(algorithm.offline for algorithm in algorithms.values())
     recordings, learners = [], []
     for seed in range(comparison.first_seed, comparison.first_seed + comparison.seeds):
         demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
-            # Offline learners spend the whole budget on demonstrations; others take the first few of the same
-            # episodes.
-            episodes = None if offline else DEMO_EPISODES
+            episodes = _shown(comparison, offline=offline)
             recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
         for name, algorithm in algorithms.items():
             control = name.partition(":")[2] if name in comparison.controls else ""
@@ -215,17 +227,37 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
             use = demos if "demos" in algorithm.needs else None
             if control in DEMONSTRATING:
                 use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
-                most = max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
-                steps = min(int(DEMO_EPISODES * episode_steps), most, comparison.budget)  # an expert's length
+                steps = min(_control_steps(comparison, episode_steps), comparison.budget)
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
                 comparison.curve_episodes, source(name),
             )  # fmt: skip
             folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
-            episodes = DEMO_EPISODES if use == demos and not algorithm.offline else None
+            episodes = _shown(comparison, offline=algorithm.offline) if use == demos else None
             learners.append(Job(name, seed, folder, comparison.budget, use, episodes))
     return recordings + learners
+
+
+def _shown(comparison: Comparison, *, offline: bool) -> int | None:
+    """Maximum number of demonstrations. Offline learners spend the whole budget on them, unless their number is given;
+    others take the first few of the same episodes."""
+    return comparison.demo_episodes if comparison.demo_episodes is not None or offline else DEMO_EPISODES
+
+
+def _control_steps(comparison: Comparison, episode_steps: float) -> int:
+    """Steps of a control's own demonstrations, of an expert's length."""
+    if comparison.demo_episodes is not None:
+        return int(comparison.demo_episodes * episode_steps)
+    return min(
+        int(DEMO_EPISODES * episode_steps), max(int(DEMO_SHARE * comparison.budget), int(episode_steps))
+    )
+
+
+def _demonstrated(comparison: Comparison) -> dict[str, Any]:
+    """The demonstrations, as far as they are not as usual: results of before keep their names."""
+    chosen = {"demo_episodes": comparison.demo_episodes, "demo_every": comparison.demo_every}
+    return chosen if comparison.demo_episodes is not None or comparison.demo_every > 1 else {}
 
 
 def overrides(comparison: Comparison, name: str) -> dict[str, Any]:

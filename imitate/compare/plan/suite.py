@@ -21,9 +21,10 @@ from imitate.toml import as_toml
 
 __all__ = ["BUNDLED", "Suite", "is_suite"]
 
-BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari")
+BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari", "few-demos")
 """Suites that come with the package; they are ordinary suite files."""
 _OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
+_OF_SUITE = ("experts", "demonstrations", "label")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Suite:
     @classmethod
     def from_toml(cls, name: str, data: Mapping[str, Any]) -> Self:
         """Read a suite from plain data. Fields of a comparison in `data` apply to all environments; the list
-        `environments` holds the fields of each one: env_id, expert (or a list `experts`, one comparison each), budget
+        `environments` holds the fields of each one: env_id, expert (or a list `experts`, one comparison each),
+        demo_episodes (or a list `demonstrations` of such numbers), budget, `label` (its name, by default the id's),
         and so on.
 
         Raises InputError for unknown names, for invalid values, and if an environment is listed twice.
@@ -58,7 +60,9 @@ class Suite:
                 common | own | {"hyperparameters": {key: settings[key] for key in settings if key in known}}
             )
             if label in parts:
-                raise InputError(f"{label} is in the suite twice: name it once, or give each its own expert")
+                raise InputError(
+                    f"{label} is in the suite twice: name it once, or give each its own expert or label"
+                )
             parts[label] = comparison
         everybody = {each for part in parts.values() for each in (*part.algorithms, *part.controls)}
         for key in given:
@@ -108,8 +112,8 @@ class Suite:
             {name: each[name] for name in names if name not in shared and each[name] != {}} for each in every
         ]
         for label, each in zip(self.parts, own, strict=True):
-            if label != _slug(bare_id(each["env_id"])):  # one of several experts in this environment
-                each["experts"] = [each.pop("expert")]
+            if label != _slug(bare_id(each["env_id"])):  # one of several in this environment
+                each["label"] = label
         return as_toml(shared | {"environments": own})
 
 
@@ -123,6 +127,8 @@ class _Environment:
 
     env_id: str
     experts: Annotated[list[str], Meta(min_length=1)] | None = None
+    demonstrations: Annotated[list[int], Meta(min_length=1)] | None = None
+    label: str | None = None
     hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -149,12 +155,16 @@ def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str
             f"a suite that can't be used: {one_line(error)}; begin each environment with [[environments]] and env_id"
         ) from error
     for each, table in zip(checked.environments, data["environments"], strict=True):
-        own = {name: value for name, value in table.items() if name != "experts"}
-        label = _slug(bare_id(each.env_id))
-        if each.experts is None:
-            yield own, label
-        for expert in each.experts or ():
-            yield {**own, "expert": expert}, f"{label}-from-{_slug(expert)}"
+        own = {name: value for name, value in table.items() if name not in _OF_SUITE}
+        label = _slug(bare_id(each.env_id) if each.label is None else each.label)
+        if not label:
+            raise InputError(f"label {each.label!r} names no folder: use letters and digits")
+        for expert in each.experts or (None,):
+            named = {} if expert is None else {"expert": expert}
+            base = label if expert is None else f"{label}-from-{_slug(expert)}"
+            for count in each.demonstrations or (None,):
+                shown = {} if count is None else {"demo_episodes": count}
+                yield own | named | shown, base if count is None else f"{base}-with-{count}"
 
 
 def _slug(text: str) -> str:

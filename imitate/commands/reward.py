@@ -1,0 +1,99 @@
+"""`imitate reward`"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from imitate.commands.options import print_json, run
+from imitate.errors import InputError
+from imitate.imitators.reward_files import reward_folder, reward_sha256
+from imitate.training.experiment import Experiment
+
+if TYPE_CHECKING:
+    from imitate.imitators.reward_check import Agreement, Correlation
+
+__all__ = ["reward"]
+
+logger = logging.getLogger(__name__)
+
+
+def reward(argv: list[str]) -> int:
+    def command(
+        subject: tyro.conf.Positional[Path],
+        /,
+        demos: tuple[str, ...],
+        plot: Path | None = None,
+        json: bool = False,
+    ) -> int:
+        """Compare the reward that a run of gail, dac or gaifo learned with the true one, on recorded episodes: the
+        correlation over steps, and over the returns of episodes.
+
+        Args:
+            subject: the run
+            demos: recordings of the same environment, best of good and bad players, and none that the run learned from
+            plot: write the two clouds of points as a .png
+            json: print JSON
+        """
+        reward_folder(subject)  # before torch is imported, which takes a second
+        if not demos:
+            raise InputError("no recording to compare on: name one or more with --demos")
+        experiment = _experiment(subject)
+        from imitate.datasets.convert.sources import in_our_format
+        from imitate.datasets.storage.reader import DemoReader
+        from imitate.imitators.learned_reward import load_reward
+        from imitate.imitators.reward_check import plot_agreement, reward_agreement
+
+        learned = load_reward(subject)
+        env_id = "" if experiment is None else experiment.env_id
+        with DemoReader([in_our_format(each, env_id) for each in demos]) as reader:
+            if experiment is not None and experiment.demos is not None:
+                _warn(Path(experiment.demos), reader.paths)
+            found, title = reward_agreement(learned, reader), f"{subject.name} on {reader.info.env_id}"
+        if plot is not None:
+            plot_agreement(found, plot, title)
+        facts = _facts(subject, found) | {"network": asdict(learned.description.network)}
+        print_json(facts) if json else print("\n".join(_lines(facts, found)))
+        return 0
+
+    return run(command, argv, "reward")
+
+
+def _experiment(run: Path) -> Experiment | None:
+    """The record of the run; None if only its reward's own folder is there."""
+    path = run / "config.json"
+    return Experiment.read(path) if path.is_file() else None
+
+
+def _warn(learned_from: Path, shown: list[Path]) -> None:
+    if learned_from.resolve() in [path.resolve() for path in shown]:
+        logger.warning("%s is what the reward was learned from: record other episodes", learned_from)
+
+
+def _facts(subject: Path, found: Agreement) -> dict[str, Any]:
+    return {
+        "run": str(subject),
+        "sha256": reward_sha256(subject),
+        "steps": found.rewards.shape[1],
+        "episodes": found.returns.shape[1],
+        "per_step": asdict(found.per_step),
+        "per_episode": asdict(found.per_episode),
+    }
+
+
+def _lines(facts: dict[str, Any], found: Agreement) -> list[str]:
+    def said(correlation: Correlation) -> str:
+        if correlation.linear is None:
+            return "none: the true or the learned reward never varies"
+        return f"correlation {correlation.linear:.3f}, of ranks {correlation.ranks:.3f}"
+
+    lines = {
+        "reward": f"{facts['network']['kind']} {facts['sha256'][:12]}",
+        "steps": f"{facts['steps']:,}: {said(found.per_step)}",
+        "returns": f"{facts['episodes']:,}: {said(found.per_episode)}",
+    }
+    return [f"{name:<8} {text}" for name, text in lines.items()]
