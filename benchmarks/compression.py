@@ -1,20 +1,23 @@
 """Measure compression of observations: size, and speed of writing and reading; writes results/compression.json.
 
-    python benchmarks/compression.py [--states 20000] [--frames 3000]
+    python benchmarks/compression.py [--states 20000] [--frames 3000] [--data 'ALE/Breakout-v5 in colour']
 
-The data are random actions in CartPole, HalfCheetah, PixelCartPole and Breakout, in chunks like `DemoWriter`'s. If
-`hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too; the package doesn't need it. Rates are MB of raw
-data per CPU second, the best of three measurements.
+The data are random actions in CartPole, HalfCheetah, PixelCartPole, and Breakout in grey and in colour, in chunks like
+`DemoWriter`'s. If `hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too. Rates are MB of raw data per
+CPU second, the best of three measurements. With `--data` the others keep their record.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import ale_py  # noqa: F401  # registers the games
+import gymnasium as gym
 import h5py
 import numpy as np
 import tyro
@@ -24,9 +27,10 @@ from imitate.envs.spaces import Array
 from imitate.files import machine, versions, write_json
 
 RECORD = Path(__file__).parent / "results" / "compression.json"
-ENVS = ("CartPole-v1", "HalfCheetah-v5", "imitate/PixelCartPole-v0", "ALE/Breakout-v5")
+COLOUR = "ALE/Breakout-v5 in colour"
+DATA = ("CartPole-v1", "HalfCheetah-v5", "imitate/PixelCartPole-v0", "ALE/Breakout-v5", COLOUR)
 REPEATS = 3
-CHUNK_ROWS = 64  # for frames, as in `DemoWriter`
+CHUNK_ROWS, PICTURE_CHUNK_BYTES = 64, 1 << 19  # for frames, as in `DemoWriter`
 CHUNK_BYTES = 1 << 17  # for states
 
 
@@ -46,15 +50,16 @@ def filters() -> dict[str, dict[str, Any]]:
     return known | {
         "lz4": dict(hdf5plugin.LZ4()),
         "blosc lz4, shuffle": dict(hdf5plugin.Blosc(cname="lz4", clevel=5)),
-        "zstd 3": dict(hdf5plugin.Zstd(clevel=3)),
+        "zstd 3": {**hdf5plugin.Zstd(clevel=3), "fletcher32": True},  # as `DemoWriter` has it
     }
 
 
-def observations(env_id: str, rows: int) -> Array:
+def observations(name: str, rows: int) -> Array:
     """Observations (rows, *shape) of random play; for stacked frames the newest one."""
-    env = make_env(env_id)
+    colour = name == COLOUR
+    env = gym.make(name.partition(" ")[0]) if colour else make_env(name)
     env.action_space.seed(0)
-    stacked = len(env.observation_space.shape or ()) == 3
+    stacked = len(env.observation_space.shape or ()) == 3 and not colour
     found: list[Array] = []
     for seed in itertools.count():
         obs, over = env.reset(seed=seed)[0], False
@@ -70,7 +75,9 @@ def observations(env_id: str, rows: int) -> Array:
 def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
     """Bytes per row, and MB per CPU second of writing and reading."""
     writing, reading = [], []
-    chunk = CHUNK_ROWS if data.ndim == 3 else CHUNK_BYTES // data[0].nbytes
+    chunk = CHUNK_BYTES // data[0].nbytes
+    if data.ndim >= 3:
+        chunk = min(max(1, PICTURE_CHUNK_BYTES // data[0].nbytes), CHUNK_ROWS)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(REPEATS):
             path = Path(folder) / f"{number}.h5"
@@ -92,15 +99,15 @@ def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def main(states: int = 20_000, frames: int = 3_000) -> None:
-    found: dict[str, Any] = {}
-    for number, env_id in enumerate(ENVS):
-        data = observations(env_id, states if number < 2 else frames)
-        raw = data.nbytes // len(data)
-        found[env_id] = {"raw": raw, "filters": {}}
+def main(states: int = 20_000, frames: int = 3_000, data: tuple[str, ...] = DATA) -> None:
+    found: dict[str, Any] = json.loads(RECORD.read_text())["found"]
+    for which in data:
+        rows = observations(which, states if DATA.index(which) < 2 else frames)
+        raw = rows.nbytes // len(rows)
+        found[which] = {"raw": raw, "filters": {}}
         for name, options in filters().items():
-            found[env_id]["filters"][name] = measure(data, options)
-            print(env_id, raw, name, found[env_id]["filters"][name], flush=True)
+            found[which]["filters"][name] = measure(rows, options)
+            print(which, raw, name, found[which]["filters"][name], flush=True)
     write_json(
         RECORD,
         {"states": states, "frames": frames, "machine": machine(), "versions": versions(), "found": found},

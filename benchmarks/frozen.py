@@ -7,6 +7,8 @@ The commit is checked out into a worktree, FOLDER/tree, and everything runs from
 repository for days. A tree with changes is refused. The same command continues an interrupted measurement, even after
 kill -9. A finished run is never repeated, even if it failed, since failures are results. FOLDER/record.json has every
 episode of learners, teachers and random actions, the cost of each run, and its learning curve on other episodes.
+Committed as benchmarks/results/frozen.json it carries the measurement to another machine, where the same command
+takes all runs from it that FOLDER lacks.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from imitate.errors import InputError
 from imitate.files import lock, read_json, versions, write_json
 
 HERE = Path(__file__).resolve()
+COMMITTED = HERE.parent / "results" / "frozen.json"
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -178,6 +181,23 @@ def write_record(measured: Measurement) -> dict[str, Any]:
     return record
 
 
+def restore(measured: Measurement, committed: Path) -> None:
+    """Take what `measured` lacks from the record of the same commit, if one was committed."""
+    if not committed.exists():
+        return
+    record = read_json(committed, dict[str, Any])
+    if record["commit"] != measured.commit:
+        return
+    found = {measured.reference(task): reference for task, reference in record["references"].items()}
+    for row, about in record["rows"].items():
+        found |= {measured.result(row, int(seed)): result for seed, result in about["seeds"].items()}
+    for path, result in found.items():
+        if not path.exists():
+            write_json(path, result)
+    if not (versions_then := measured.out / "versions.json").exists():
+        write_json(versions_then, record["versions"])
+
+
 def check_versions(out: Path) -> None:
     """Raise InputError if packages have changed since the measurement began."""
     path, now = out / "versions.json", versions()
@@ -224,6 +244,7 @@ def main(argv: Sequence[str]) -> int:
     if not chosen:
         raise InputError(f"no row is called {', '.join(arguments.only)}: --list names them")
     measured = Measurement(out, commit, plan, chosen)
+    restore(measured, COMMITTED)
     if arguments.list:
         print(listing(measured))
         return 0

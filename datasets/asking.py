@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
@@ -13,7 +14,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.spaces import Array, Space, values_of
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Ask", "Askable", "asking"]
+__all__ = ["Ask", "Askable", "acting", "asking"]
 
 Ask = Callable[[Array], Array]
 """A function from observations (N, *obs_shape) to actions (N, *action_shape) of the action space's dtype."""
@@ -34,17 +35,17 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who
-    act: Callable[..., Any] | None = getattr(policy, "act", None)
+    act = acting(policy)
     shape, dtype = space.shape or (), space.dtype
     is_sound = _soundness(space)
 
     def ask(obs: Array) -> Array:
         try:
-            given = policy(obs) if act is None else act(obs, deterministic=deterministic)  # type: ignore[operator]
+            given = act(obs, deterministic)
         except InputError:
             raise
         except Exception as error:
-            raise raised(who, error) from error
+            raise Fault(f"{raised(who, error)}{_given(obs, error)}") from error
         actions: Array = given
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):
             actions = _cast(given, len(obs), space, who)
@@ -54,6 +55,28 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
         return actions
 
     return ask
+
+
+def _given(obs: Array, error: Exception) -> str:
+    """What a controller of one observation needs to hear."""
+    if not isinstance(error, TypeError | ValueError | IndexError):
+        return ""
+    return f"; it was given {len(obs)} observations as one array {obs.shape}"
+
+
+def acting(policy: Any) -> Callable[[Array, bool], Any]:
+    """The policy's `act`, or the policy itself if it is a function, called with observations and `deterministic`, which
+    a plain controller need not take."""
+    act = getattr(policy, "act", None)
+    if act is None:
+        return lambda obs, deterministic: policy(obs)  # noqa: ARG005
+    try:
+        taken = inspect.signature(act).parameters
+    except (TypeError, ValueError):  # written in C
+        taken = {"deterministic": None}
+    if "deterministic" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+        return lambda obs, deterministic: act(obs, deterministic=deterministic)
+    return lambda obs, deterministic: act(obs)  # noqa: ARG005
 
 
 def _soundness(space: Space) -> Callable[[Array], bool]:

@@ -220,4 +220,5 @@ def step_of(episode: Trajectory, at: int) -> Trajectory:
         terminated=episode.terminated and last,
         truncated=episode.truncated or not last,
         expert_actions=None if labels is None else labels[at : at + 1],
+        states=None if episode.states is None else episode.states[at : at + 1],
     )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from imitate.envs.fields import Array, all_finite
+from imitate.envs.fields import Array, all_finite, as_dict
 from imitate.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Array", "Policy", "Trajectory", "Transitions", "tensor_of"]
+__all__ = ["Array", "Policy", "Trajectory", "Transitions", "parts_of", "tensor_of"]
 
 
 class Policy(Protocol):
@@ -35,9 +35,10 @@ class Trajectory:
     rewards         (T,) float32, the environment's own
     terminated      the task ended: nothing to bootstrap
     truncated       ended by a time limit or cut: bootstrap from V(obs[-1])
-    info            seed, expert, env id ...
+    info            seed, expert, env id, and texts such as the task ...
     expert_actions  (T, *action_shape) the expert's actions, if another policy acted or noise was added; None if
                     `actions` are the expert's
+    states          (T, S) float64 of the simulator before each action, if they were recorded
 
     Raises InputError if lengths disagree or a float is not finite.
     """
@@ -49,6 +50,7 @@ class Trajectory:
     truncated: bool
     info: Mapping[str, Any] = field(default_factory=dict)
     expert_actions: Array | None = None
+    states: Array | None = None
 
     def __post_init__(self) -> None:
         steps = len(self.actions)
@@ -67,7 +69,11 @@ class Trajectory:
             raise InputError(
                 f"expert_actions must have the shape of actions {self.actions.shape}, got {self.expert_actions.shape}"
             )
-        for name in ("obs", "actions", "rewards", "expert_actions"):
+        if self.states is not None and (self.states.ndim != 2 or len(self.states) != steps):
+            raise InputError(
+                f"a trajectory of {steps} actions needs states of shape ({steps}, S), got {self.states.shape}"
+            )
+        for name in ("obs", "actions", "rewards", "expert_actions", "states"):
             array = getattr(self, name)
             if array is not None and not all_finite(array):
                 raise InputError(
@@ -122,3 +128,18 @@ def tensor_of(array: Array) -> Tensor:
         return torch.from_numpy(array)
     rows = np.ascontiguousarray(array)
     return torch.from_numpy(rows.view(np.uint8).reshape(*array.shape, rows.dtype.itemsize))
+
+
+def parts_of(rows: Tensor, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The inverse of `tensor_of` for rows (B, bytes) uint8 of a structured type: a dict of tensors (B, *shape), with a
+    dict for a Dict in a Dict."""
+    return _tensors(as_dict(rows.numpy().view(dtype).reshape(len(rows))))
+
+
+def _tensors(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _tensors(part)
+        if isinstance(part, dict)
+        else tensor_of(np.require(part, requirements=["A", "W"]))
+        for name, part in parts.items()
+    }

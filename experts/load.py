@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from imitate.datasets.asking import acting
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.spaces import Array
@@ -272,9 +273,9 @@ class _Own:
     """A user's policy or function of observations. Its randomness can be seeded only if it has a method `seed`."""
 
     def __init__(self, made: Any) -> None:
-        self._act = getattr(made, "act", None) or (lambda obs, deterministic: made(obs))  # noqa: ARG005
+        self._act = acting(made)
         self.seed = getattr(made, "seed", lambda seed: None)  # noqa: ARG005
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
-        actions: Array = self._act(obs, deterministic=deterministic)
+        actions: Array = self._act(obs, deterministic)
         return actions

@@ -19,7 +19,7 @@ __all__ = [
     "PREFIX",
     "Kind",
     "Repository",
-    "check_token",
+    "check_push",
     "fetch",
     "find",
     "is_policy",
@@ -111,10 +111,21 @@ def policy_folder(found: Repository) -> Path:
     return fetch(found, [file for file in _RUN if file in found.sizes], _LARGEST_POLICY)
 
 
-def check_token(repo: str) -> None:
-    """Raise InputError if there is no token with which anything could be pushed to `repo`."""
+def check_push(repo: str) -> None:
+    """Raise InputError, without the network, if `repo` is no ORG/REPO or there is no token with which to push."""
     from huggingface_hub import get_token
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # not in an __all__
 
+    try:
+        validate_repo_id(repo)
+        sound = repo.isascii() and repo.count("/") == 1
+    except ValueError:
+        sound = False
+    if not sound:
+        raise InputError(
+            f"{repo!r} is no name on the hub: wanted ORG/REPO of letters, digits, '-', '_' and '.', at most 96 "
+            "characters, such as me/hopper-demos"
+        )
     if get_token() is None:
         raise InputError(
             f"{repo} was not pushed: no token for the hub; `hf auth login` stores one, or set HF_TOKEN"
@@ -139,7 +150,7 @@ def push(
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
-    check_token(repo)
+    check_push(repo)
     api = HfApi(endpoint=_endpoint())
     try:
         api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)

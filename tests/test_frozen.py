@@ -145,6 +145,33 @@ def test_a_failure_is_recorded_and_not_tried_again(
     assert record(out)["rows"]["broken-cartpole"]["seeds"]["100"] == json.loads(before)
 
 
+def test_a_committed_record_carries_the_measurement_to_another_machine(
+    measured: tuple[Path, dict[str, bytes]], repository: Path, tmp_path: Path
+) -> None:
+    found = record(measured[0])
+    del found["rows"]["bc-cartpole"]["seeds"]["102"]
+    committed = repository / "benchmarks" / "results" / "frozen.json"
+    committed.parent.mkdir()
+    committed.write_text(json.dumps(found))
+    try:
+        status, said = measure(repository, tmp_path / "out", "--list")
+        assert (status, "bc-cartpole: 2 of 3 seeds" in said, "broken-cartpole: 1 of 1" in said) == (
+            0,
+            True,
+            True,
+        )
+        status, said = measure(repository, tmp_path / "out")
+        assert (status, said.count(" seed ")) == (0, 1), said
+        again = record(tmp_path / "out")
+        assert again["missing_runs"] == 0
+        assert again["rows"]["bc-cartpole"]["seeds"]["100"] == found["rows"]["bc-cartpole"]["seeds"]["100"]
+        assert again["references"] == found["references"]
+        committed.write_text(json.dumps(found | {"commit": "0" * 40}))
+        assert "bc-cartpole: 0 of 3 seeds" in measure(repository, tmp_path / "other", "--list")[1]
+    finally:
+        shutil.rmtree(committed.parent)
+
+
 def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     out, _ = measured
     changed = out / "tree" / "imitate" / "imitators" / "bc.py"

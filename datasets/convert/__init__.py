@@ -25,9 +25,11 @@ from imitate.datasets.convert import (
     robomimic,
 )
 from imitate.datasets.convert.foreign import Most, Notes, most
+from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder
@@ -57,6 +59,18 @@ _WITHOUT_ACTIONS = ("npz", "imitate")
 """Formats that are written without actions."""
 
 _WITH_COLUMNS = ("npz", "csv")
+
+_WITH_MASKS = ("robomimic", "imitate")
+
+_KEPT = {"imitate": (*TEXTS, "states"), "robomimic": (*TEXTS, "states"), "lerobot": ("task",)}
+"""Formats that keep texts of episodes or states of the simulator, and which."""
+
+_CALLED = {
+    "task": "texts of tasks are",
+    "states": "states of the simulator are",
+    "model_file": "models of the simulator are",
+    "env_args": "robomimic's description of the environment is",
+}
 
 _SUFFIXES = {".h5": "imitate", ".npz": "npz", ".csv": "csv"}
 
@@ -103,6 +117,9 @@ def convert(
     mask: str | None = None,
     clip: bool = False,
     actions: bool = True,
+    compression: Compression | None = None,
+    fps: float | None = None,
+    codec: Codec | None = None,
     dry_run: bool = False,
 ) -> Converted:
     """Write the data set `source` as `out`, whole or not at all.
@@ -115,6 +132,9 @@ def convert(
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
     actions   False: leave them out, as in demonstrations of observations alone
+    compression   of pictures in our format; by default the source's
+    fps       steps a second; by default what the source says
+    codec     of the pictures in a LeRobotDataset; both are lossless: "h264" (the default) makes videos, "png" images
     dry_run   read everything, write nothing
 
     Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
@@ -125,13 +145,19 @@ def convert(
         raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
     if columns and source_name not in _WITH_COLUMNS:
         raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
+    if compression is not None and target_name != "imitate":
+        raise InputError(f"{target_name} has its own compression: leave --compression out")
+    if codec is not None and target_name != "lerobot":
+        raise InputError(f"{target_name} has no videos: leave --codec out")
+    if fps is not None and fps <= 0:
+        raise InputError(f"--fps must be above 0, got {fps}")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
     chosen |= {"actions": False} if source_name == "npz" and not actions else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
-        recording = _chosen_part(recording, source, mask, notes)
+        recording = _chosen_part(recording, source, mask, notes, kept=target_name in _WITH_MASKS)
         if source_name != "imitate":
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         info = _described(recording, env_id, env_kwargs, notes)
@@ -140,19 +166,31 @@ def convert(
                 f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
                 "of them in one array with --obs-keys"
             )
-        info = replace(info, has_actions=info.has_actions and actions)
+        info = replace(
+            info,
+            has_actions=info.has_actions and actions,
+            compression=compression or info.compression,
+            fps=fps or info.fps,
+        )
         if not info.has_actions and target_name not in _WITHOUT_ACTIONS:
             raise InputError(
                 f"{target_name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
             )
+        kept = _KEPT.get(target_name, ())
+        info = replace(
+            info,
+            has_texts=info.has_texts and bool(kept),
+            state_size=info.state_size if "states" in kept else 0,
+        )
         lost = target.losses(info, recording.labelled)
-        counted = _Counted(fitted(recording.episodes(), info, notes, clip=clip))
+        fitting = fitted(recording.episodes(), info, notes, clip=clip)
+        counted = _Counted(_keeping(kept, fitting, notes))
         stream = _not_empty(counted, source)
         if dry_run:
             for _ in itertools.chain.from_iterable(stream):
                 pass
         else:
-            _write(target, out, info, stream, recording.labelled)
+            _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
 
@@ -168,11 +206,15 @@ def _target_name(format: str | None, out: Path) -> str:
     return name
 
 
-def _chosen_part(recording: Recording, source: Path, mask: str | None, notes: Notes) -> Recording:
+def _chosen_part(
+    recording: Recording, source: Path, mask: str | None, notes: Notes, *, kept: bool
+) -> Recording:
     """The part of a recording that `mask` names, or all of it."""
     if mask is not None:
-        return replace(recording, episodes=_part(recording, source, mask))
-    if recording.masks:
+        # A part of a collection is not a collection, since it lacks seeds.
+        info = None if recording.info is None else replace(recording.info, seed=None)
+        return replace(recording, episodes=_part(recording, source, mask), info=info)
+    if recording.masks and not kept:
         notes[
             f"parts are not kept apart: {', '.join(recording.masks)} (`data convert --mask` takes one)"
         ] += 1
@@ -199,6 +241,21 @@ def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
     return itertools.chain([first], stream)
 
 
+def _keeping(kept: Sequence[str], episodes: Iterable[Episode], notes: Notes) -> Iterator[Episode]:
+    """The episodes without the texts and states that the target can't hold; masks are noted elsewhere."""
+    for pieces in episodes:
+        held: dict[str, None] = {}
+
+        def only(piece: Trajectory, held: dict[str, None] = held) -> Trajectory:
+            lost = [name for name in TEXTS if name in piece.info and name not in kept]
+            states = piece.states if "states" in kept else None
+            held.update(dict.fromkeys([*lost, *(["states"] if piece.states is not states else [])]))
+            return replace(piece, info={k: v for k, v in piece.info.items() if k not in lost}, states=states)
+
+        yield map(only, pieces)
+        notes.update(f"{_CALLED[name]} left out" for name in held if name in _CALLED)
+
+
 def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Episode]]:
     if mask not in recording.masks:
         known = ", ".join(recording.masks) or "none"
@@ -212,11 +269,18 @@ def _within(episodes: Callable[[], Iterator[Episode]], limit: Most) -> Callable[
     return lambda: within(limit, episodes())
 
 
-def _write(target: Format, out: Path, info: Any, episodes: Iterable[Episode], labelled: bool) -> None:
+def _write(
+    target: Format,
+    out: Path,
+    info: Any,
+    episodes: Iterable[Episode],
+    labelled: bool,
+    options: Mapping[str, Any],
+) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         with atomic_folder(out) if target.FOLDER else atomic(out, new=True) as temporary:
-            target.write(temporary, info, episodes, labelled)
+            target.write(temporary, info, episodes, labelled, **options)
     except FileExistsError as error:
         raise InputError(f"{out} exists already: choose another name") from error
 

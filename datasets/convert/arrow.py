@@ -19,6 +19,8 @@ __all__ = [
     "batches",
     "column",
     "fields",
+    "files",
+    "first_texts",
     "is_struct",
     "numbers",
     "parquet",
@@ -38,12 +40,15 @@ def batches(path: Path) -> Iterator[Any]:
     yield from _batches(path)
 
 
-def parquet(path: Path, names: Sequence[str] = (), *, rows: int) -> Iterator[Any]:
-    """Batches of `rows` rows of a Parquet file, with the columns `names` (default: all), checked like those of
-    `batches`."""
+def parquet(
+    path: Path, names: Sequence[str] = (), *, rows: int, optional: Sequence[str] = ()
+) -> Iterator[Any]:
+    """Batches of `rows` rows of a Parquet file, with the columns `names` (default: all) and those of `optional` that it
+    has, checked like those of `batches`."""
     needs("pyarrow.parquet")
-    _contained(path, partial(_parquet_batches, path, names, rows))
-    yield from _parquet_batches(path, names, rows)
+    read = partial(_parquet_batches, path, names, rows, optional)
+    _contained(path, read)
+    yield from read()
 
 
 def column(table: Any, name: str) -> Any:
@@ -118,14 +123,30 @@ def of_rows(rows: Any) -> Any:
 
 
 def as_table(columns: Mapping[str, Any]) -> Any:
-    """A table of columns: arrays (T, ...), or lists of plain values and arrays."""
+    """A table of columns: arrays (T, ...), lists of plain values and arrays, or Arrow's own arrays."""
     pa = needs("pyarrow")
-    return pa.table(
-        {
-            name: of_rows(rows) if isinstance(rows, np.ndarray) else pa.array(rows)
-            for name, rows in columns.items()
-        }
-    )
+
+    def column_of(rows: Any) -> Any:
+        if isinstance(rows, pa.Array):
+            return rows
+        return of_rows(rows) if isinstance(rows, np.ndarray) else pa.array(rows)
+
+    return pa.table({name: column_of(rows) for name, rows in columns.items()})
+
+
+def files(contents: Sequence[bytes]) -> Any:
+    """A column of files, such as images, as Hugging Face's `datasets` stores them: bytes and no path."""
+    pa = needs("pyarrow")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    return pa.array([{"bytes": content, "path": None} for content in contents], kind)
+
+
+def first_texts(lists: Any) -> tuple[list[str], bool]:
+    """The first text of each list of texts, "" for an empty one; and whether a list has several."""
+    rows = lists.to_pylist()
+    if not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in rows):
+        raise InputError(f"a column is {lists.type}, wanted lists of texts")
+    return [row[0] if row else "" for row in rows], any(len(row) > 1 for row in rows)
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:
@@ -160,7 +181,7 @@ def _batches(path: Path) -> Iterator[Any]:
             yield batch
 
 
-def _parquet_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
+def _parquet_batches(path: Path, names: Sequence[str], rows: int, optional: Sequence[str]) -> Iterator[Any]:
     pq = needs("pyarrow.parquet")
     with pq.ParquetFile(str(path)) as file:
         missing = [name for name in names if name not in file.schema_arrow.names]
@@ -168,6 +189,7 @@ def _parquet_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[An
             raise InputError(
                 f"it has no column {missing[0]!r}; there are {', '.join(file.schema_arrow.names)}"
             )
-        for batch in file.iter_batches(rows, columns=list(names) or None, use_threads=False):
+        wanted = [*names, *(name for name in optional if name in file.schema_arrow.names)]
+        for batch in file.iter_batches(rows, columns=wanted or None, use_threads=False):
             batch.validate(full=True)
             yield batch

@@ -4,6 +4,7 @@ action."""
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, groupby, islice, takewhile
@@ -32,6 +33,13 @@ Places = Mapping[str, Sequence[int]]
 """Numbers of the columns for each role."""
 
 
+class _Line(list[str]):
+    """The fields of a line, with its number in the file and the names of the columns."""
+
+    number: int
+    names: Sequence[str]
+
+
 def found(path: Path) -> bool:
     return path.is_file() and path.suffix == ".csv"
 
@@ -49,7 +57,7 @@ def read(
     """
     with refused(path):
         with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(_lines(file), [])
+            header = list(next(_lines(file), []))
         places = _places(header, columns)
         known = {place for role in places.values() for place in role}
         for place, name in enumerate(header):
@@ -115,8 +123,9 @@ def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
         yield from (list(chain.from_iterable(row)) for row in rows)
 
 
-def _lines(file: TextIO) -> Iterator[list[str]]:
-    width, taken = None, 0
+def _lines(file: TextIO) -> Iterator[_Line]:
+    """The lines that are not blank. Fields are separated by commas, or as the first line's are."""
+    taken = 0
 
     def bounded() -> Iterator[str]:
         nonlocal taken
@@ -126,10 +135,21 @@ def _lines(file: TextIO) -> Iterator[list[str]]:
                 raise InputError(f"a line has more than {_LONGEST_LINE} characters")
             yield line
 
-    for line in csv.reader(bounded()):
-        width, taken = len(line) if width is None else width, 0
-        if len(line) != width:
-            raise InputError(f"a line has {len(line)} fields, the first has {width}")
+    texts = bounded()
+    first = next(texts, "")
+    separator = next((each for each in ",;\t" if each in first), ",")
+    reader, names = csv.reader(chain([first], texts), delimiter=separator), None
+    for fields in reader:
+        taken = 0
+        if not any(field.strip() for field in fields):
+            continue
+        line = _Line(fields)
+        line.number, line.names = reader.line_num, names or line
+        names = line.names
+        if len(line) != len(names):
+            raise InputError(
+                f"line {line.number} has {len(line)} fields, the first has {len(names)}: complete it or delete it"
+            )
         yield line
 
 
@@ -186,7 +206,7 @@ def _numbering(places: Places) -> Callable[[list[str]], str]:
     return name
 
 
-def _episode(what: str, lines: Iterator[list[str]], places: Places, notes: Notes) -> Episode:
+def _episode(what: str, lines: Iterator[_Line], places: Places, notes: Notes) -> Episode:
     first = next(lines)
     seed = int(first[places["seed"][0]] or -1) if "seed" in places else -1
     lines, size = chain([first], lines), max(1, _FIELDS // len(first))
@@ -195,7 +215,7 @@ def _episode(what: str, lines: Iterator[list[str]], places: Places, notes: Notes
     return assembled(what, rows, notes, {"seed": seed})
 
 
-def _rows(lines: Sequence[list[str]], last: bool, places: Places) -> Rows:
+def _rows(lines: Sequence[_Line], last: bool, places: Places) -> Rows:
     final = last and not any(lines[-1][place] for place in places["action"])
     steps = lines[:-1] if final else lines
     rows = {"obs": _numbers(lines, places["obs"])}
@@ -208,13 +228,29 @@ def _rows(lines: Sequence[list[str]], last: bool, places: Places) -> Rows:
     return rows | both_flags({role: np.array(flag, bool) for role, flag in flags.items()})
 
 
-def _numbers(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
-    return np.array([[float(line[place]) for place in places] for line in lines]).reshape(
-        len(lines), len(places)
+def _numbers(lines: Sequence[_Line], places: Sequence[int]) -> Array:
+    """Finite numbers (n, D). Raises InputError for anything else, with its line and column."""
+    try:
+        rows = np.array([[float(line[place]) for place in places] for line in lines])
+        if np.isfinite(rows).all():
+            return rows.reshape(len(lines), len(places))
+    except ValueError:
+        pass
+    line, place = next((line, place) for line in lines for place in places if not _is_finite(line[place]))
+    raise InputError(
+        f"line {line.number}, column {line.names[place]!r}: {line[place][:40]!r} is no finite number; correct it, or "
+        "drop the episode"
     )
 
 
-def _taken(lines: Sequence[list[str]], places: Sequence[int]) -> Array:
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _taken(lines: Sequence[_Line], places: Sequence[int]) -> Array:
     """Actions (n, D); a single column of whole numbers holds discrete actions."""
     if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
         return _numbers(lines, places)

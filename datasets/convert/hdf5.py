@@ -13,7 +13,7 @@ import numpy as np
 
 from imitate.datasets.storage.contain import contained
 from imitate.datasets.storage.opening import check_storage
-from imitate.datasets.storage.schema import damaged
+from imitate.datasets.storage.schema import FORMAT, damaged
 from imitate.datasets.storage.superblock import SIZE, being_written
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -142,6 +142,7 @@ def text(parent: h5py.Group, name: str) -> str | None:
 def _check(path: Path) -> None:
     size, seen = path.stat().st_size, 0
     with damaged(path, "it"), h5py.File(path, "r") as file:
+        ours = file.attrs.get("format") == FORMAT  # only our own reader reads these
 
         def look(name: str, link: Any) -> str | None:
             """The fault of an object. Returning it ends the visit, since HDF5 does not pass exceptions on."""
@@ -154,7 +155,7 @@ def _check(path: Path) -> None:
             found = file[name]
             if isinstance(found, h5py.Dataset):
                 try:
-                    _check_dataset(found, name, size)
+                    _check_dataset(found, name, size, zstd=ours and name == "obs")
                 except InputError as error:
                     return str(error)
             return None
@@ -164,11 +165,11 @@ def _check(path: Path) -> None:
             raise InputError(problem)
 
 
-def _check_dataset(found: h5py.Dataset, name: str, size: int) -> None:
+def _check_dataset(found: h5py.Dataset, name: str, size: int, *, zstd: bool) -> None:
     if found.shape is None:  # h5py.Empty
         return
     if found.ndim >= 1:
-        check_storage(found, name, size)
+        check_storage(found, name, size, zstd=zstd)
     elif found.dtype.itemsize > _LARGEST_SCALAR:
         raise InputError(f"{name!r} is one value of {found.dtype.itemsize} bytes")
     if h5py.check_vlen_dtype(found.dtype) is not None or h5py.check_string_dtype(found.dtype) is not None:

@@ -75,21 +75,26 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
         ours, observed = _observed(ours, features, keys, notes)
-        table = episodes_of(path, [key for key in observed.parts if features[key]["dtype"] == "video"])
-        if ours is None:
-            notes[left_out(path, info, features)] += 1
+        films = [key for key in observed.parts if features[key]["dtype"] == "video"]
+        table = episodes_of(path, films, notes)
+        if ours is not None:  # without a task our writer puts the environment in its place
+            table["task"] = np.where((table["task"] == ours.env_id) | (not ours.has_texts), "", table["task"])
+        elif left := left_out(info, features):
+            notes[left] += 1
         rows = _Rows(path, features, observed, float(info["fps"]), notes)
 
         def episodes() -> Iterator[Episode]:
             with closing(rows.play(table)) as played:
-                for number, (parts, seed) in enumerate(played):
-                    yield assembled(f"{path}: episode {number}", parts, notes, seed)
+                for number, (parts, about) in enumerate(played):
+                    yield assembled(f"{path}: episode {number}", parts, notes, about)
 
         yield Recording(
             episodes,
             observation_space=observed.space,
             info=ours,
             labelled="expert_action" in features and ours is not None,
+            has_texts=bool((table["task"] != "").any()),
+            fps=float(info["fps"]),
         )
 
 
@@ -139,16 +144,18 @@ class _Rows:
 
     def play(
         self, table: Mapping[str, Array]
-    ) -> Generator[tuple[Iterator[Rows], dict[str, int]], None, None]:
-        """The rows of each episode, including pictures, and its seed."""
+    ) -> Generator[tuple[Iterator[Rows], dict[str, Any]], None, None]:
+        """The rows of each episode, including pictures, and its seed and task."""
         episodes = groupby(self._steps(), key=lambda part: part[0])
         final = _Final(self._path if self._observed.whole else None, rows_within(self._step_bytes))
         self._opened: dict[str, tuple[Path, Iterator[tuple[float, Array]]]] = {}
         for number in range(len(table["length"])):
             _, parts = next(episodes, (None, iter(())))
             last = final.take(number)
-            seed = {} if last is None else {"seed": last[1]}
-            yield self._episode(parts, {name: rows[number] for name, rows in table.items()}, last), seed
+            episode = {name: rows[number] for name, rows in table.items()}
+            about = {"task": episode["task"]} if episode["task"] else {}
+            about |= {} if last is None else {"seed": last[1]}
+            yield self._episode(parts, episode, last), about
 
     def _episode(self, parts: Iterator[Any], episode: Mapping[str, Any], final: Any) -> Iterator[Rows]:
         taken, length = 0, int(episode["length"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gymnasium import spaces
 
 from imitate.envs.fields import Fields, Space, leaves
@@ -13,12 +15,15 @@ __all__ = [
     "PROVENANCE",
     "VERSION",
     "VIDEO_PATH",
+    "Codec",
     "features_of_space",
     "is_picture",
     "numbered",
 ]
 
 VERSION = "v3.0"
+Codec = Literal["h264", "png"]
+"""Lossless coding of pictures: a video in RGB for each episode, or an image for each step."""
 CHUNK = 1000
 """Maximum number of files in a folder."""
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"

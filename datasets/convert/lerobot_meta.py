@@ -67,30 +67,34 @@ def dict_of(features: Mapping[str, Any], chosen: Sequence[str]) -> Fields | None
     )
 
 
-def episodes_of(path: Path, videos: Sequence[str]) -> dict[str, Array]:
-    """For each episode (E,), in order: its length and the place of its frames."""
+def episodes_of(path: Path, videos: Sequence[str], notes: Notes) -> dict[str, Array]:
+    """For each episode (E,), in order: its length, the place of its frames, and its `task`, "" if it has none."""
     names = [*_EPISODE, *(f"videos/{key}/{name}" for key in videos for name in _PLACE)]
-    limit, held = most(path).episodes, [dict.fromkeys(names, np.empty(0))]
+    limit = most(path).episodes
+    held = [dict.fromkeys(names, np.empty(0)) | {"task": np.empty(0, object)}]
     for file in sorted((path / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
-        for batch in arrow.parquet(file, names, rows=MOST_ROWS):
+        for batch in arrow.parquet(file, names, rows=MOST_ROWS, optional=["tasks"]):
             held.append({name: arrow.numbers(arrow.column(batch, name)).reshape(-1) for name in names})
+            tasks, several = [""] * batch.num_rows, False
+            if "tasks" in batch.schema.names:
+                tasks, several = arrow.first_texts(arrow.column(batch, "tasks"))
+            held[-1]["task"] = np.array(tasks, object)
+            notes["an episode has several tasks: the first is kept"] += several
             if sum(len(part["length"]) for part in held) > limit:
                 raise InputError(f"it claims more than {limit} episodes, which files of its size can't hold")
-    table = {name: np.concatenate([part[name] for part in held]) for name in names}
+    table = {name: np.concatenate([part[name] for part in held]) for name in (*names, "task")}
     order = np.argsort(table["episode_index"], kind="stable")
     return {name: rows[order] for name, rows in table.items()}
 
 
-def left_out(path: Path, info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
-    """One line that names everything that our format can't hold."""
-    left = [f"{info['fps']!r} frames a second"]
+def left_out(info: Mapping[str, Any], features: Mapping[str, Any]) -> str:
+    """One line that names everything that our format can't hold; "" if it holds all."""
+    left = []
     if info.get("robot_type") is not None:
         left.append(f"the robot type {str(info['robot_type'])[:80]!r}")
     if any(feature.get("names") for feature in features.values()):
         left.append("names of features")
-    if (path / "meta" / "tasks.parquet").is_file():
-        left.append("texts of tasks")
-    return f"left out: {', '.join(left)}"
+    return f"left out: {', '.join(left)}" if left else ""
 
 
 def row_bytes(feature: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow, video_files
+from imitate.datasets.convert.foreign import needs
 from imitate.datasets.convert.lerobot_layout import (
     CHUNK,
     DATA_PATH,
@@ -18,6 +20,7 @@ from imitate.datasets.convert.lerobot_layout import (
     PROVENANCE,
     VERSION,
     VIDEO_PATH,
+    Codec,
     features_of_space,
     is_picture,
     numbered,
@@ -32,7 +35,7 @@ from imitate.errors import InputError
 
 __all__ = ["losses", "write"]
 
-_FPS = 30  # LeRobot's own default
+_FPS = 30.0  # LeRobot's own default
 _FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
 _COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
@@ -45,12 +48,21 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
                 f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
                 f"{part.dtype}: record single frames in colour, or use another format"
             )
-    return [f"frames a second and tasks are not known: {_FPS} and the environment's id are written"]
+    if info.fps % 1:
+        raise InputError(f"LeRobot's frames a second are whole, these are {info.fps}: say another --fps")
+    unknown = {f"{_FPS:.0f}": "frames a second"} if not info.fps else {}
+    unknown |= {} if info.has_texts else {"the environment's id": "tasks"}
+    if not unknown:
+        return []
+    verb = "is" if [*unknown] == ["the environment's id"] else "are"
+    return [f"{' and '.join(unknown.values())} are not known: {' and '.join(unknown)} {verb} written"]
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
+def write(
+    path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool, *, codec: Codec = "h264"
+) -> None:
     losses(info, labelled)
-    writer = _Writer(path, info, _FPS, labelled)
+    writer = _Writer(path, info, labelled, codec)
     with closing(writer):
         for episode in episodes:
             writer.add(episode)
@@ -60,11 +72,11 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
         "robot_type": None,
         "total_episodes": writer.episodes,
         "total_frames": writer.steps,
-        "total_tasks": 1,
+        "total_tasks": len(writer.tasks),
         "chunks_size": CHUNK,
         "data_files_size_in_mb": _FILE_BYTES >> 20,
         "video_files_size_in_mb": 200,
-        "fps": _FPS,
+        "fps": writer.fps,
         "splits": {"train": f"0:{writer.episodes}"},
         "data_path": DATA_PATH,
         "video_path": VIDEO_PATH if writer.videos else None,
@@ -76,17 +88,22 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
         (PROVENANCE, info_to_plain(info)),
     ):
         (path / name).write_text(json.dumps(data, indent=4), "utf-8")
-    _write_tasks(path / "meta" / "tasks.parquet", info.env_id)
+    _write_tasks(path / "meta" / "tasks.parquet", writer.tasks)
 
 
 class _Writer:
-    """Adds episodes: their steps go to Parquet files, their pictures to one video each."""
+    """Adds episodes: their steps go to Parquet files, their pictures there too or to one video each.
 
-    def __init__(self, path: Path, info: DemoInfo, fps: int, labelled: bool) -> None:
-        self._path, self._fps, self._labelled, self._task = path, fps, labelled, info.env_id
+    tasks   the texts of tasks so far, in the order of their `task_index`
+    """
+
+    def __init__(self, path: Path, info: DemoInfo, labelled: bool, codec: Codec) -> None:
+        self._path, self._labelled, self._unnamed = path, labelled, info.env_id
+        self.fps, self.tasks = int(info.fps or _FPS), list[str]()
         self._observed = features_of_space(info.observation_space)
-        self.videos = [name for name, (_, part) in self._observed.items() if is_picture(part)]
-        self.features = _features(info, fps, labelled)
+        pictures = [name for name, (_, part) in self._observed.items() if is_picture(part)]
+        self.videos, self._images = (pictures, []) if codec == "h264" else ([], pictures)
+        self.features = _features(info, self.fps, labelled, codec)
         self.stats = {name: Stats() for name in self.features}
         self.episodes = self.steps = 0
         self._file, self._bytes = -1, _FILE_BYTES
@@ -103,28 +120,30 @@ class _Writer:
             films = {
                 name: stack.enter_context(
                     video_files.writing(
-                        self._video(name, number), self._observed[name][1].shape or (), self._fps
+                        self._video(name, number), self._observed[name][1].shape or (), self.fps
                     )
                 )
                 for name in self.videos
             }
             for piece, last in marked(episode):
                 seen, columns = self._observations(piece), self._columns(piece, length, last)
-                columns |= {name: _flat(rows) for name, rows in seen.items() if name not in films}
-                for name, rows in (columns | {name: seen[name] for name in films}).items():
+                pictures = {name: seen.pop(name) for name in (*films, *self._images)}
+                columns |= {name: _flat(rows) for name, rows in seen.items()}
+                for name, rows in (columns | pictures).items():
                     self.stats[name].add(rows)
                     stats[name].add(rows)
                 for name, film in films.items():
-                    film(seen[name])
-                stored = {
+                    film(pictures[name])
+                stored: dict[str, Any] = {
                     name: rows[:, 0] if rows.shape[1:] == (1,) else rows for name, rows in columns.items()
                 }
+                stored |= {name: arrow.files(_pngs(pictures[name])) for name in self._images}
                 self._append("data/" + numbered(*place, ".parquet"), stored, "data")
                 self._bytes += sum(rows.nbytes for rows in stored.values())
                 length += len(piece)
         row: dict[str, Any] = {
             "episode_index": number,
-            "tasks": [self._task],
+            "tasks": [self._task(piece)],
             "length": length,
             "data/chunk_index": place[0],
             "data/file_index": place[1],
@@ -135,7 +154,7 @@ class _Writer:
         }
         chunk, file = divmod(number, CHUNK)
         where = {"chunk_index": chunk, "file_index": file, "from_timestamp": 0.0}
-        where["to_timestamp"] = length / self._fps
+        where["to_timestamp"] = length / self.fps
         row |= {f"videos/{video}/{name}": value for video in self.videos for name, value in where.items()}
         for name, one in stats.items():
             row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
@@ -152,6 +171,13 @@ class _Writer:
     def _video(self, name: str, number: int) -> Path:
         """The path of an episode's video."""
         return self._path / "videos" / name / numbered(*divmod(number, CHUNK), ".mp4")
+
+    def _task(self, episode: Trajectory) -> str:
+        """The text of an episode's task, or the environment's id."""
+        task = str(episode.info.get("task") or self._unnamed)
+        if task not in self.tasks:
+            self.tasks.append(task)
+        return task
 
     def _observations(self, episode: Trajectory) -> dict[str, Array]:
         """The features (T, *shape) of the observations."""
@@ -174,11 +200,11 @@ class _Writer:
             "next.done": last,
             "next.terminated": last & episode.terminated,
             "next.truncated": last & episode.truncated,
-            "timestamp": (steps / self._fps).astype(np.float32),
+            "timestamp": (steps / self.fps).astype(np.float32),
             "frame_index": steps,
             "episode_index": np.full(length, self.episodes),
             "index": self.steps + steps,
-            "task_index": np.zeros(length, np.int64),
+            "task_index": np.full(length, self.tasks.index(self._task(episode))),
         }
         return {name: _flat(rows) for name, rows in columns.items()}
 
@@ -200,13 +226,22 @@ def _flat(rows: Array) -> Array:
     return rows.reshape(len(rows), -1)
 
 
-def _features(info: DemoInfo, fps: int, labelled: bool) -> dict[str, Any]:
+def _pngs(pictures: Array) -> list[bytes]:
+    """The pictures (T, H, W, 3) as PNG files."""
+    image, files = needs("PIL.Image"), []
+    for picture in pictures:
+        image.fromarray(picture).save(file := io.BytesIO(), "PNG")
+        files.append(file.getvalue())
+    return files
+
+
+def _features(info: DemoInfo, fps: int, labelled: bool, codec: Codec) -> dict[str, Any]:
     def feature(dtype: str, shape: tuple[int, ...] = (1,)) -> dict[str, Any]:
         return {"dtype": dtype, "shape": list(shape or (1,)), "names": None}
 
     action = feature(str(info.action_space.dtype), info.action_space.shape or ())
     features = {
-        name: _video_feature(part.shape or (), fps)
+        name: _picture_feature(part.shape or (), fps, codec)
         if is_picture(part)
         else feature(str(part.dtype), part.shape or ())
         for name, (_, part) in features_of_space(info.observation_space).items()
@@ -217,7 +252,10 @@ def _features(info: DemoInfo, fps: int, labelled: bool) -> dict[str, Any]:
     return features | {name: feature("float32" if name == "timestamp" else "int64") for name in _COUNTERS}
 
 
-def _video_feature(shape: tuple[int, ...], fps: int) -> dict[str, Any]:
+def _picture_feature(shape: tuple[int, ...], fps: int, codec: Codec) -> dict[str, Any]:
+    named = {"shape": list(shape), "names": ["height", "width", "channels"]}
+    if codec == "png":
+        return {"dtype": "image"} | named
     video = {
         "video.height": shape[0],
         "video.width": shape[1],
@@ -228,12 +266,11 @@ def _video_feature(shape: tuple[int, ...], fps: int) -> dict[str, Any]:
         "video.channels": 3,
         "has_audio": False,
     }
-    named = {"names": ["height", "width", "channels"], "info": video}
-    return {"dtype": "video", "shape": list(shape)} | named
+    return {"dtype": "video"} | named | {"info": video}
 
 
-def _write_tasks(path: Path, task: str) -> None:
-    """A data frame of pandas whose index is the task's description."""
+def _write_tasks(path: Path, tasks: list[str]) -> None:
+    """A data frame of pandas whose index are the tasks' descriptions."""
     column = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
     index = {
         "name": None,
@@ -248,7 +285,7 @@ def _write_tasks(path: Path, task: str) -> None:
         "creator": {"library": "pyarrow", "version": ""},
         "pandas_version": "2.2.0",
     }
-    table = arrow.as_table({"task_index": np.zeros(1, np.int64), "__index_level_0__": [task]})
+    table = arrow.as_table({"task_index": np.arange(len(tasks)), "__index_level_0__": tasks})
     table = table.replace_schema_metadata({"pandas": json.dumps(pandas)})
     with arrow.parquet_writer(path, table.schema) as writer:
         writer.write_table(table)

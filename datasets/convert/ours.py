@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from imitate.datasets.convert.foreign import Notes
@@ -34,12 +35,13 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         def taken(piece: Trajectory) -> Trajectory:
             return replace(piece, obs=picked.take(piece.obs, lambda rows, name, _: rows[name]))
 
-        def episodes() -> Iterator[Episode]:
-            for number in range(len(reader)):
+        def episodes(numbers: Iterable[int] = range(len(reader))) -> Iterator[Episode]:
+            for number in numbers:
                 yield map(taken, reader.pieces(number)) if keys else reader.pieces(number)
 
         info = replace(reader.info, observation_space=picked.space)
-        yield Recording(episodes, info=info, labelled=reader.has_expert_actions)
+        masks = {name: partial(episodes, chosen.tolist()) for name, chosen in reader.masks().items()}
+        yield Recording(episodes, info=info, labelled=reader.has_expert_actions, masks=masks)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

@@ -24,7 +24,7 @@ Episode = Iterator[Trajectory]
 truncated. Most episodes are a single piece."""
 
 Rows = dict[str, Array]
-"""Rows of an episode (n, ...): obs, actions, and, if known, rewards, expert_actions, terminated and truncated."""
+"""Rows of an episode (n, ...): obs, actions, and, if known, rewards, expert_actions, states, terminated, truncated."""
 
 _LARGEST_STEP = 1 << 26
 _LARGEST_WHOLE = 1 << 28
@@ -92,7 +92,7 @@ def assembled(
 
 
 def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any] | None) -> Trajectory:
-    labels = rows.get("expert_actions")
+    labels, states = rows.get("expert_actions"), rows.get("states")
     return Trajectory(
         rows["obs"],
         rows["actions"][:steps],
@@ -100,6 +100,7 @@ def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, 
         *flags,
         info=info or {},
         expert_actions=None if labels is None else labels[:steps],
+        states=None if states is None else states[:steps],
     )
 
 
@@ -135,6 +136,7 @@ def pieces_of(trajectory: Trajectory) -> Episode:
             terminated=trajectory.terminated and last,
             truncated=trajectory.truncated or not last,
             expert_actions=None if labels is None else labels[start:stop],
+            states=None if trajectory.states is None else trajectory.states[start:stop],
         )
 
 

@@ -33,6 +33,7 @@ class Recording:
     labelled   episodes have `expert_actions`
     acted      False: the data set has no actions, and anything may stand in their place
     masks      passes over named parts of the data set, such as "train"
+    state_size, has_texts, fps   as in `DemoInfo`
 
     Facts that the format does not have are empty or None.
     """
@@ -47,6 +48,9 @@ class Recording:
     labelled: bool = False
     acted: bool = True
     masks: Mapping[str, Callable[[], Iterator[Episode]]] = field(default_factory=dict)
+    state_size: int = 0
+    has_texts: bool = False
+    fps: float = 0.0
 
 
 class Format(Protocol):
@@ -106,6 +110,9 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
         env_kwargs=kwargs,
         expert=recording.expert,
         has_actions=recording.acted,
+        state_size=recording.state_size,
+        has_texts=recording.has_texts,
+        fps=recording.fps,
         versions={},
     )
 

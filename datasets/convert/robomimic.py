@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording, wide
+from imitate.datasets.convert.robomimic_texts import GYM, Texts, json_object, state_size
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.fields import Fields, from_parts, leaves, part_of
 from imitate.envs.spaces import Array, Space
@@ -26,7 +27,6 @@ from imitate.errors import InputError
 __all__ = ["FOLDER", "found", "losses", "read", "write"]
 
 FOLDER = False
-_GYM = 2  # robomimic.envs.env_base.EnvType.GYM_TYPE
 
 
 def found(path: Path) -> bool:
@@ -43,8 +43,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
     Dict. Our own files come back as they were."""
     with hdf5.open_hdf5(path) as file, refused(path):
         data = hdf5.group(file, "data")
-        arguments = _json(hdf5.text(data, "env_args"))
-        stored = _json(hdf5.text(data, "imitate"))
+        arguments = json_object(hdf5.text(data, "env_args"))
+        stored = json_object(hdf5.text(data, "imitate"))
         info = info_from_plain(stored, path) if stored else None
         if keys and info is not None and isinstance(info.observation_space, Fields):
             info = None  # a part of it
@@ -52,15 +52,18 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         shown = hdf5.group(hdf5.group(data, names[0]), "obs") if names else None
         space = _space(shown, keys) if info is None else info.observation_space
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
+        described = hdf5.text(data, "env_args") if arguments.get("type") != GYM else None
+        texts = Texts(masks, described or "")
+        size = state_size(data, names, notes)
         labelled = bool(stored and names and "expert_actions" in hdf5.group(data, names[0]))
 
         def episodes(names: Sequence[str] = names) -> Iterator[Episode]:
             for name in names:
                 with refused(f"{path}: {name}"):
                     demo = hdf5.group(data, name)
-                    seed = {"seed": int(demo.attrs.get("seed", -1))}
-                    parts = _parts(demo, keys, space, labelled, notes)
-                yield assembled(f"{path}: {name}", parts, notes, seed)
+                    about = {"seed": int(demo.attrs.get("seed", -1))} | texts.of(name, demo)
+                    parts = _parts(demo, keys, space, labelled, size > 0, notes)
+                yield assembled(f"{path}: {name}", parts, notes, about)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
         width = actions.shape[1:] if actions is not None else (1,)
@@ -69,11 +72,13 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         yield Recording(
             episodes,
             env_id=str(arguments.get("env_name") or ""),
-            env_kwargs=kwargs if isinstance(kwargs, dict) and arguments.get("type") == _GYM else {},
+            env_kwargs=kwargs if isinstance(kwargs, dict) and arguments.get("type") == GYM else {},
             observation_space=space if isinstance(space, Fields) else None,
-            action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != _GYM else None,
+            action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != GYM else None,
             info=info,
             labelled=labelled,
+            state_size=size,
+            has_texts=any(texts.of(name, hdf5.group(data, name)) for name in names),
             masks={
                 name: partial(episodes, sorted(set(chosen), key=_number)) for name, chosen in masks.items()
             },
@@ -89,6 +94,8 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             f"robomimic's actions are in [-1, 1], these are in {space}: record them with "
             "gymnasium.wrappers.RescaleAction around the environment"
         )
+    if info.state_size:
+        return []
     return ["simulator states are not known: robomimic can train and evaluate, not play back from states"]
 
 
@@ -97,16 +104,26 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
     losses(info, labelled)
     with h5py.File(path, "w") as file:
         data = file.create_group("data")
-        arguments = {"env_name": bare_id(info.env_id), "type": _GYM, "env_kwargs": dict(info.env_kwargs)}
-        data.attrs["env_args"] = json.dumps(arguments)
+        arguments = {"env_name": bare_id(info.env_id), "type": GYM, "env_kwargs": dict(info.env_kwargs)}
+        described, masks = json.dumps(arguments), dict[str, list[bytes]]()
         data.attrs["imitate"] = json.dumps(info_to_plain(info))
         steps = 0
         for number, episode in enumerate(episodes):
-            steps += _add(data.create_group(f"demo_{number}"), info.observation_space, episode)
-        data.attrs["total"] = steps
+            name = f"demo_{number}"
+            count, about = _add(data.create_group(name), info.observation_space, episode)
+            steps += count
+            described = about.get("env_args", described)
+            for mask in about.get("masks", ()):
+                if mask in ("", ".") or "/" in mask:
+                    raise InputError(f"a mask is called {mask!r}, which no name in HDF5 can be; rename it")
+                masks.setdefault(mask, []).append(name.encode())
+        data.attrs["env_args"], data.attrs["total"] = described, steps
+        for mask, chosen in masks.items():
+            file[f"mask/{mask}"] = np.array(chosen)
 
 
-def _add(demo: h5py.Group, space: Space, episode: Episode) -> int:
+def _add(demo: h5py.Group, space: Space, episode: Episode) -> tuple[int, Mapping[str, Any]]:
+    """Add an episode; returns its number of steps and its `Trajectory.info`."""
     steps = 0
     for piece, last in marked(episode):
         fixed = last and not steps
@@ -121,13 +138,20 @@ def _add(demo: h5py.Group, space: Space, episode: Episode) -> int:
             columns |= {f"obs/{key}": rows[:-1], f"next_obs/{key}": rows[1:]}
         if piece.expert_actions is not None:
             columns["expert_actions"] = piece.expert_actions
+        if piece.states is not None:
+            columns["states"] = piece.states
         for name, rows in columns.items():
             hdf5.extend(demo, name, rows, fixed=fixed)
         steps += len(piece)
-    demo.create_dataset("states", data=np.zeros((steps, 0), np.float32))
+    if "states" not in demo:
+        demo.create_dataset("states", data=np.zeros((steps, 0), np.float32))
+    if "model_file" in piece.info:
+        demo.attrs["model_file"] = piece.info["model_file"]
+    if "task" in piece.info:
+        demo.attrs["ep_meta"] = json.dumps({"lang": piece.info["task"]})
     demo.attrs["num_samples"], demo.attrs["seed"] = steps, piece.info.get("seed", -1)
     demo.attrs["terminated"], demo.attrs["truncated"] = piece.terminated, piece.truncated
-    return steps
+    return steps, piece.info
 
 
 def _named(space: Space, obs: Array) -> dict[str, Array]:
@@ -138,12 +162,13 @@ def _named(space: Space, obs: Array) -> dict[str, Array]:
 
 
 def _parts(
-    demo: h5py.Group, keys: Sequence[str], space: Space | None, labelled: bool, notes: Notes
+    demo: h5py.Group, keys: Sequence[str], space: Space | None, labelled: bool, stated: bool, notes: Notes
 ) -> Iterator[Rows]:
     names = [
         "actions",
         *(["rewards"] if "rewards" in demo else []),
         *(["expert_actions"] if labelled else []),
+        *(["states"] if stated else []),
     ]
     steps = len(hdf5.dataset(demo, "actions"))
     columns = {name: hdf5.rows_of(demo, name, steps) for name in names}
@@ -159,6 +184,8 @@ def _parts(
     step_bytes = sum(map(hdf5.row_bytes, [*columns.values(), *(hdf5.dataset(obs, name) for name in chosen)]))
     for start, stop in spans(steps, step_bytes):
         rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}
+        if stated:
+            rows["states"] = rows["states"].astype(np.float64)
         if ((rows["actions"] < -1) | (rows["actions"] > 1)).any():
             raise InputError("its actions leave [-1, 1]: normalise them first, as robomimic wants")
         rows["obs"] = _joined(obs, chosen, space, start, stop)
@@ -198,14 +225,6 @@ def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: 
     if len(columns) == 1:
         return columns[0]
     return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
-
-
-def _json(value: str | None) -> dict[str, Any]:
-    try:
-        data = json.loads(value or "{}")
-    except (ValueError, RecursionError):
-        raise InputError("its env_args are no JSON; restore it or make it again") from None
-    return data if isinstance(data, dict) else {}
 
 
 def _number(name: str) -> tuple[int, str]:

@@ -88,6 +88,8 @@ def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column
     held = {"obs": obs, "actions": info.action_space, "rewards": None}
     if any("expert_actions" in file for file in files):
         held["expert_actions"] = info.action_space
+    if info.state_size:
+        held["states"] = None
     columns = {}
     for name, space in held.items():
         with damaged(files[0].filename, f"the column {name}"):

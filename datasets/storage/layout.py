@@ -9,7 +9,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from imitate.datasets.storage.schema import EPISODES, DemoInfo, write_info
+from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, write_info
+from imitate.datasets.storage.zstd import LEVEL, ZSTD, register
 
 __all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
 
@@ -22,6 +23,12 @@ _CHUNK_BYTES = 1 << 17  # larger chunks are hardly faster to read, and every col
 # Pictures are packed in 64 rows, or fewer if they are large, since a whole chunk is unpacked to read one of them.
 # 84 x 84 frames of Breakout take 136 bytes each with gzip 1 and 189 with lzf, at equal speed.
 _PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES = 64, 1 << 19
+_FILTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gzip": ("gzip 1", {"compression": 1}),
+    "zstd": (f"zstd {LEVEL}", {"compression": ZSTD, "compression_opts": (LEVEL,), "fletcher32": True}),
+}
+"""Name and options of each compression."""
+_CHUNKS = {"texts": 1 << 16, "tags": 256, "episodes": 256}  # rows, where they differ from the others'
 _RESERVE_BYTES = 1 << 20
 
 _DESCRIPTIONS = {
@@ -30,13 +37,19 @@ _DESCRIPTIONS = {
     "actions": "Actions that were executed, a row a step. An episode's first row is its start in the table.",
     "rewards": "Undiscounted rewards of the environment, a row a step.",
     "expert_actions": "The expert's actions, free of noise: what to imitate. A row a step.",
+    "states": "States of the simulator before each action, a row a step.",
+    "texts": "Bytes of the texts of episodes, in UTF-8, one after another; `tags` has their places.",
+    "tags": "A row an episode: first byte and number of bytes in `texts` of its task, of the masks that it is in (a "
+    "line), of its simulator's model_file and of robomimic's env_args.",
     "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
 }
 _FIELDS = " A row has a field for each part of the Dict."
 
 
 def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
-    """Create a file without episodes."""
+    """Create a file without episodes. Raises InputError if its compression needs a package that is missing."""
+    if info.compression == "zstd":
+        register(path)
     path.touch()
     claim(path, 1 << 16)  # fails now if the disk is full
     with h5py.File(path, "w", libver="latest") as file:
@@ -45,20 +58,23 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
             pixels = len(shape) >= 2 and dtype == np.uint8
             row_bytes = dtype.itemsize * int(np.prod(shape))
             most, fill = (_PICTURES_IN_CHUNK, _PICTURE_CHUNK_BYTES) if pixels else (8192, _CHUNK_BYTES)
-            chunk = min(max(1, fill // row_bytes), most)
+            chunk = min(max(1, fill // row_bytes), _CHUNKS.get(name, most))
             parted = name == "obs" and dtype.names is not None
-            file.create_dataset(
+            packed = name == "texts" or pixels or (parted and _has_pixels(dtype))
+            filter = "gzip" if name == "texts" else info.compression
+            compression, options = _FILTERS[filter] if packed else ("none", {})
+            column = file.create_dataset(
                 name,
                 (0, *shape),
                 dtype,
                 maxshape=(None, *shape),
-                chunks=(256 if name == "episodes" else chunk, *shape),
-                compression=1 if pixels or (parted and _has_pixels(dtype)) else None,
-            ).attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
+                chunks=(chunk, *shape),
+                **options,
+            )
+            column.attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
+            column.attrs["compression"] = compression
         file["episodes"].attrs["reserved"] = np.int64(0)
         file["episodes"].attrs[FAILED] = np.full(MOST_FAILED, -1, np.int64)
-        for column in file.values():
-            column.attrs["compression"] = f"gzip {column.compression_opts}" if column.compression else "none"
 
 
 def _has_pixels(dtype: np.dtype[Any]) -> bool:
@@ -76,7 +92,9 @@ def row_types(info: DemoInfo, expert_actions: bool) -> dict[str, tuple[tuple[int
         "rewards": ((), np.dtype(np.float32)),
     }
     labels = {"expert_actions": action} if expert_actions else {}
-    return steps | labels | {"episodes": ((), EPISODES)}
+    states = {"states": ((info.state_size,), np.dtype(np.float64))} if info.state_size else {}
+    texts = {"texts": ((), np.dtype(np.uint8)), "tags": ((), TAGS)} if info.has_texts else {}
+    return steps | labels | states | texts | {"episodes": ((), EPISODES)}
 
 
 def claim(path: Path, end: int) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 from imitate.datasets.storage.contain import contained
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
-from imitate.datasets.storage.schema import COLUMNS, EPISODES, DemoInfo, damaged, read_info
+from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, damaged, read_info
 from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file
+from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, register
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 
@@ -28,7 +29,8 @@ _BEST_COMPRESSION = 1100
 bytes repeatedly."""
 
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
-"""Filters that are part of HDF5. Others are plugins, code that is loaded from elsewhere."""
+"""Filters that are part of HDF5. Others are plugins, code that is loaded from elsewhere; of these only ZSTD is allowed,
+for the pictures of a file that says so."""
 
 _TRIES = 5  # a file that is being written may change while it is checked
 _HOPELESS = 2.0  # seconds; a try that takes this long is not repeated, since HDF5 would loop again
@@ -79,7 +81,14 @@ def open_demos(path: Path) -> h5py.File:
                 raise
             time.sleep(0.02)
     with damaged(path, "it"):
-        return h5py.File(path, "r", libver="latest", swmr=writing)
+        file = h5py.File(path, "r", libver="latest", swmr=writing)
+        try:
+            if read_info(file).compression == "zstd":
+                register(path)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
 
 def read_table(file: h5py.File) -> Array:
@@ -95,7 +104,8 @@ def read_table(file: h5py.File) -> Array:
         table: Array = dataset[:count]
         unwritten = np.flatnonzero(table["length"] == 0)
         table = table[: unwritten[0]] if len(unwritten) else table
-        steps, rows = min(len(file["actions"]), len(file["rewards"])), len(file["obs"])
+        stored = ("actions", "rewards", *(["states"] if file.attrs.get("state_size", 0) else []))
+        steps, rows = min(len(file[name]) for name in stored), len(file["obs"])
         stack = int(file.attrs["frame_stack"])
         if ((table["length"] < 0) | (table["length"] > steps)).any() or not np.isfinite(
             table["return"]
@@ -148,7 +158,7 @@ def _check(path: Path) -> None:
         raise _cut_off(path, one_line(error)) from error
     with damaged(path, "it"), file:
         info = read_info(file)
-        _check_datasets(file, info, size, writing)
+        _check_datasets(file, info, path, size, writing)
         # The superblock's end of file is from when the writer began; this is the space it has reserved since.
         if writing and size < file["episodes"].attrs["reserved"]:
             raise _cut_off(path, "truncated file")
@@ -166,7 +176,7 @@ def _cut_off(path: Path, why: str) -> InputError:
     return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
 
 
-def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -> None:
+def _check_datasets(file: h5py.File, info: DemoInfo, path: Path, size: int, writing: bool) -> None:
     action = (info.action_space.dtype, info.action_space.shape or ())
     wanted = {
         "episodes": (
@@ -178,9 +188,13 @@ def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -
         "rewards": (np.dtype(np.float32), ()),
         "expert_actions": action,
     }
+    if info.state_size:
+        wanted["states"] = (np.dtype(np.float64), (info.state_size,))
+    if info.has_texts:
+        wanted |= {"texts": (np.dtype(np.uint8), ()), "tags": (TAGS, ())}
     for name, (dtype, shape) in wanted.items():
         link = file.get(name, getlink=True) if name in file.keys() else None  # noqa: SIM118
-        if link is None and name in (*COLUMNS, "episodes"):
+        if link is None and name != "expert_actions":
             raise InputError(f"lacks the dataset {name!r}; restore it or record it again")
         if link is None:
             continue
@@ -189,29 +203,36 @@ def _check_datasets(file: h5py.File, info: DemoInfo, size: int, writing: bool) -
         dataset = file[name]
         if not isinstance(dataset, h5py.Dataset):
             raise InputError(f"{name!r} is no dataset; restore it or record it again")
-        check_storage(dataset, name, size, writing=writing)
+        zstd = name == "obs" and info.compression == "zstd"
+        check_storage(dataset, name, size, writing=writing, zstd=zstd)
+        if zstd and ZSTD in _filters(dataset):
+            check_frames(dataset, name, path)
         if dataset.dtype != dtype or dataset.shape[1:] != shape:
             raise InputError(
                 f"{name} are {dataset.dtype} {dataset.shape[1:]}, wanted {dtype} {shape}; record it again"
             )
 
 
-def check_storage(dataset: h5py.Dataset, name: str, size: int, *, writing: bool = False) -> None:
+def check_storage(
+    dataset: h5py.Dataset, name: str, size: int, *, writing: bool = False, zstd: bool = False
+) -> None:
     """Raise InputError unless the data are in this file, in sensible pieces, and not more than it can hold.
 
     size      bytes of the file
     writing   whether a writer is active, or was killed
+    zstd      whether that filter is allowed too
     """
     layout = dataset.id.get_create_plist()
     if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
         raise InputError(f"{name!r} takes its data from another file; copy them in")
-    filters = {layout.get_filter(number)[0] for number in range(layout.get_nfilters())}
-    if not filters <= _FILTERS or (filters and name == "episodes"):
+    filters = _filters(dataset)
+    if not filters <= (_FILTERS | {ZSTD} if zstd else _FILTERS) or (filters and name == "episodes"):
         raise InputError(f"{name!r} is compressed with filters {sorted(filters)}; use gzip, or none")
     if dataset.ndim < 1:
         raise InputError(f"{name!r} has no rows; restore it or record it again")
     nbytes = dataset.size * dataset.dtype.itemsize
-    if len(dataset) > _MOST_STEPS or nbytes > _BEST_COMPRESSION * size:
+    ratio = MOST_RATIO if ZSTD in filters else _BEST_COMPRESSION
+    if len(dataset) > _MOST_STEPS or nbytes > ratio * size:
         raise InputError(
             f"{name!r} claims {nbytes} bytes, in a file of {size}; restore it or record it again"
         )
@@ -237,3 +258,9 @@ def check_storage(dataset: h5py.Dataset, name: str, size: int, *, writing: bool 
         raise InputError(
             f"it is not a whole HDF5 file ({name!r} goes beyond its end); restore it or record it again"
         )
+
+
+def _filters(dataset: h5py.Dataset) -> set[int]:
+    """The numbers of a dataset's filters."""
+    layout = dataset.id.get_create_plist()
+    return {layout.get_filter(number)[0] for number in range(layout.get_nfilters())}

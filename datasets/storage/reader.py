@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,8 +15,10 @@ from imitate.datasets.play import stack_frames
 from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
 from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
 from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
-from imitate.datasets.storage.schema import common_info, read_info
-from imitate.datasets.trajectory import Trajectory, Transitions
+from imitate.datasets.storage.schema import common_info, damaged, read_info
+from imitate.datasets.storage.texts import masks_of, texts_of
+from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
+from imitate.envs.fields import Fields
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -50,7 +52,8 @@ class DemoReader:
             # Columns are opened after the tables have been read, so that they hold every row that the tables list.
             tables = [read_table(file) for file in self._files]
             self._columns = read_columns(self._files, self.info)
-            self._shuffler = Shuffler(self._columns, self.info.frame_stack)
+            self._learned = {name: column for name, column in self._columns.items() if name != "states"}
+            self._shuffler = Shuffler(self._learned, self.info.frame_stack)
             self._join(tables)
             self.failed_seeds = [seed for file in self._files for seed in read_failed(file)]
         except BaseException:
@@ -77,6 +80,8 @@ class DemoReader:
         for name, column in self._columns.items():
             column.starts = (rows if name == "obs" else steps)[:-1].tolist()
         self.table: Array = np.concatenate(tables)
+        self._firsts = np.cumsum([0, *map(len, tables[:-1])])
+        """(files,) number of the first episode in each file."""
 
     @property
     def paths(self) -> list[Path]:
@@ -110,9 +115,8 @@ class DemoReader:
     def __getitem__(self, index: int) -> Trajectory:
         """A whole episode. Raises InputError if one of its columns takes more than 1 GiB; `pieces` reads episodes of
         any length."""
-        return self._read(
-            self.table[index], 0, int(self.table[index]["length"])
-        )  # an IndexError ends an iteration
+        episode = self.table[index]  # an IndexError ends an iteration
+        return self._read(episode, 0, int(episode["length"]), self._info(index))
 
     def pieces(self, index: int) -> Iterator[Trajectory]:
         """An episode in pieces of about 32 MB. Each begins with the last observation of the one before, and all except
@@ -121,9 +125,36 @@ class DemoReader:
         length = int(episode["length"])
         step_bytes = sum(column.row_bytes for column in self._columns.values())
         rows = max(1, PIECE_BYTES // step_bytes)
-        return (self._read(episode, start, min(start + rows, length)) for start in range(0, length, rows))
+        info = self._info(index)
+        return (
+            self._read(episode, start, min(start + rows, length), info) for start in range(0, length, rows)
+        )
 
-    def _read(self, episode: Any, start: int, stop: int) -> Trajectory:
+    def masks(self) -> dict[str, Array]:
+        """Named parts of the data set: the indices of their episodes (E,), such as those of "train"."""
+        found: dict[str, list[int]] = {}
+        ends = [*self._firsts[1:], len(self)]
+        for file, first, end in zip(self._files, self._firsts, ends, strict=True):
+            with damaged(file.filename, "the masks of episodes"):
+                for name, numbers in masks_of(file, end - first).items():
+                    found.setdefault(name, []).extend(first + number for number in numbers)
+        return {name: np.array(numbers) for name, numbers in sorted(found.items())}
+
+    def _info(self, index: int) -> dict[str, Any]:
+        """The seed, environment, expert and texts of an episode."""
+        index = range(len(self))[index]
+        info = {
+            "seed": int(self.table["seed"][index]),
+            "env_id": self.info.env_id,
+            "expert": self.info.expert,
+        }
+        if not self.info.has_texts:
+            return info
+        place = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        with damaged(self._files[place].filename, f"the texts of episode {index}"):
+            return info | texts_of(self._files[place], index - int(self._firsts[place]))
+
+    def _read(self, episode: Any, start: int, stop: int, info: Mapping[str, Any]) -> Trajectory:
         """Steps [start, stop) of an episode."""
         last = stop == int(episode["length"])
         step, row, k = int(episode["start"]), int(episode["obs_start"]), self.info.frame_stack
@@ -137,7 +168,7 @@ class DemoReader:
             **columns,
             terminated=bool(episode["terminated"] and last),
             truncated=bool(episode["truncated"] or not last),
-            info={"seed": int(episode["seed"]), "env_id": self.info.env_id, "expert": self.info.expert},
+            info=info,
         )
 
     def __iter__(self) -> Iterator[Trajectory]:
@@ -187,8 +218,37 @@ class DemoReader:
         fields: Sequence[Field] = ("obs", "labels"),
         episodes: Sequence[int] | Array | None = None,
         memory_limit: int = 1 << 30,
+    ) -> Iterator[tuple[Any, ...]]:
+        """One epoch: every step once, shuffled, in minibatches of `fields`, which are tensors (B, ...); the last may
+        be short. Dict observations are dicts of tensors (B, *shape), as nested as their space.
+
+        Memory and shuffling are those of `minibatches`.
+        """
+        batches = self.minibatches(
+            batch_size, rng, fields=fields, episodes=episodes, memory_limit=memory_limit
+        )
+        space = self.info.observation_space
+        if not isinstance(space, Fields):
+            return batches
+        parted = [field in ("obs", "next_obs") for field in fields]
+        return (
+            tuple(
+                parts_of(rows, space.dtype) if apart else rows
+                for rows, apart in zip(batch, parted, strict=True)
+            )
+            for batch in batches
+        )
+
+    def minibatches(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        fields: Sequence[Field] = ("obs", "labels"),
+        episodes: Sequence[int] | Array | None = None,
+        memory_limit: int = 1 << 30,
     ) -> Iterator[tuple[Tensor, ...]]:
-        """One epoch: every step once, shuffled, in minibatches of `fields`; the last may be short.
+        """As `batches`, with Dict observations as `tensor_of` gives them and as our networks take them: rows of bytes.
 
         If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
         random blocks of the file fill a window, which is shuffled.
@@ -204,7 +264,7 @@ class DemoReader:
         Raises InputError if they take more than `memory_limit` bytes.
         """
         selected = self._select(episodes)
-        return load_transitions(self._columns, self.info.frame_stack, self.table, selected, memory_limit)
+        return load_transitions(self._learned, self.info.frame_stack, self.table, selected, memory_limit)
 
     def _select(self, episodes: Sequence[int] | Array | None) -> Array:
         selected = np.arange(len(self)) if episodes is None else np.asarray(episodes, np.int64)

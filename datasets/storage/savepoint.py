@@ -55,7 +55,7 @@ class Savepoint:
                 lambda one, into=chunks: into.append((one.byte_offset, one.size, one.filter_mask))
             )
             arrays[name] = np.array(chunks[: -(-count // column.chunks[0])], np.int64).reshape(-1, 3)
-            if column.compression and len(arrays[name]):  # later rows may overwrite the last chunk
+            if _is_packed(column) and len(arrays[name]):  # later rows may overwrite the last chunk
                 offset, nbytes, _ = arrays[name][-1]
                 arrays[f"{name}/last"] = np.frombuffer(os.pread(handle, nbytes, offset), np.uint8)
         facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
@@ -134,7 +134,7 @@ def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None,
     size = column.chunks[0]
     whole = int(np.prod(column.chunks)) * column.dtype.itemsize
     nbytes = chunks[:, 1]
-    fits = (nbytes >= 0) & (nbytes <= 2 * whole) if column.compression else nbytes == whole
+    fits = (nbytes >= 0) & (nbytes <= 2 * whole) if _is_packed(column) else nbytes == whole
     end = os.fstat(old).st_size
     if chunks.shape != (-(-rows // size), 3) or not fits.all() or nbytes.sum() > end:
         raise InputError(f"it does not describe {column.name}")
@@ -154,6 +154,10 @@ def _read(path: Path, names: Any) -> tuple[dict[str, Array], dict[str, str]]:
     ):
         held = {name: file.get_tensor(name) for name in set(names) & set(file.keys())}
         return held, file.metadata() or {}
+
+
+def _is_packed(column: h5py.Dataset) -> bool:
+    return bool(column.id.get_create_plist().get_nfilters())
 
 
 def _fresh(path: Path) -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import gymnasium as gym
 import h5py
@@ -21,8 +22,13 @@ from imitate.files import versions
 
 __all__ = [
     "COLUMNS",
+    "COMPRESSIONS",
     "EPISODES",
+    "FORMAT",
     "LONGEST_KWARGS",
+    "TAGS",
+    "TEXTS",
+    "Compression",
     "DemoInfo",
     "common_info",
     "damaged",
@@ -38,6 +44,9 @@ __all__ = [
 T = TypeVar("T")
 
 FORMAT = "imitate demonstrations"
+Compression = Literal["gzip", "zstd"]
+COMPRESSIONS: tuple[str, ...] = get_args(Compression)
+"""Filters of pictures; the first is the default, which every HDF5 library reads."""
 SCHEMA_VERSION = 1
 WITHOUT_ACTIONS = 2
 """Version of files whose actions are unknown: an older release would take what stands in their place for actions."""
@@ -56,9 +65,15 @@ EPISODES = np.dtype(
         ("seed", "<i8"),  # -1: unknown
     ]
 )
-COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions" in some files
+COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions", "states" in some files
+TEXTS = ("task", "masks", "model_file", "env_args")
+"""Texts that an episode may have, in `Trajectory.info`: a description of its task, a tuple of names of the parts of the
+data set that it is in, robosuite's model of its simulator, and robomimic's description of its environment."""
+# One row per episode, in files with texts: first byte in `texts` and number of bytes of each; 0 bytes: it has none.
+TAGS = np.dtype([(name, "<i8", (2,)) for name in TEXTS])
 
 _LONGEST_TEXT = 1 << 20  # of an attribute
+_LARGEST_STATE = 1 << 20
 LONGEST_KWARGS = 1 << 14
 """Maximum number of characters of the environment's keywords as JSON. With more, a file could ask for a world of any
 size."""
@@ -77,8 +92,13 @@ class DemoInfo:
     protocol       settings that the environment's id leaves open, such as Atari's sticky actions
     command        the command line that recorded it, without the file's name
     has_actions    False: the expert's actions are unknown, and the lowest one stands in their place
+    compression    the filter of pictures, one of COMPRESSIONS
+    state_size     how many numbers a state of the simulator has, which is stored with each step; 0: none are
+    has_texts      episodes may have the texts named in TEXTS
+    fps            steps a second; 0: unknown
 
-    Raises InputError for spaces that are not supported or do not suit `frame_stack`.
+    Raises InputError for spaces that are not supported or do not suit `frame_stack`, and for another compression,
+    size or rate.
     """
 
     env_id: str
@@ -96,10 +116,22 @@ class DemoInfo:
     protocol: str = ""
     command: str = ""
     has_actions: bool = True
+    compression: str = COMPRESSIONS[0]
+    state_size: int = 0
+    has_texts: bool = False
+    fps: float = 0.0
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
         check_supported(self.observation_space, self.action_space)
+        if self.compression not in COMPRESSIONS:
+            raise InputError(
+                f"pictures compressed with {self.compression!r}: use {' or '.join(COMPRESSIONS)}"
+            )
+        if not 0 <= self.state_size <= _LARGEST_STATE:
+            raise InputError(f"states of {self.state_size} numbers: wanted 0 to {_LARGEST_STATE}")
+        if not 0 <= self.fps < math.inf:
+            raise InputError(f"{self.fps} steps a second: wanted a number above 0, or 0 if it is unknown")
         object.__setattr__(self, "observation_space", as_fields(self.observation_space))
         shape = self.observation_space.shape or ()
         if self.frame_stack < 1 or (
@@ -140,6 +172,10 @@ def info_to_plain(info: DemoInfo) -> dict[str, Any]:
         "protocol": info.protocol,
         "command": info.command,
         "has_actions": info.has_actions,
+        "compression": info.compression,
+        "state_size": info.state_size,
+        "has_texts": info.has_texts,
+        "fps": float(info.fps),
         "versions": json.dumps(dict(info.versions)),
     }
 
@@ -204,6 +240,10 @@ def _info(read: _Read) -> DemoInfo:
         protocol=read("protocol", str, ""),
         command=read("command", str, ""),
         has_actions=read("has_actions", bool, True),
+        compression=read("compression", str, COMPRESSIONS[0]),
+        state_size=read("state_size", int, 0),
+        has_texts=read("has_texts", bool, False),
+        fps=read("fps", float, 0.0),
         versions={str(name): str(version) for name, version in plain("versions").items()},
     )
 
@@ -224,6 +264,7 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
             "action_space",
             "frame_stack",
             "has_actions",
+            "state_size",
         ):
             was, now = (getattr(one, name) for one in (first, info))
             if name == "env_id":
@@ -243,6 +284,8 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
         noise=_joined(info.noise for info in every),
         seed=_shared([info.seed for info in every], None),
         command=_joined(info.command for info in every),
+        has_texts=any(info.has_texts for info in every),
+        fps=_shared([info.fps for info in every], 0.0),
     )
 
 

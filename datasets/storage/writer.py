@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -24,6 +24,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions, outside
 from imitate.datasets.storage.superblock import SIZE, end_of_file
+from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
@@ -60,6 +61,8 @@ class DemoWriter:
         self.info = info
         expert_actions = expert_actions and info.has_actions
         self._pending: list[dict[str, Array]] = []
+        self._infos: list[Mapping[str, Any]] = []
+        self._heap = Heap()
         self._pending_bytes = 0
         self._next_flush = 0.0
         self._next_sync = time.monotonic() + _SYNC_WAIT
@@ -154,6 +157,7 @@ class DemoWriter:
         Raises InputError if it does not fit the file's spaces or the disk is full; what had been flushed is kept.
         """
         rows = self._rows(trajectory)
+        self._infos.append(trajectory.info)
         self._pending.append(
             rows | {"episodes": _row(trajectory, len(trajectory), trajectory.episode_return)}
         )
@@ -180,8 +184,11 @@ class DemoWriter:
                     rows["obs"] = rows["obs"][self.info.frame_stack :]
                 self._write(rows)
                 length, total = length + len(piece), total + piece.episode_return
-            self._write({"episodes": self._placed(_row(piece, length, total), before)})
+            self._write(
+                self._texts([piece.info]) | {"episodes": self._placed(_row(piece, length, total), before)}
+            )
         except BaseException:
+            self._heap.forget()
             self._written = before  # the next episode overwrites these rows
             raise
 
@@ -197,7 +204,13 @@ class DemoWriter:
             "rewards": trajectory.rewards,
             "expert_actions": trajectory.labels,
         }
+        if trajectory.states is not None:
+            rows["states"] = trajectory.states
         return {name: rows[name] for name in self._columns if name in rows}
+
+    def _texts(self, infos: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+        """New rows of `texts` and `tags`, if the file has them."""
+        return self._heap.rows(infos, self._written["texts"]) if self.info.has_texts else {}
 
     def fail(self, seed: int) -> None:
         """Record that the environment failed in the episode with this seed; the episode is not in the file.
@@ -243,14 +256,17 @@ class DemoWriter:
         if not self._pending:
             return
         begin = time.monotonic()
-        pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in self._columns}
+        names = self._pending[0]
+        pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in names}
         pending["episodes"] = self._placed(pending["episodes"], self._written)
         try:
-            self._write(pending)
-        except InputError:
-            self._pending, self._pending_bytes = [], 0  # lost: `close` must not try again
+            self._write(self._texts(self._infos) | pending)
+        except BaseException as error:
+            self._heap.forget()
+            if isinstance(error, InputError):  # lost: `close` must not try again
+                self._pending, self._infos, self._pending_bytes = [], [], 0
             raise
-        self._pending, self._pending_bytes = [], 0
+        self._pending, self._infos, self._pending_bytes = [], [], 0
         end = time.monotonic()
         self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
 
@@ -336,6 +352,10 @@ class DemoWriter:
             if "expert_actions" not in self._columns:
                 raise InputError(f"{self.path} has no expert_actions: create it with expert_actions=True")
             spaces["expert_actions"] = self.info.action_space
+        states, size = trajectory.states, self.info.state_size
+        if size and (states is None or states.dtype != np.float64 or states.shape[1:] != (size,)):
+            got = "none" if states is None else f"{states.dtype} {states.shape[1:]}"
+            raise InputError(f"states are {got}, wanted float64 ({size},) as in the file's state_size")
         for name, space in spaces.items():
             array: Array = getattr(trajectory, name)
             if array.dtype != space.dtype or array.shape[1:] != space.shape:

@@ -23,7 +23,7 @@ from imitate.commands.options import BackendName, JsonObject, chosen_backend, ru
 from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import OnFailure
 from imitate.datasets.noise import dart
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import Compression, DemoInfo
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
@@ -69,6 +69,7 @@ def command(
     noise: str = "",
     seed: int = 0,
     actions: Annotated[bool, Rare] = True,
+    compression: Annotated[Compression, Rare] = "gzip",
     remeasure: bool = False,
     shards: int | None = None,
     backend: Annotated[BackendName, Rare] = "processes",
@@ -96,6 +97,7 @@ def command(
         seed: episode n depends on (seed, n) alone
         actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone where
             actions are continuous
+        compression: of pictures; zstd is smaller and faster, and every reader of the file needs the extra zstd
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
         shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
         backend: where shards are recorded: in processes of this machine, or on a Ray cluster
@@ -117,7 +119,8 @@ def command(
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
     source.seed(seed)
-    info = replace(_info(source, deterministic=deterministic, noise=noise, seed=seed), has_actions=actions)
+    info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
+    info = replace(info, has_actions=actions, compression=compression)
     from imitate.commands.shards import Order  # torch takes a second: arguments are read before
 
     asked = Order(

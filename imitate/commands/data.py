@@ -18,12 +18,14 @@ from imitate.commands.options import JsonObject, print_json, report, subcommand
 from imitate.commands.push import push
 from imitate.datasets import edit
 from imitate.datasets.convert import FORMATS
+from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.sources import source_path, store_path
 from imitate.datasets.plot import bars
 from imitate.datasets.replay import again
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import recover
+from imitate.datasets.storage.schema import Compression
 from imitate.datasets.storage.validate import describe, validate
 from imitate.errors import InputError
 from imitate.media.video import filming
@@ -196,6 +198,9 @@ def convert(
     mask: str | None = None,
     clip: bool = False,
     actions: bool = True,
+    compression: Compression | None = None,
+    fps: float | None = None,
+    codec: Codec | None = None,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -231,6 +236,11 @@ def convert(
         clip: move actions that leave the action space to its bounds
         actions: --no-actions leaves them out, or says that an .npz has none: demonstrations of observations alone, for
             gaifo; only .h5 and .npz are written so
+        compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
+            extra zstd
+        fps: steps a second, if the data do not say; LeRobot's videos have 30 otherwise
+        codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
+            each step
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """
@@ -245,6 +255,9 @@ def convert(
         mask=mask,
         clip=clip,
         actions=actions,
+        compression=compression,
+        fps=fps,
+        codec=codec,
         dry_run=dry_run,
     )
     if json:

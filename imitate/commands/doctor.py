@@ -242,6 +242,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "ONNX": _version("onnxruntime"),
     "pyarrow": _version("pyarrow"),
     "PyAV": _version("av"),
+    "hdf5plugin": _version("hdf5plugin"),
     "Optuna": _version("optuna"),
     "Weights & Biases": _version("wandb"),
     "zoo": _zoo,
@@ -260,6 +261,7 @@ EXTRAS = {
     "ONNX": "export",
     "pyarrow": "formats",
     "PyAV": "formats",
+    "hdf5plugin": "zstd",
     "Optuna": "tune",
     "Weights & Biases": "wandb",
 }

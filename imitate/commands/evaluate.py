@@ -49,7 +49,7 @@ def evaluate(argv: list[str]) -> int:
         """Measure a run or an expert: mean, std, IQM and 95 % interval of the return, and episode lengths.
 
         Args:
-            subject: a run folder, or an expert as for `imitate collect`
+            subject: a run folder, a policy's folder, or an expert as for `imitate collect`
             episodes: episodes to play
             seed: with the same seed, the n-th episode starts alike for every policy
             env: the environment, if the subject names none or you want another
@@ -88,7 +88,7 @@ def evaluate(argv: list[str]) -> int:
             from imitate.media.video import record_video
 
             record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
-        if _is_run(subject) and env is None and env_kwargs is None:
+        if env_kwargs is None and _is_run_on(subject, env):
             path = Path(subject) / "evaluation.json"
             try:
                 write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
@@ -109,6 +109,11 @@ def _is_run(subject: str) -> bool:
     return (Path(subject) / "config.json").exists()
 
 
+def _is_run_on(subject: str, env: str | None) -> bool:
+    """True for a run that is measured on its own environment."""
+    return _is_run(subject) and env in (None, Experiment.read(Path(subject) / "config.json").env_id)
+
+
 def _subject(
     subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None, vecnormalize: str | None
 ) -> tuple[Expert | ActorPolicy, str, dict[str, Any]]:
@@ -120,6 +125,12 @@ def _subject(
         runs = sorted(path.parent for path in folder.glob("*/config.json"))
         if runs:
             raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
+        if (folder / "policy.json").exists():
+            if env is None:
+                raise InputError(
+                    f"{subject} is a policy, of no environment in particular: name one with --env"
+                )
+            return load_policy(folder), resolve_env_id(env), dict(env_kwargs or {})
         trust(subject)
         expert = experts.load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
         return expert, resolve_env_id(expert.env_id), expert.env_kwargs

@@ -106,7 +106,7 @@ def _hub(
     from imitate.export.hub_folder import hub_folder
 
     if repo is not None:
-        hub.check_token(repo)  # before episodes are played
+        hub.check_push(repo)  # before episodes are played
     hub_folder(run_folder, path, repo=repo or "ORG/REPO", episodes=episodes, film=film, license=license)
     print(path, flush=True)
     if repo is None:

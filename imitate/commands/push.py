@@ -45,7 +45,7 @@ def push(
         license: the licence on the card, such as mit
         private: a repository that is made is private
     """
-    hub.check_token(repo)
+    hub.check_push(repo)
     facts, result = _described(demos)
     card = data_card(facts, result, repo=repo, format=format, license=license)
     with tempfile.TemporaryDirectory(prefix="imitate-") as scratch:

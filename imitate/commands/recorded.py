@@ -21,10 +21,18 @@ typed_command: ContextVar[str] = ContextVar("typed_command", default="")
 """The command line, as the file records it."""
 
 
+_OTHER_FORMATS = (".csv", ".npz", ".parquet", ".arrow")
+
+
 def check_out(out: Path, resume: bool) -> None:
     """Raise InputError if `out` can't be written, or exists and is not to be continued."""
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume it")
+    if out.suffix in _OTHER_FORMATS:
+        raise InputError(
+            f"recordings are HDF5, got {out}: name it {out.with_suffix('.h5').name}; `imitate data convert` writes "
+            f"{out.suffix}"
+        )
     if not out.absolute().parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}; create it first")
 

@@ -176,15 +176,39 @@ def _resume(line: CommandLine) -> int:
         return _execute(experiment, resume, resume=True, looks=looks, wandb=wandb, video_every=video_every)
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
-    out, kept = line.value("--out"), ("--device", "--video-every")
+    out, kept = line.value("--out"), ("--device", "--env", "--expert", "--video-every")
     argv = line.argv[len(line.words) :]
     if out is not None:
+        _check_settings(Path(out), line)
         argv = [
             "--resume",
             out,
             *(word for name in kept if (value := line.value(name)) for word in (name, value)),
+            *(name for name in ("--no-looks", "--wandb") if line.has(name)),
         ]
     return run(command, argv, "train")
+
+
+def _check_settings(out: Path, line: CommandLine) -> None:
+    """Raise InputError if the line describes another run than the one in `out`."""
+    stored = Experiment.read(out / "config.json")
+    if line.words and line.words[0] != stored.algorithm:
+        raise InputError(
+            f"{out} is a run of {stored.algorithm}, not of {line.words[0]}: choose another --out"
+        )
+    typed = CommandLine(line.without("--resume", 0).argv[len(line.words) :])
+    wanted = described(stored, typed, "train", "", TrainArguments(out=tyro.MISSING)).experiment
+    old, new = (dataclasses.asdict(each.changed(device="auto")) for each in (stored, wanted))
+    pairs = [(name, old[name], new[name]) for name in old if name != "hyperparameters"]
+    given = new["hyperparameters"].items()
+    pairs += [(name, old["hyperparameters"].get(name), value) for name, value in given]
+    for name, before, now in pairs:
+        if before not in (now, str(Path(str(now)).absolute())):
+            option = {"env_id": "env", "other_experts": "expert"}.get(name, name).replace("_", "-")
+            raise InputError(
+                f"{out} goes on with its own settings: --{option} is {before} there, not {now}; leave it out, or begin "
+                "a new run"
+            )
 
 
 def _execute(

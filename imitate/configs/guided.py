@@ -27,14 +27,17 @@ class GuidedConfig(TQCConfig):
     """Gradient steps on the expert's steps before the student acts."""
     guidance_fraction: float = 0.5
     """Share of the run during which the critics may choose the expert's action; afterwards the student is alone."""
+    jump_start: float = 0.0
+    """Share of an expert's episode that it takes at the start of each one; falls to 0 until it retires (JSRL)."""
     cloning: float = 1.0
     """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
     cloning_fraction: float = 0.5
     """Share of the run over which the weight of cloning falls to 0."""
-    updates_per_step: float = 0.5
-    """Gradient steps of the critics for each environment step."""
     ent_coef_init: float = 0.1
     """Weight of the entropy at the start, if it adapts."""
+    greedy_share: float = 0.25
+    """Share of the episodes, once the expert has retired, that the averaged policy plays without noise. It is kept as
+    it was when these went best; the test, if there is one, chooses between that policy and the last."""
     test: float = 0.05
     """Share of the steps for the test at the end; 0: the student is handed over untested."""
     clone_updates: int = 20_000
@@ -42,7 +45,7 @@ class GuidedConfig(TQCConfig):
     average: float = 0.9995
     """Decay of the moving average of weights that is handed over."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear` decays to 0 by the end of the run."""
+    """`linear` decays from the expert's retirement to 0 at the end of the run."""
     quantiles: int = 8
     """Quantiles of the return that each critic predicts."""
     dropped: int = 1
@@ -53,7 +56,9 @@ class GuidedConfig(TQCConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 0, math.inf, "offline_updates", "cloning", "clone_updates")
-        check_range(self, 0, 1, "guidance_fraction", "cloning_fraction", "average")
+        check_range(
+            self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "greedy_share", "average"
+        )
         check_range(self, 0, 0.5, "test")
         if self.learning_starts >= self.total_steps:
             raise InputError(

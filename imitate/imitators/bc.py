@@ -148,13 +148,13 @@ class BC:
         parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
         self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
         if self.actor.encoder.moments is not None:
-            for (obs,) in demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on):
+            for (obs,) in demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on):
                 self.actor.encoder.observe(obs.to(self.device))
         pairs = int(demos.lengths[self.trained_on].sum())
         whiten = pairs <= config.batch_size if config.whiten is None else config.whiten
         self.whitening: Whitening | None = None
         if whiten:
-            seen = demos.batches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
+            seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
             self.whitening = Whitening.fit(self.actor.encoder, moved)
         self.mean = copy.deepcopy(self.actor)
@@ -173,7 +173,7 @@ class BC:
         # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, before = torch.zeros((), device=self.device), self.updates
-        batches = self.demos.batches(self.config.batch_size, rng, episodes=self.trained_on)
+        batches = self.demos.minibatches(self.config.batch_size, rng, episodes=self.trained_on)
         for obs, labels in itertools.islice(batches, self._budget - before):
             self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
             prepared, labels = self.inputs(obs, labels)
@@ -194,7 +194,7 @@ class BC:
     @torch.inference_mode()
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
-        for batch in self.demos.batches(_EVALUATION_BATCH, rng, episodes=self.heldout):
+        for batch in self.demos.minibatches(_EVALUATION_BATCH, rng, episodes=self.heldout):
             prepared, labels = self.inputs(*batch)
             losses.append(self._loss(self.mean, self.mean(prepared), self.mean.to_unit(labels)))
             agreements.append(agreement(self.mean, prepared, labels))

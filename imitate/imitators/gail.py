@@ -347,7 +347,7 @@ class GAIL:
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         size, fields = self.config.batch_size, self.discriminator.fields
         epochs = (
-            self.demos.batches(size, self.rng, fields=fields, episodes=self.episodes)
+            self.demos.minibatches(size, self.rng, fields=fields, episodes=self.episodes)
             for _ in itertools.count()
         )
         return itertools.chain.from_iterable(epochs)

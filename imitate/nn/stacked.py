@@ -162,7 +162,7 @@ class Stack(nn.Module):
                 gradient.mul_(kept)
         if inputs is None:
             return None
-        weight = layers[0][0][:, :, inputs].transpose(1, 2)  # of few columns: see above
+        weight = layers[0][0][:, :, inputs].transpose(1, 2).contiguous()  # of few columns: see above
         return torch.bmm(weight, gradient.transpose(1, 2)).sum(0).t()  # (B, columns)
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:

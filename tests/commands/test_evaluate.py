@@ -64,6 +64,28 @@ def test_a_run_without_a_policy(run: Path, tmp_path: Path, said: Any) -> None:
     assert f"has no policy yet: go on with `imitate train --resume {tmp_path / 'young'}`" in answer
 
 
+def test_a_run_measured_on_its_own_environment_remembers_it(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    command = ["evaluate", str(tmp_path / "run"), "--episodes", "2", "--env"]
+    assert main([*command, "HeavyPole-v0"]) == 0
+    assert not (tmp_path / "run" / "evaluation.json").exists()
+    assert main([*command, "CartPole-v1"]) == 0
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["env_id"] == "CartPole-v1"
+
+
+def test_a_policys_folder_is_measured(run: Path, said: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is a policy, of no environment in particular: name one with --env" in said(
+        "evaluate", run / "policy"
+    )
+    assert main(["evaluate", str(run / "policy"), "--env", "CartPole-v1", "--episodes", "2", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["returns"]) == 2
+
+
+def test_a_recording_is_not_named_as_another_format(tmp_path: Path, said: Any) -> None:
+    answer = said("collect", EXPERT, "--episodes", "1", "--out", tmp_path / "demos.csv")
+    assert "name it demos.h5; `imitate data convert` writes .csv" in answer
+
+
 def test_a_folder_of_runs(run: Path, said: Any) -> None:
     answer = said("evaluate", run.parent)
     assert f"is a folder of 1 runs: evaluate one, such as {run}" in answer

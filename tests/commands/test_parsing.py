@@ -83,6 +83,7 @@ def test_what_is_no_whole_number_is_said(typed: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--hidden", "8", "--hidden", "9"), "--hidden is given twice: give it once"),
         (("--lr", "3"), "unknown option --lr; did you mean '--learning-rate'?; see `imitate do --help-all`"),
         (("--learn", "3"), "unknown option --learn; did you mean '--learning-rate'?"),
         (("--budgte=3",), "unknown option --budgte; did you mean '--budget'?"),

@@ -110,3 +110,32 @@ def test_hints_name_the_module_that_a_run_may_not_import_by_itself(
     own = [option if option != "CartPole-v1" else "owned:Owned-v0" for option in PPO]
     assert main([*own, "--budget", "300", "--out", "run"]) == 0
     assert "`imitate evaluate run --env owned:Owned-v0`" in capsys.readouterr().err
+
+
+def test_a_command_with_resume_must_describe_the_run_that_is_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"]) == 0
+    command = (
+        "train",
+        "bc",
+        "--env",
+        "CartPole-v1",
+        "--demos",
+        "demos.h5",
+        "--max-epochs",
+        "1",
+        "--out",
+        "run",
+    )
+    assert main([*command]) == 0
+    for again in (command, ("train", "bc", "--out", "run", "--no-looks")):
+        assert "is a finished run" in refused(capsys, *again, "--resume")
+    for words, said in (
+        (("--max-epochs", "2"), "--max-epochs is 1 there, not 2; leave it out, or begin a new run"),
+        (("--seed", "5"), "--seed is 0 there, not 5"),
+        (("--env", "Acrobot-v1"), "--env is CartPole-v1 there, not Acrobot-v1"),
+        (("--max-epoch", "1"), "did you mean '--max-epochs'"),
+    ):
+        assert said in refused(capsys, "train", "bc", "--out", "run", *words, "--resume")
+    assert "is a run of bc, not of ppo" in refused(capsys, "train", "ppo", "--out", "run", "--resume")

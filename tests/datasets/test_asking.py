@@ -107,3 +107,28 @@ def test_its_name_is_in_the_line_of_a_command(
         line
         == "imitate: the expert lazy:make_expert answered with a NoneType, wanted an array of numbers (8,)"
     )
+
+
+class Plain:
+    """A controller with nothing but `act(obs)`."""
+
+    def act(self, obs: Any) -> Any:
+        x, y = obs.T
+        return np.stack([x, y], 1)
+
+
+class Single:
+    """A controller that takes one observation."""
+
+    def act(self, obs: Any) -> Any:
+        x, y = obs
+        return np.array([x, y])
+
+
+def test_a_controller_need_not_know_of_randomness() -> None:
+    assert asking(Plain(), PUSH)(OBS).tolist() == OBS.tolist()
+
+
+def test_a_controller_of_one_observation_hears_how_many_it_was_given() -> None:
+    with pytest.raises(Fault, match=r"too many values.*; it was given 3 observations as one array \(3, 2\)"):
+        asking(Single(), PUSH)(OBS)

@@ -84,12 +84,26 @@ def test_robomimics_demonstrations_come_in_the_order_of_their_numbers(tmp_path: 
         assert reader[0].obs[-1].min() == 1
 
 
+@pytest.mark.parametrize("labelled", [False, True])
+def test_each_array_of_our_d4rl_file_has_a_row_for_each_step(labelled: bool, tmp_path: Path) -> None:
+    """D4RL's `sequence_dataset` takes a row of every array at every step."""
+    source = write(tmp_path / "a.h5", UNIT, recording(UNIT, labelled=labelled))
+    convert(source, tmp_path / "b.hdf5", format="d4rl")
+    rows: dict[str, tuple[int, ...]] = {}
+    with h5py.File(tmp_path / "b.hdf5") as file:
+        file.visititems(
+            lambda name, found: rows.update({name: found.shape}) if isinstance(found, h5py.Dataset) else None
+        )
+    assert {"observations", "actions", "rewards", "terminals", "timeouts"} <= rows.keys()
+    assert {shape[0] for shape in rows.values()} == {12}
+
+
 def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
     with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
         file["mask/train"] = np.array([b"demo_10", b"demo_2"])
         file["mask/named"] = np.array([b"demo_0"])
         file["mask/gone"] = np.array([b"demo_7"])
-    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.h5").notes
+    notes = convert(tmp_path / "a.hdf5", tmp_path / "all.npz").notes
     assert "parts are not kept apart: gone, named, train (`data convert --mask` takes one)" in notes
     for mask, actions in (("train", [0.2, 1.0]), ("named", [0.0])):
         convert(tmp_path / "a.hdf5", tmp_path / f"{mask}.h5", mask=mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,33 @@ def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
     assert "demos.h5" not in hub.files(REPO)
     assert b"| format | " + format.encode() in hub.files(REPO)["README.md"]
     assert convert(in_our_format("hub:org/demos", CARTPOLE), demos.with_name("b.npz")).steps == 1_000
+
+
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "demos",
+        "a/b/c",
+        "org/my demos",
+        "hub:org/demos",
+        "org/demos@main",
+        "org/demos.git",
+        "org/démos",
+        "org/",
+    ],
+)
+def test_a_bad_name_is_refused_before_the_data_and_the_network(
+    repo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def network(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", network)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    assert main(["data", "push", str(tmp_path / "no.h5"), repo]) == 2
+    error = capsys.readouterr().err
+    assert f"{repo!r} is no name on the hub: wanted ORG/REPO" in error
+    assert error.count("\n") == 1
 
 
 def test_failures_are_one_line(

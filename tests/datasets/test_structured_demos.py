@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from structured import Knower
 
@@ -18,7 +19,7 @@ from imitate.datasets.convert import FORMATS, convert
 from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.replay import replay
-from imitate.datasets.trajectory import tensor_of
+from imitate.datasets.trajectory import parts_of, tensor_of
 from imitate.envs import make_vec
 from imitate.nn.fields import fields_of
 
@@ -82,7 +83,7 @@ def test_batches_are_bytes_of_rows_that_come_apart_again(tmp_path: Path) -> None
         space = demos.info.observation_space
         rng = np.random.default_rng(0)
         for limit in (1 << 30, 20_000):  # kept, and streamed
-            (batch,) = demos.batches(60, rng, memory_limit=limit)
+            (batch,) = demos.minibatches(60, rng, memory_limit=limit)
             obs, labels = batch
             assert obs.shape == (60, space.dtype.itemsize)  # type: ignore[union-attr]
             parts = fields_of(space, obs)
@@ -94,6 +95,37 @@ def test_batches_are_bytes_of_rows_that_come_apart_again(tmp_path: Path) -> None
             fields_of(space, flat.next_obs)["noise"].numpy(),
             np.concatenate([episode.obs["noise"][1:] for episode in demos]),
         )
+
+
+def test_batches_give_dicts_of_tensors(tmp_path: Path) -> None:
+    with record(tmp_path / "a.h5", "Told-multi-v0", Knower()) as demos:
+        whole = np.concatenate([episode.obs[:-1] for episode in demos])
+        fields = ("obs", "labels", "next_obs", "terminated")
+        for limit in (1 << 30, 20_000):  # kept, and streamed
+            rng = np.random.default_rng(0)
+            batches = list(demos.batches(7, rng, fields=fields, memory_limit=limit))
+            assert [len(labels) for _, labels, *_ in batches] == [7] * 8 + [4]
+            assert {
+                name: (value.shape, value.dtype) for name, value in batches[0][0].items() if name != "hand"
+            } == {
+                "goal": ((7, 1), torch.float64),
+                "noise": ((7, 2, 3), torch.float32),
+            }
+            for obs, labels, next_obs, _ in batches:
+                assert obs.keys() == next_obs.keys() == {"goal", "hand", "noise"}
+                assert (obs["goal"][:, 0] == labels[:, 0] - 5).all()
+                assert (obs["hand"]["digit"] == labels[:, 1] + 1).all()
+                assert obs["hand"]["bits"].shape == (len(labels), *whole["hand"]["bits"].shape[1:])
+            noise = torch.cat([obs["noise"] for obs, *_ in batches]).numpy()
+            assert sorted(map(np.ndarray.tobytes, noise)) == sorted(map(np.ndarray.tobytes, whole["noise"]))
+
+
+def test_a_dict_of_one_part_is_a_dict_too() -> None:
+    rows = np.zeros(3, [("a", np.float32, (2,))])
+    rows["a"] = np.arange(6).reshape(3, 2)
+    assert {name: part.tolist() for name, part in parts_of(tensor_of(rows), rows.dtype).items()} == {
+        "a": [[0, 1], [2, 3], [4, 5]]
+    }
 
 
 def test_tensors_of_rows_that_are_not_side_by_side() -> None:

@@ -178,6 +178,34 @@ def test_the_expert_retires() -> None:
     assert shares[-1] is None
 
 
+def test_an_expert_takes_the_first_steps_of_each_episode_and_ever_fewer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    envs = envs_of()
+    expert = np.full((2, *envs.single_action_space.shape), 0.75, np.float32)
+    learner = Guided(small(jump_start=0.5), envs=envs, expert=lambda obs: expert[: len(obs)], seed=0)
+    learner.step()
+    learner.restart()
+    monkeypatch.setattr(learner.updater, "values", lambda *_: torch.tensor([[1.0, 0.0]] * 2))  # the student's
+    learner.expert_length = 12.0
+    learner.schedule(0.25)  # the guidance lasts to 0.5: half of the jump is left, 3 steps
+    obs, led = np.zeros((2, *envs.single_observation_space.shape), np.float32), []
+    for step in range(6):
+        _, unit = learner.choose(obs, np.array([step == 0, step in (0, 4)]))
+        led.append((unit == learner.experts(obs)[:, 0]).all(1).tolist())
+    assert led == [[True, True]] * 3 + [[False, False], [False, True], [False, True]]
+    learner.schedule(0.5)
+    assert learner.jump == 0.0
+
+
+def test_the_step_size_falls_once_the_expert_has_retired() -> None:
+    learner = Guided(small(guidance_fraction=0.5, learning_rate=1e-3), envs=envs_of(), expert=half, seed=0)
+    for progress, rate in ((0.0, 1e-3), (0.5, 1e-3), (0.75, 5e-4), (1.0, 0.0)):
+        learner.schedule(progress)
+        assert learner.updater.critics.optimizer.learning_rate == pytest.approx(rate)
+        assert learner.updater.policy_net.optimizer.learning_rate == pytest.approx(rate)
+
+
 def test_a_state_continues_byte_for_byte() -> None:
     def made() -> HandOver:
         return HandOver(small(), envs=envs_of(), expert=half, seed=0)

@@ -1,7 +1,8 @@
 """The test at the end of guided learning: what is handed over is not clearly worse than the expert.
 
-The student and the expert play the same whole episodes, which chose nothing. If the expert is clearly ahead, a clone of
-it is handed over instead: DAgger's, as the expert was asked in the student's own states too.
+The student, the student as it was when it did best, and the expert play the same whole episodes. The better student is
+handed over. If the expert is clearly ahead of it, a clone of the expert is handed over instead: DAgger's, as the expert
+was asked in the student's own states too.
 """
 
 from __future__ import annotations
@@ -70,17 +71,30 @@ class HandOver:
         room = room if limit is None else min(room, limit)
         spare = self._spare()
         if room - spare >= self.least_steps:
-            return self.learner.step(room - spare)
+            metrics = self.learner.step(room - spare)
+            if self.learner.done:  # no test follows
+                self._take_kept()
+            return metrics
         self.tested = True
         return self._test(room)
+
+    def _take_kept(self) -> None:
+        """Hand over the student as it was when it did best, if that is known."""
+        if self.learner.kept.found:
+            self.policy.load_state_dict(self.learner.kept.best.state_dict())
 
     def _spare(self) -> int:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
         if not self.config.test:
             return 0
         share = self.config.test * self.config.total_steps
-        least = (1 + self.learner.experts.count) * LEAST_PAIRS * self._length
+        least = (self._students + self.learner.experts.count) * LEAST_PAIRS * self._length
         return int(min(max(share, least), 0.5 * self.config.total_steps))
+
+    @property
+    def _students(self) -> int:
+        """Policies of the student in the test."""
+        return 1 + self.learner.kept.found
 
     @property
     def _length(self) -> float:
@@ -88,20 +102,27 @@ class HandOver:
         return max(self.learner.length, self.learner.expert_length)
 
     def _test(self, room: int) -> dict[str, float]:
-        """Let the policy and each expert play the same episodes; if an expert is clearly ahead, clone it."""
+        """Let students and experts play the same episodes; if an expert is clearly ahead, clone it."""
         learner, sampler = self.learner, self.learner.sampler
-        players = [learner.policy.act, *learner.experts.asks]
+        students = [learner.policy, learner.kept.best][: self._students]
+        players = [*(student.act for student in students), *learner.experts.asks]
         share = room // len(players)
         pairs = int(share / self._length + 1e-6) if self._length else 0
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: the student is handed over untested", room)
+            self._take_kept()
             return {"test_pairs": 0.0}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
         plays = [played(act, sampler.envs, seeds, share) for act in players]
         sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
-        (_, own), *experts = plays
-        metrics = {"test_pairs": 0.0}
-        for _, returns in experts:
+        own, metrics = plays[0][1], {"test_pairs": 0.0}
+        for _, returns in plays[1 : len(students)]:
+            both = paired(own, returns, pairs)
+            metrics["test_kept"] = float(both is not None and both[1].mean() > both[0].mean())
+            if metrics["test_kept"]:
+                own = returns
+                self._take_kept()
+        for _, returns in plays[len(students) :]:
             both = paired(returns, own, pairs)
             if both is None:
                 logger.warning(
@@ -109,7 +130,7 @@ class HandOver:
                 )
                 continue
             lost = wins(*both)
-            metrics = {"test_pairs": float(len(both[0])), "test_lost": float(lost)}
+            metrics |= {"test_pairs": float(len(both[0])), "test_lost": float(lost)}
             metrics |= {"test_expert": float(both[0].mean()), "test_return": float(both[1].mean())}
             logger.info(
                 "in %d paired episodes the student makes %.4g, the expert %.4g: %s is handed over",

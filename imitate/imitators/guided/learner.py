@@ -29,6 +29,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.advice import Experts, joined
+from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.updates import Phase, Updates, best_of
 from imitate.nn.average import Average
 from imitate.nn.networks import seeded
@@ -53,13 +54,14 @@ class Guided(OffPolicy):
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N, *action_shape), or a list of
     these.
 
-    policy    moving average of the student's weights
+    policy    moving average of the student's weights; `kept` has it as it was when it did best
     student   the policy that acts and learns
+    leaders   of each environment's episode, the expert that begins it; `taken` are the steps since then
     length    mean length of the episodes that ended in the latest iteration, `expert_length` in the first; 0 before
     """
 
     config: GuidedConfig
-    parts = ("policy", "student", "updater", "average")
+    parts = ("policy", "student", "updater", "average", "kept")
     _ahead: Array | None  # the experts' actions for the next observations, if they were asked
     _shares: list[float]
 
@@ -86,10 +88,12 @@ class Guided(OffPolicy):
         self.updater = Updates(student, config)
         self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
         self.obs_shape = space.shape or ()
-        self.leaders = np.zeros(envs.num_envs, np.int64)
+        self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
         self.progress = self.length = self.expert_length = 0.0
+        handed_over = copy.deepcopy(student)
+        self.kept = Kept(handed_over, envs.num_envs, config.greedy_share)
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
-        self.policy = copy.deepcopy(student)
+        self.policy = handed_over
         self.average = Average(self.policy, student, config.average)
         width = math.prod(self.obs_shape) + self.experts.count * self.updater.dimensions
         stored = spaces.Box(-np.inf, np.inf, (width,), np.float32)
@@ -112,12 +116,19 @@ class Guided(OffPolicy):
         """True until the expert retires."""
         return self.progress < self.config.guidance_fraction
 
+    @property
+    def jump(self) -> float:
+        """Steps of an expert at the start of each episode (Jump-Start RL, arXiv:2204.02372)."""
+        left = 1.0 - self.progress / max(self.config.guidance_fraction, 1e-9)
+        return self.config.jump_start * self.expert_length * max(left, 0.0)
+
     # Acting
 
     def collect(self, limit: int | None = None) -> Rollout:
         """One round's steps; the experts' actions are appended to the observations."""
         self._told: list[Array] = []
         rollout = super().collect(limit)
+        self.kept.score_episodes(rollout)
         ahead = self.experts(rollout.last_obs)
         self._ahead = (
             None if rollout.done[-1].any() else ahead
@@ -136,28 +147,33 @@ class Guided(OffPolicy):
         self._ahead = None
         self._told.append(advice)
         unit = self._chosen(obs, advice, begun)
+        self.kept.note()
         return self.student.from_unit(torch.from_numpy(unit)).numpy(), unit
 
     def _chosen(self, obs: Array, advice: Array, begun: Array) -> Array:
         """Actions (N, D) in [-1, 1]."""
+        drawn = self.rng.integers(self.experts.count, size=len(obs))  # who leads each episode
+        self.leaders = np.where(begun, drawn, self.leaders)
+        self.taken = np.where(begun, 0, self.taken + 1)
+        led = advice[np.arange(len(obs)), self.leaders]
         if not self.ready:
-            drawn = self.rng.integers(self.experts.count, size=len(obs))  # who leads each episode
-            self.leaders = np.where(begun, drawn, self.leaders)
-            return advice[np.arange(len(obs)), self.leaders]
+            return led
         unit = np.tanh(self.actor.sample(obs, self.rng)[1])
         if not self.guided:
-            return unit
+            return self.kept.choose(obs, unit, begun, self.rng)
         candidates = torch.from_numpy(np.concatenate([unit[:, None], advice], 1)).to(self.device)
         chosen, best = best_of(self.updater.values(encode(self.student, obs), candidates), candidates)
-        self._shares.append(float((best > 0).float().mean()))
-        return chosen.cpu().numpy()
+        jump = self.taken < self.jump
+        self._shares.append(float(((best > 0).cpu().numpy() | jump).mean()))
+        return np.where(jump[:, None], led, chosen.cpu().numpy())
 
     # Learning
 
     def schedule(self, progress: float) -> None:
         self.progress = progress
         if self.config.lr_schedule == "linear":
-            self.updater.set_learning_rate(self.config.learning_rate * (1.0 - progress))
+            left = (1.0 - progress) / max(1.0 - self.config.guidance_fraction, 1e-9)
+            self.updater.set_learning_rate(self.config.learning_rate * min(left, 1.0))
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
@@ -219,6 +235,7 @@ class Guided(OffPolicy):
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""
         super().restart()
+        self.kept.begin(self.sampler.envs.num_envs)
         self._ahead, self._shares = None, []
 
     _SCALARS = ("progress", "length", "expert_length")

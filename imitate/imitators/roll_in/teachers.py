@@ -87,8 +87,8 @@ class Teacher:
         return {"fqe_loss": self.critic.fit(updates, rng, held_out=held_out)}
 
     def batches(self, batch_size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
-        """One epoch of all states (B, ...) and their labels (B, ...), shuffled; see `DemoReader.batches`."""
-        return self._store.reader().batches(batch_size, rng)
+        """One epoch of all states (B, ...) and their labels (B, ...), shuffled; see `DemoReader.minibatches`."""
+        return self._store.reader().minibatches(batch_size, rng)
 
     def state_dict(self) -> dict[str, Any]:
         return {"queries": self.queries} | parts_state(self, "critic")

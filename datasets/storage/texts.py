@@ -1,0 +1,83 @@
+"""Texts of episodes in a file of demonstrations: their task, the masks they are in, the model of their simulator."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+
+from imitate.datasets.storage.schema import TAGS, TEXTS
+from imitate.envs.spaces import Array
+from imitate.errors import InputError
+
+__all__ = ["Heap", "masks_of", "texts_of"]
+
+_LONGEST = 1 << 24  # bytes of a text
+
+
+class Heap:
+    """The texts that a writer has stored, each once."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, tuple[int, int]] = {}
+
+    def rows(self, infos: Sequence[Mapping[str, Any]], end: int) -> dict[str, Array]:
+        """New rows of `texts` (B,), which has `end` already, and of `tags` (E,) for episodes with these `infos`.
+
+        Raises InputError for a text that is too long.
+        """
+        fresh, tags = bytearray(), np.zeros(len(infos), TAGS)
+        for tag, info in zip(tags, infos, strict=True):
+            for name in TEXTS:
+                text = _plain(info.get(name))
+                if len(text) > _LONGEST:
+                    raise InputError(
+                        f"the {name} of an episode has {len(text)} bytes, over the limit of {_LONGEST}: shorten it"
+                    )
+                key = hashlib.sha256(text).digest()
+                if text and key not in self._places:
+                    self._places[key] = end + len(fresh), len(text)
+                    fresh += text
+                tag[name] = self._places[key] if text else (0, 0)
+        return {"texts": np.frombuffer(bytes(fresh), np.uint8), "tags": tags}
+
+    def forget(self) -> None:
+        """Store every text again, because what was stored may be lost."""
+        self._places.clear()
+
+
+def texts_of(file: h5py.File, number: int) -> dict[str, Any]:
+    """The texts of an episode of a file by name; `masks` are a tuple of names. Raises InputError if they are not in the
+    file."""
+    if "tags" not in file:
+        return {}
+    tag, heap = file["tags"][number], file["texts"]
+    found = {name: _read(heap, *tag[name].tolist()) for name in TEXTS if tag[name][1]}
+    return found | ({"masks": tuple(found["masks"].split("\n"))} if "masks" in found else {})
+
+
+def masks_of(file: h5py.File, count: int) -> dict[str, list[int]]:
+    """The numbers of the episodes that are in each mask, among the first `count` of a file."""
+    if "tags" not in file:
+        return {}
+    places, heap = file["tags"]["masks"][:count].tolist(), file["texts"]
+    names = {tuple(place): _read(heap, *place).split("\n") for place in places if place[1]}
+    found: dict[str, list[int]] = {}
+    for number, place in enumerate(places):
+        for name in names.get(tuple(place), ()):
+            found.setdefault(name, []).append(number)
+    return found
+
+
+def _plain(value: Any) -> bytes:
+    return ("\n".join(value) if isinstance(value, tuple) else str(value or "")).encode("utf-8", "replace")
+
+
+def _read(heap: h5py.Dataset, start: int, length: int) -> str:
+    if not (0 <= start <= len(heap) - length and 0 < length <= _LONGEST):
+        raise InputError(f"a text from byte {start} to {start + length} is not in the file's {len(heap)}")
+    read: bytes = heap[start : start + length].tobytes()
+    return read.decode("utf-8", "replace")

@@ -1,0 +1,133 @@
+"""Guided learning hands over the student as it was when its own episodes went best, if the last one is worse."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from imitate.configs.guided import GuidedConfig
+from imitate.envs.make import make_env
+from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
+from imitate.imitators.guided.hand_over import HandOver
+from imitate.imitators.guided.kept import Kept
+from imitate.imitators.guided.learner import Guided
+
+
+def learner(**settings: Any) -> HandOver:
+    base: dict[str, Any] = {
+        "total_steps": 1_000, "learning_starts": 100, "offline_updates": 100, "hidden": (32, 32), "batch_size": 64,
+        "replay_size": 10_000, "rounds_per_iteration": 8, "learning_rate": 3e-3, "average": 0.9, "quantiles": 5,
+    }  # fmt: skip
+    envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
+    return HandOver(GuidedConfig(**base | settings), envs=envs, expert=lambda obs: np.abs(obs), seed=3)
+
+
+def play(kept: Kept, rewards: list[list[float]], done: list[list[bool]], greedy: list[bool]) -> None:
+    """A round in which these environments play the policy's own episodes."""
+    kept.greedy = np.array(greedy)
+    for _ in rewards:
+        kept.note()
+    kept.score_episodes(SimpleNamespace(rewards=np.array(rewards), done=np.array(done)))  # type: ignore[arg-type]
+
+
+def test_a_score_is_the_mean_of_the_latest_three_episodes_without_noise() -> None:
+    policy = learner().policy
+    kept = Kept(policy, 2, 0.25)
+    bias = policy.output.bias
+    torch.nn.init.constant_(bias, 1.0)
+    # Two rounds of two steps. The first environment is greedy: an episode of 1 + 2, then one of 3 + 4 and so on.
+    play(kept, [[1.0, 50.0], [2.0, 50.0]], [[False, True], [True, True]], [True, False])
+    play(kept, [[3.0, 50.0], [4.0, 50.0]], [[False, True], [True, True]], [True, False])
+    assert not kept.found
+    torch.nn.init.constant_(bias, 2.0)
+    play(kept, [[5.0, 0.0], [6.0, 0.0]], [[False, False], [True, False]], [True, False])
+    assert kept.score == (3 + 7 + 11) / 3
+    torch.nn.init.constant_(bias, 3.0)
+    play(kept, [[0.0, 0.0]], [[True, False]], [True, False])
+    assert kept.best.output.bias.tolist() == [2.0, 2.0]  # (7 + 11 + 0) / 3 is less
+    play(kept, [[30.0, 0.0]], [[True, False]], [True, False])
+    assert kept.score == (11 + 0 + 30) / 3
+    assert kept.best.output.bias.tolist() == [3.0, 3.0]
+
+
+def test_an_episode_keeps_its_player_to_its_end() -> None:
+    kept = Kept(learner().policy, 2, 0.5)
+    obs, noisy = np.zeros((2, 1), np.float32), np.full((2, 1), 0.9, np.float32)
+    rng, own = np.random.default_rng(0), []
+    for step in range(40):
+        unit = kept.choose(obs, noisy, np.array([step % 10 == 0, step == 0]), rng)
+        own.append((unit != noisy)[:, 0].tolist())
+    first, second = zip(*own, strict=True)
+    assert (
+        len({first[n : n + 10] for n in range(0, 40, 10)}) == 2
+    )  # some episodes are its own, all of it or nothing
+    assert all(len(set(first[n : n + 10])) == 1 for n in range(0, 40, 10))
+    assert len(set(second)) == 1
+
+
+def test_no_episode_is_its_own_before_the_expert_retires() -> None:
+    guided = learner(guidance_fraction=0.5, greedy_share=1.0).learner
+    greedy: list[tuple[bool, bool]] = []
+    while not guided.done:
+        guided.step()
+        greedy.append((guided.guided, bool(guided.kept.greedy.any())))
+    assert {own for guidance, own in greedy if guidance} == {False}
+    assert greedy[-1] == (False, True)
+    assert guided.kept.found
+
+
+def spoil(policy: Any) -> None:
+    torch.nn.init.constant_(policy.output.bias, 5.0)
+
+
+def test_the_kept_student_is_handed_over_if_the_last_one_is_worse() -> None:
+    whole = learner(test=0.2)
+    guided = whole.learner
+    while not whole.done:
+        metrics = whole.step()
+        if (
+            not whole.done and guided.kept.found
+        ):  # from now on the last student is bad, the kept one as good as it was
+            guided.kept.score = np.inf
+            spoil(guided.policy)
+    best: Array = guided.kept.best.output.bias.detach().numpy()
+    assert metrics["test_kept"] == 1.0
+    assert metrics["test_lost"] == 0.0
+    assert guided.policy.output.bias.tolist() == best.tolist()
+
+
+def test_without_a_test_the_kept_student_is_handed_over() -> None:
+    whole = learner(test=0.0)
+    while not whole.done:
+        whole.step()
+        if not whole.done:
+            spoil(whole.policy)
+    assert whole.learner.kept.found
+    assert whole.policy.output.bias.max() < 4.0
+
+
+def test_the_last_student_is_handed_over_if_it_is_better() -> None:
+    whole = learner(test=0.2)
+    guided = whole.learner
+    while not whole.done:
+        if guided.kept.found:
+            guided.kept.score = np.inf
+            spoil(guided.kept.best)
+        metrics = whole.step()
+    assert metrics["test_kept"] == 0.0
+    assert guided.policy.output.bias.max() < 4.0
+
+
+def test_what_is_kept_survives_a_checkpoint() -> None:
+    guided = learner(greedy_share=1.0).learner
+    while not guided.kept.found:
+        guided.step()
+    state = guided.state_dict()
+    other: Guided = learner().learner
+    other.load_state_dict(state)
+    assert (other.kept.score, other.kept.latest) == (guided.kept.score, guided.kept.latest)
+    assert other.kept.best.output.bias.tolist() == guided.kept.best.output.bias.tolist()
