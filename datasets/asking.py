@@ -70,13 +70,17 @@ def acting(policy: Any) -> Callable[[Array, bool], Any]:
     act = getattr(policy, "act", None)
     if act is None:
         return lambda obs, deterministic: policy(obs)  # noqa: ARG005
+    if _takes_deterministic(act):
+        return lambda obs, deterministic: act(obs, deterministic=deterministic)
+    return lambda obs, deterministic: act(obs)  # noqa: ARG005
+
+
+def _takes_deterministic(act: Callable[..., Any]) -> bool:
     try:
         taken = inspect.signature(act).parameters
     except (TypeError, ValueError):  # written in C
-        taken = {"deterministic": None}
-    if "deterministic" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
-        return lambda obs, deterministic: act(obs, deterministic=deterministic)
-    return lambda obs, deterministic: act(obs)  # noqa: ARG005
+        return True
+    return "deterministic" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values())
 
 
 def _soundness(space: Space) -> Callable[[Array], bool]:

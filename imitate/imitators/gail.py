@@ -315,9 +315,9 @@ class GAIL:
             logits = self.discriminator(*inputs)
             loss = bce(logits, is_expert)
             if self.config.gradient_penalty:
-                halves = zip(*(half.float().chunk(2) for half in inputs), strict=True)
+                (obs, other_obs), (acts, other_acts) = (each.float().chunk(2) for each in inputs)
                 mix = torch.rand(count, generator=self.generator, device=self.device)
-                penalty = gradient_penalty(self.discriminator, *halves, mix)
+                penalty = gradient_penalty(self.discriminator, (obs, acts), (other_obs, other_acts), mix)
                 loss = loss + self.config.gradient_penalty * penalty
             self.optimizer.step(loss)
             right = (logits.detach() > 0) == (is_expert > 0)

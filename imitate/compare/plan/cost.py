@@ -83,7 +83,8 @@ def _minutes(name: str, budget: int, continuous: bool) -> float:
 def _is_continuous(part: Comparison) -> bool:
     """True if actions are continuous, or nothing is known because the environment lacks its package."""
     try:
-        with make_env(part.env_id, part.env_kwargs) as env:
-            return isinstance(env.action_space, Box)
+        env = make_env(part.env_id, part.env_kwargs)
     except InputError:
         return True
+    env.close()
+    return isinstance(env.action_space, Box)
