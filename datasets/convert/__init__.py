@@ -197,7 +197,8 @@ def convert(
         else:
             _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
-    return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said + lost)
+    said += _guessed(recording, info.env_id) + lost
+    return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said)
 
 
 def _target_name(format: str | None, out: Path) -> str:
@@ -234,13 +235,17 @@ def _described(
     info = complete(recording, env_id, env_kwargs)
     notes.clear()
     notes.update(at_opening)
-    stated = recording.observation_space is not None and recording.action_space is not None
-    if recording.info is None and not stated and not is_installed(info.env_id):
-        notes[
-            f"{info.env_id} is not installed here (MODULE:{info.env_id} would name one of yours), so its spaces are as "
-            "wide as the data"
-        ] += 1
     return info
+
+
+def _guessed(recording: Recording, env_id: str) -> list[str]:
+    """A note if neither the data nor the environment states the spaces."""
+    stated = recording.observation_space is not None and recording.action_space is not None
+    if recording.info is not None or stated or is_installed(env_id):
+        return []
+    return [
+        f"{env_id} is not installed here (MODULE:{env_id} would name one of yours): its spaces are as wide as the data"
+    ]
 
 
 def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, count, groupby, islice, takewhile
 from pathlib import Path
 from typing import TextIO
@@ -55,7 +55,7 @@ def read(
 
     Without a column of episodes, an episode ends with a row that has a flag.
     """
-    with refused(path):
+    with refused(path), ExitStack() as passes:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = list(next(_lines(file), []))
         places = _places(header, columns)
@@ -68,7 +68,8 @@ def read(
             notes[note] += 1
 
         def episodes() -> Iterator[Episode]:
-            with path.open(encoding="utf-8-sig", newline="") as file:
+            # Closed at the latest with the recording, as a pass may be left at a mistake.
+            with passes.enter_context(path.open(encoding="utf-8-sig", newline="")) as file:
                 lines = _lines(file)
                 next(lines)
                 for name, group in groupby(lines, key=_numbering(places)):
