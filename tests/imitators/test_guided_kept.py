@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,9 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.learner import Guided
+from imitate.training.checkpoint import Checkpoint
+from imitate.training.execute import execute
+from imitate.training.experiment import Experiment
 
 
 def learner(**settings: Any) -> HandOver:
@@ -131,3 +135,18 @@ def test_what_is_kept_survives_a_checkpoint() -> None:
     other.load_state_dict(state)
     assert (other.kept.score, other.kept.latest) == (guided.kept.score, guided.kept.latest)
     assert other.kept.best.output.bias.tolist() == guided.kept.best.output.bias.tolist()
+
+
+def test_a_run_goes_on_from_the_checkpoint_in_which_it_had_kept_a_student(tmp_path: Path) -> None:
+    settings = {
+        "learning_starts": 300, "offline_updates": 10, "updates_per_step": 0.02, "hidden": (16, 16),
+        "guidance_fraction": 0.1, "greedy_share": 1.0, "rounds_per_iteration": 8,
+    }  # fmt: skip
+    run = Experiment.create(
+        "guided", "Pendulum-v1", expert="Pendulum-v1", budget=5_000, hyperparameters=settings
+    )
+    execute(run, tmp_path / "run", until=2_500)
+    before = Checkpoint.read(tmp_path / "run")
+    assert before is not None
+    assert np.isfinite(before.learner["kept"]["latest"]).all()
+    assert execute(run, tmp_path / "run", resume=True)

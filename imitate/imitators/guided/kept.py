@@ -25,13 +25,13 @@ class Kept:
     """Plays episodes of a policy without noise, and keeps its weights when the latest three have gone best.
 
     best    the policy then; None before three have ended
-    score   their mean return
+    score   their mean return; `latest` are the returns of the last three, NaN before
     greedy  (N,) bool: the episode of this environment is the policy's own
     """
 
     def __init__(self, policy: ActorPolicy, num_envs: int, share: float) -> None:
         self.policy, self.share, self.best = policy, share, copy.deepcopy(policy)
-        self.score, self.latest = -np.inf, list[float]()
+        self.score, self.latest = -np.inf, [np.nan] * _EPISODES
         self._actor = Actor(policy)
         self.begin(num_envs)
 
@@ -63,7 +63,7 @@ class Kept:
             self._sums += rewards
             for played in self._sums[done & greedy]:
                 self.latest = [*self.latest, float(played)][-_EPISODES:]
-                if len(self.latest) == _EPISODES and np.mean(self.latest) > self.score:
+                if np.mean(self.latest) > self.score:  # False while one is missing
                     self.score = float(np.mean(self.latest))
                     self.best.load_state_dict(self.policy.state_dict())
             self._sums[done] = 0.0
