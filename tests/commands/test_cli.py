@@ -274,7 +274,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         "learning_rate must be at least 0, got nan",
     ),
     "no such choice": (
-        ["train", "gail", "--env", "CartPole-v1", "--reward", "airl", "--out", "o"],
+        ["train", "gail", "--env", "CartPole-v1", "--reward", "vail", "--out", "o"],
         "'plus_one', 'minus_one'); see `imitate train gail --help`",
     ),
     "not a whole number": (
