@@ -42,7 +42,7 @@ class RunArguments:
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: str | None
     """a run whose policy to start from (pretrain, then fine-tune)"""
-    reward: str | None
+    reward: Annotated[str | None, Rare]
     """a run of gail, dac or gaifo whose learned reward takes the place of the environment's in training; validation and
     evaluation stay on the true one"""
     seed: int
