@@ -25,6 +25,7 @@ def learner(**settings: Any) -> HandOver:
     base: dict[str, Any] = {
         "total_steps": 1_000, "learning_starts": 100, "offline_updates": 100, "hidden": (32, 32), "batch_size": 64,
         "replay_size": 10_000, "rounds_per_iteration": 8, "learning_rate": 3e-3, "average": 0.9, "quantiles": 5,
+        "updates_per_step": 0.2,
     }  # fmt: skip
     envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
     return HandOver(GuidedConfig(**base | settings), envs=envs, expert=lambda obs: np.abs(obs), seed=3)
@@ -140,7 +141,7 @@ def test_what_is_kept_survives_a_checkpoint() -> None:
 def test_a_run_goes_on_from_the_checkpoint_in_which_it_had_kept_a_student(tmp_path: Path) -> None:
     settings = {
         "learning_starts": 300, "offline_updates": 10, "updates_per_step": 0.02, "hidden": (16, 16),
-        "guidance_fraction": 0.1, "greedy_share": 1.0, "rounds_per_iteration": 8,
+        "guidance_fraction": 0.1, "greedy_share": 1.0, "rounds_per_iteration": 8, "clone_updates": 10,
     }  # fmt: skip
     run = Experiment.create(
         "guided", "Pendulum-v1", expert="Pendulum-v1", budget=5_000, hyperparameters=settings
