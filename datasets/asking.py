@@ -58,7 +58,7 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
 
 def _given(obs: Array, error: Exception) -> str:
-    """What a controller of one observation needs to hear."""
+    """The shape of the batch, for the author of a controller that takes one observation at a time."""
     if not isinstance(error, TypeError | ValueError | IndexError):
         return ""
     return f"; it was given {len(obs)} observations as one array {obs.shape}"

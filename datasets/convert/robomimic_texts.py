@@ -1,4 +1,4 @@
-"""What robomimic's demonstrations have besides steps: texts, and the size of their simulator's states."""
+"""Texts of robomimic's demonstrations, and the size of their simulator's states."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Texts:
 
 
 def state_size(data: h5py.Group, names: Sequence[str], notes: Notes) -> int:
-    """How many numbers the simulator's states have; 0 if there are none, or of several sizes."""
+    """The size of the simulator's states (T, size); 0 if there are none, or of several sizes."""
     shapes = set()
     for name in names:
         states = hdf5.group(data, name).get("states")

@@ -1,4 +1,4 @@
-"""What data sets hold besides steps: tasks, masks, the simulator's states and model, and frames a second."""
+"""Data that belong to whole episodes: tasks, masks, the simulator's states and model, and frames a second."""
 
 from __future__ import annotations
 

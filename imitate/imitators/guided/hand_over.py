@@ -93,7 +93,7 @@ class HandOver:
 
     @property
     def _students(self) -> int:
-        """Policies of the student in the test."""
+        """The number of students in the test: the last, and the kept one if there is one."""
         return 1 + self.learner.kept.found
 
     @property
@@ -116,11 +116,12 @@ class HandOver:
         plays = [played(act, sampler.envs, seeds, share) for act in players]
         sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
         own, metrics = plays[0][1], {"test_pairs": 0.0}
-        for _, returns in plays[1 : len(students)]:
-            both = paired(own, returns, pairs)
-            metrics["test_kept"] = float(both is not None and both[1].mean() > both[0].mean())
-            if metrics["test_kept"]:
-                own = returns
+        if learner.kept.found:
+            both = paired(own, plays[1][1], pairs)
+            better = both is not None and both[1].mean() > both[0].mean()
+            metrics["test_kept"] = float(better)
+            if better:
+                own = plays[1][1]
                 self._take_kept()
         for _, returns in plays[len(students) :]:
             both = paired(returns, own, pairs)

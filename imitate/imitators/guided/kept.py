@@ -24,7 +24,7 @@ _EPISODES = 3  # a score is their mean: one may be lucky
 class Kept:
     """Plays episodes of a policy without noise, and keeps its weights when the latest three have gone best.
 
-    best    the policy then; None before three have ended
+    best    the policy as it was then, if `found`: three have ended
     score   their mean return; `latest` are the returns of the last three, NaN before
     greedy  (N,) bool: the episode of this environment is the policy's own
     """
@@ -37,6 +37,7 @@ class Kept:
 
     @property
     def found(self) -> bool:
+        """True once three episodes without noise have ended."""
         return self.score > -np.inf
 
     def begin(self, num_envs: int) -> None:
