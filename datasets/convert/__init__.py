@@ -132,7 +132,7 @@ def convert(
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
     env_id    the environment, if the source names none
     obs_keys  keys of the observations to take, joined in one array. By default all of them: as a Dict if the format has
-              Dict observations (Minari), otherwise all flat ones
+              Dict observations (Minari, LeRobot, robomimic), otherwise all flat ones
     columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
@@ -146,16 +146,8 @@ def convert(
     """
     source, out = Path(source), Path(out)
     target_name, source_name = _target_name(format, out), format_of(source)
-    if obs_keys and source_name in _ONE_ARRAY:
-        raise InputError(f"the observations of {source_name} have no keys: leave --obs-keys out")
-    if columns and source_name not in _WITH_COLUMNS:
-        raise InputError(f"{source_name} says itself what its columns are: leave --columns out")
-    if compression is not None and target_name != "imitate":
-        raise InputError(f"{target_name} has its own compression: leave --compression out")
-    if codec is not None and target_name != "lerobot":
-        raise InputError(f"{target_name} has no videos: leave --codec out")
-    if fps is not None and fps <= 0:
-        raise InputError(f"--fps must be above 0, got {fps}")
+    _check_source(source_name, obs_keys, columns)
+    _check_target(target_name, compression, fps, codec)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     target, notes = FORMATS[target_name], Notes()
@@ -166,30 +158,14 @@ def convert(
         if source_name != "imitate":
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         info = _described(recording, env_id, env_kwargs, notes)
-        if isinstance(info.observation_space, Fields) and target_name not in _STRUCTURED:
-            raise InputError(
-                f"{target_name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some "
-                "of them in one array with --obs-keys"
-            )
-        info = replace(
-            info,
-            has_actions=info.has_actions and actions,
-            compression=compression or info.compression,
-            fps=fps or info.fps,
-        )
-        if not info.has_actions and target_name not in _WITHOUT_ACTIONS:
-            raise InputError(
-                f"{target_name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
-            )
-        kept = _KEPT.get(target_name, ())
-        info = replace(
-            info,
-            has_texts=info.has_texts and bool(kept),
-            state_size=info.state_size if "states" in kept else 0,
+        info = _as_target(
+            replace(info, compression=compression or info.compression, fps=fps or info.fps),
+            target_name,
+            actions,
         )
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording.episodes(), info, notes, clip=clip)
-        counted = _Counted(_keeping(kept, fitting, notes))
+        counted = _Counted(_keeping(_KEPT.get(target_name, ()), fitting, notes))
         stream = _not_empty(counted, source)
         if dry_run:
             for _ in itertools.chain.from_iterable(stream):
@@ -199,6 +175,46 @@ def convert(
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     said += _guessed(recording, info.env_id) + lost
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said)
+
+
+def _check_source(name: str, obs_keys: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise InputError for options that this format can't be read with."""
+    if obs_keys and name in _ONE_ARRAY:
+        raise InputError(f"the observations of {name} have no keys: leave --obs-keys out")
+    if columns and name not in _WITH_COLUMNS:
+        raise InputError(f"{name} says itself what its columns are: leave --columns out")
+
+
+def _check_target(name: str, compression: Compression | None, fps: float | None, codec: Codec | None) -> None:
+    """Raise InputError for options that this format can't be written with."""
+    if compression is not None and name != "imitate":
+        raise InputError(f"{name} has its own compression: leave --compression out")
+    if codec is not None and name != "lerobot":
+        raise InputError(f"{name} has no videos: leave --codec out")
+    if fps is not None and fps <= 0:
+        raise InputError(f"--fps must be above 0, got {fps}")
+
+
+def _as_target(info: DemoInfo, name: str, actions: bool) -> DemoInfo:
+    """The description of the data in the format with this name, which may hold less. Raises InputError if it can't hold
+    them."""
+    if isinstance(info.observation_space, Fields) and name not in _STRUCTURED:
+        raise InputError(
+            f"{name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some of them in one "
+            "array with --obs-keys"
+        )
+    has_actions = info.has_actions and actions
+    if not has_actions and name not in _WITHOUT_ACTIONS:
+        raise InputError(
+            f"{name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
+        )
+    kept = _KEPT.get(name, ())
+    return replace(
+        info,
+        has_actions=has_actions,
+        has_texts=info.has_texts and bool(kept),
+        state_size=info.state_size if "states" in kept else 0,
+    )
 
 
 def _target_name(format: str | None, out: Path) -> str:

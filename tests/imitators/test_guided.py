@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
+from guided_settings import envs_of, small
 
-from imitate.configs.guided import GuidedConfig
 from imitate.datasets.evaluation import evaluate
-from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_slopes
 from imitate.rl.tqc import truncated_targets
-
-
-def envs_of(env_id: str = "ContinuousIdentity-v0", count: int = 2) -> SyncVecEnv:
-    return SyncVecEnv([lambda: make_env(env_id)] * count)
-
-
-def small(**settings: Any) -> GuidedConfig:
-    base: dict[str, Any] = {
-        "total_steps": 1_000, "learning_starts": 100, "offline_updates": 100, "hidden": (32, 32), "batch_size": 64,
-        "replay_size": 10_000, "rounds_per_iteration": 8, "learning_rate": 3e-3, "average": 0.9, "quantiles": 5,
-        "updates_per_step": 0.5,
-    }  # fmt: skip
-    return GuidedConfig(**base | settings)
 
 
 def half(obs: Array) -> Array:

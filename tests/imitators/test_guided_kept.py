@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from guided_settings import envs_of, small
 
-from imitate.configs.guided import GuidedConfig
-from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
-from imitate.envs.vec import SyncVecEnv
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.learner import Guided
@@ -22,13 +20,8 @@ from imitate.training.experiment import Experiment
 
 
 def learner(**settings: Any) -> HandOver:
-    base: dict[str, Any] = {
-        "total_steps": 1_000, "learning_starts": 100, "offline_updates": 100, "hidden": (32, 32), "batch_size": 64,
-        "replay_size": 10_000, "rounds_per_iteration": 8, "learning_rate": 3e-3, "average": 0.9, "quantiles": 5,
-        "updates_per_step": 0.2,
-    }  # fmt: skip
-    envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
-    return HandOver(GuidedConfig(**base | settings), envs=envs, expert=lambda obs: np.abs(obs), seed=3)
+    config = small(updates_per_step=0.2, **settings)
+    return HandOver(config, envs=envs_of(), expert=lambda obs: np.abs(obs), seed=3)
 
 
 def play(kept: Kept, rewards: list[list[float]], done: list[list[bool]], greedy: list[bool]) -> None:
