@@ -127,6 +127,19 @@ def test_a_state_is_asked_about_once() -> None:
     assert learner.expert_queries <= learner.env_steps + ends + learner.env_steps // 10
 
 
+def test_once_it_has_retired_an_expert_is_not_asked() -> None:
+    """A clone is then made from the states in which it was."""
+    learner = Guided(small(guidance_fraction=0.3, cloning_fraction=0.4), envs=envs_of(), expert=half, seed=0)
+    asked = {}
+    while not learner.done:
+        learner.step()
+        asked[learner.progress] = learner.expert_queries
+    assert 0.4 < min(progress for progress, count in asked.items() if count == learner.expert_queries) < 0.6
+    learner.clone_alone(1_000)
+    obs = np.linspace(-1.0, 1.0, 50, dtype=np.float32)[:, None]
+    assert np.abs(learner.policy.act(obs) - half(obs)).mean() < 0.1
+
+
 def test_the_student_passes_its_expert() -> None:
     """The expert makes -6.7 in ten steps; the student must be right in the other half too."""
     expert = evaluate(lambda obs: half(obs), "ContinuousIdentity-v0", episodes=50, seed=1).mean

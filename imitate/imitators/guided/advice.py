@@ -12,7 +12,10 @@ from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["Experts", "joined"]
+__all__ = ["NOT_ASKED", "Experts", "joined"]
+
+NOT_ASKED = 2.0
+"""In place of an expert's action in [-1, 1], where none was asked."""
 
 
 class Experts:

@@ -28,7 +28,7 @@ from imitate.datasets.asking import Askable
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.imitators.guided.advice import Experts, joined
+from imitate.imitators.guided.advice import NOT_ASKED, Experts, joined
 from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.updates import Phase, Updates, best_of
 from imitate.nn.average import Average
@@ -117,6 +117,12 @@ class Guided(OffPolicy):
         return self.progress < self.config.guidance_fraction
 
     @property
+    def asking(self) -> bool:
+        """True while an expert's action may be chosen or cloned. Afterwards none is asked."""
+        cloned = self.config.cloning_fraction if self.config.cloning else 0.0
+        return self.progress < max(self.config.guidance_fraction, cloned)
+
+    @property
     def jump(self) -> float:
         """Steps of an expert at the start of each episode (Jump-Start RL, arXiv:2204.02372)."""
         left = 1.0 - self.progress / max(self.config.guidance_fraction, 1e-9)
@@ -129,11 +135,11 @@ class Guided(OffPolicy):
         self._told: list[Array] = []
         rollout = super().collect(limit)
         self.kept.score_episodes(rollout)
-        ahead = self.experts(rollout.last_obs)
+        ahead = self.advice(rollout.last_obs)
         self._ahead = (
             None if rollout.done[-1].any() else ahead
         )  # else the next round begins where this one ended
-        ends = self.experts(rollout.end_obs) if len(rollout.ends) else ahead[:0]
+        ends = self.advice(rollout.end_obs) if len(rollout.ends) else ahead[:0]
         return replace(
             rollout,
             obs=joined(rollout.obs, np.stack(self._told)),
@@ -141,9 +147,15 @@ class Guided(OffPolicy):
             last_obs=joined(rollout.last_obs, ahead),
         )
 
+    def advice(self, obs: Array) -> Array:
+        """The experts' actions (N, K, D) for raw observations (N, *obs_shape), or NOT_ASKED."""
+        if self.asking:
+            return self.experts(obs)
+        return np.full((len(obs), self.experts.count, self.updater.dimensions), NOT_ASKED, np.float32)
+
     def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: an expert at first, then whose action the critics rate highest, then the student."""
-        advice = self.experts(obs) if self._ahead is None else self._ahead
+        advice = self.advice(obs) if self._ahead is None else self._ahead
         self._ahead = None
         self._told.append(advice)
         unit = self._chosen(obs, advice, begun)
@@ -218,7 +230,7 @@ class Guided(OffPolicy):
         return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
-        """Make the policy a clone of the expert, from its actions in all states of the replay.
+        """Make the policy a clone of the expert, from its actions in the states of the replay in which it was asked.
 
         It begins anew: a student at a bound of the actions could not leave it, as its tanh has no slope there.
         """

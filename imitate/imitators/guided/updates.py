@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from imitate.configs.guided import GuidedConfig
+from imitate.imitators.guided.advice import NOT_ASKED
 from imitate.nn.distributions import sample_gaussian
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -127,9 +128,10 @@ class Updates:
         self._descend(batch["obs"], noise, self._towards_expert(batch), 0.0)
 
     def _towards_expert(self, batch: Batch) -> Callable[[Tensor], Pull]:
+        """A function of the student's actions; samples in which no expert was asked have no weight."""
         expert, _ = best_of(self.values(batch["obs"], batch["advice"]), batch["advice"])
-        everywhere = torch.ones_like(expert[:, 0])
-        return lambda actions: Pull(torch.zeros_like(actions), expert, everywhere)
+        asked = (expert[:, 0] != NOT_ASKED).float()
+        return lambda actions: Pull(torch.zeros_like(actions), expert, asked)
 
     def improve(self, batch: Batch, cloning: float, noise: Tensor) -> dict[str, Tensor]:
         """One gradient step up the value, and towards the experts."""
