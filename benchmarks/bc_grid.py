@@ -64,7 +64,7 @@ class Setting:
     loss      of LOSSES; by default BC's own
     noise     standard deviation of noise on the standardised inputs
     dropout   share of the hidden units
-    members   networks whose actions are averaged; each has its own seed
+    members   networks whose actions are averaged; each has its own seed and minibatches (BC's field: the same ones)
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +83,7 @@ SETTINGS = {
     "decay 1": Setting({"weight_decay": 1.0}),
     "whitened": Setting({"whiten": True}),
     "noise 0.03": Setting(noise=0.03),
+    "3 in one network": Setting({"members": 3}),
     "batch 64": Setting(SMALL),
     "batch 64, dropout 0.1": Setting(SMALL, dropout=0.1),
     "batch 64, absolute error": Setting(SMALL, loss="absolute"),
@@ -112,7 +113,7 @@ class Mean:
 
 def perturb(learner: BC, setting: Setting) -> None:
     """Let the network that takes gradient steps see noise, or drop units; its average does not."""
-    net = learner.actor.encoder.net
+    net = learner.members[0].actor.encoder.net
 
     def forward(x: Tensor) -> Tensor:
         if setting.noise:

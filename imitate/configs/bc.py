@@ -48,13 +48,15 @@ class BCConfig:
     """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
     activation: Literal["tanh", "relu"] | None = None
     """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
+    members: int = 1
+    """Networks whose outputs are averaged; the policy is one network, so many times as wide."""
     log_std_init: float = -1.0
     """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size", "demo_every")
+        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size", "demo_every", "members")
         check_range(self, *LOG_STD_RANGE, "log_std_init")
         if self.demo_pairs is not None:
             check_range(self, 1, math.inf, "demo_pairs")

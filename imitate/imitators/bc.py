@@ -2,7 +2,8 @@
 
 An iteration is one pass over the demonstrations. The learning rate decays to 0 over a fixed number of updates, and the
 moving average of the weights is the result. Of twenty episodes one is held out; the loss on it is reported and
-chooses nothing, since it says little about the return.
+chooses nothing, since it says little about the return. Several networks may learn from the same minibatches, which
+differ by their first weights; the policy is then one network that computes their mean.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
+from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution, Gaussian
+from imitate.nn.merged import can_merge, merge_into, wider
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -108,6 +111,35 @@ def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
     return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
 
 
+class Member:
+    """A network that learns, and the moving average of its weights.
+
+    actor  what takes gradient steps
+    mean   the average
+    """
+
+    parts = ("mean", "actor", "optimizer", "average")
+
+    def __init__(self, actor: ActorPolicy, config: BCConfig) -> None:
+        self.actor, self.mean = actor, copy.deepcopy(actor)
+        # Without the log standard deviation, which cloning does not change.
+        parameters = [*actor.encoder.parameters(), *actor.output.parameters()]
+        self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
+        self.average = Average(self.mean, actor, config.ema)
+
+    def update(self, loss: Tensor, learning_rate: float) -> None:
+        """One gradient step."""
+        self.optimizer.learning_rate = learning_rate
+        self.optimizer.step(loss)
+        self.average.update()
+
+    def state_dict(self) -> dict[str, Any]:
+        return parts_state(self, *self.parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_parts(self, state, *self.parts)
+
+
 class BC:
     """Behavioural cloning from a demonstrations file that is streamed if it is too large for memory."""
 
@@ -136,30 +168,37 @@ class BC:
         self._loss = loss or bc_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
-        self.actor = new_policy(
-            config, info.observation_space, info.action_space, seed=seed, normalize_obs=normalize
-        ).to(self.device)
+        seeds = [seed, *(draw_seed(seed, 3, member) for member in range(1, config.members))]
+        actors = [
+            new_policy(
+                config, info.observation_space, info.action_space, seed=each, normalize_obs=normalize
+            ).to(self.device)
+            for each in seeds
+        ]
+        if len(actors) > 1 and not can_merge(actors[0]):
+            raise InputError(
+                f"{len(actors)} members need one observation of numbers and a hidden layer, got "
+                f"{info.observation_space} and hidden {list(config.hidden or ())}; take members 1"
+            )
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
         few = config.demo_every > 1 or config.demo_pairs is not None or len(episodes) * config.holdout < 1
         holdout = 0.0 if few else config.holdout
         self.trained_on, self.heldout = demos.split(holdout, rng, episodes)
-        # Without the log standard deviation, which cloning does not change.
-        parameters = [*self.actor.encoder.parameters(), *self.actor.output.parameters()]
-        self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
-        if self.actor.encoder.moments is not None:
+        if actors[0].encoder.moments is not None:
             for (obs,) in demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on):
-                self.actor.encoder.observe(obs.to(self.device))
+                for actor in actors:
+                    actor.encoder.observe(obs.to(self.device))
         pairs = int(demos.lengths[self.trained_on].sum())
         whiten = pairs <= config.batch_size if config.whiten is None else config.whiten
         self.whitening: Whitening | None = None
         if whiten:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
-            self.whitening = Whitening.fit(self.actor.encoder, moved)
-        self.mean = copy.deepcopy(self.actor)
-        self.average = Average(self.mean, self.actor, config.ema)
-        self.policy = copy.deepcopy(self.actor)
+            self.whitening = Whitening.fit(actors[0].encoder, moved)
+        self.members = [Member(actor, config) for actor in actors]
+        self.policy = copy.deepcopy(actors[0]) if len(actors) == 1 else wider(actors[0], len(actors))
+        self._publish()
         batches = math.ceil(pairs / config.batch_size)
         self._budget = min(config.max_updates, config.max_epochs * batches)
         self.epoch = self.updates = 0
@@ -175,12 +214,13 @@ class BC:
         total, before = torch.zeros((), device=self.device), self.updates
         batches = self.demos.minibatches(self.config.batch_size, rng, episodes=self.trained_on)
         for obs, labels in itertools.islice(batches, self._budget - before):
-            self.optimizer.learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
+            learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
             prepared, labels = self.inputs(obs, labels)
-            loss = self._loss(self.actor, self.actor(prepared), self.actor.to_unit(labels)).mean()
-            self.optimizer.step(loss)
-            self.average.update()
-            total += loss.detach()
+            for member in self.members:
+                actor = member.actor
+                loss = self._loss(actor, actor(prepared), actor.to_unit(labels)).mean()
+                member.update(loss, learning_rate)
+                total += loss.detach() / len(self.members)
             self.updates += 1
         self.epoch += 1
         self._publish()
@@ -195,29 +235,37 @@ class BC:
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.minibatches(_EVALUATION_BATCH, rng, episodes=self.heldout):
-            prepared, labels = self.inputs(*batch)
-            losses.append(self._loss(self.mean, self.mean(prepared), self.mean.to_unit(labels)))
-            agreements.append(agreement(self.mean, prepared, labels))
+            obs, labels = (part.to(self.device) for part in batch)
+            prepared = self.policy.encoder.prepare(obs)
+            losses.append(self._loss(self.policy, self.policy(prepared), self.policy.to_unit(labels)))
+            agreements.append(agreement(self.policy, prepared, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),
             "heldout_agreement": float(torch.cat(agreements).mean()),
         }
 
     def inputs(self, obs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        prepared = self.actor.encoder.prepare(obs.to(self.device))
+        prepared = self.members[0].actor.encoder.prepare(obs.to(self.device))
         return prepared if self.whitening is None else self.whitening(prepared), labels.to(self.device)
 
     def _publish(self) -> None:
         """Make `policy` the mean, for observations that are not whitened."""
-        self.policy.load_state_dict(self.mean.state_dict())
+        means = [member.mean for member in self.members]
+        if len(means) == 1:
+            self.policy.load_state_dict(means[0].state_dict())
+        else:
+            merge_into(self.policy, means)
         if self.whitening is not None:
             self.whitening.fold(self.policy)
 
-    _PARTS = ("policy", "mean", "actor", "optimizer", "average")
-
     def state_dict(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "updates": self.updates} | parts_state(self, *self._PARTS)
+        members = [member.state_dict() for member in self.members]
+        return {"epoch": self.epoch, "updates": self.updates, "members": members} | parts_state(
+            self, "policy"
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epoch, self.updates = state["epoch"], state["updates"]
-        load_parts(self, state, *self._PARTS)
+        load_parts(self, state, "policy")
+        for member, kept in zip(self.members, state["members"], strict=True):
+            member.load_state_dict(kept)

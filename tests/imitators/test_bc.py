@@ -82,12 +82,12 @@ def test_the_learning_rate_goes_to_0_over_the_updates_and_the_policy_is_an_avera
     rates = []
     while not learner.done:
         learner.step()
-        rates.append(learner.optimizer.learning_rate)
+        rates.append(learner.members[0].optimizer.learning_rate)
     assert_allclose(rates, [1e-3 * (1 - n / 7) for n in (1, 3, 5, 6)])
     assert learner.updates == 7
     one = BC(BCConfig(max_updates=1), demos=demos, seed=0)
     one.step()
-    average = 0.1 * start + 0.9 * one.actor.output.bias
+    average = 0.1 * start + 0.9 * one.members[0].actor.output.bias
     assert_allclose(one.policy.output.bias.detach(), average.detach(), rtol=1e-5)
 
 
@@ -155,7 +155,9 @@ def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: 
     x = learner.policy.encoder.prepare(obs)
     whitened, _ = learner.inputs(obs, obs)
     assert not torch.allclose(x, whitened)
-    assert_allclose(learner.policy(x).logits.detach(), learner.mean(whitened).logits.detach(), atol=1e-5)
+    assert_allclose(
+        learner.policy(x).logits.detach(), learner.members[0].mean(whitened).logits.detach(), atol=1e-5
+    )
     assert len(learner.heldout) == 0  # 30 pairs are too few to spare some
 
 
@@ -163,3 +165,38 @@ def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_pat
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
     for options, wanted in ({}, False), ({"batch_size": 500}, True), ({"whiten": True}, True):
         assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
+
+
+def test_three_members_learn_from_the_same_pairs_and_act_as_one(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    learner = cloned(demos, demo_pairs=100, members=3, max_updates=300)
+    obs = demos.transitions().obs
+    whitened, _ = learner.inputs(obs, obs)
+    outputs = [member.mean.output(member.mean.encoder(whitened)).detach() for member in learner.members]
+    assert not torch.allclose(outputs[0], outputs[1])
+    whole = learner.policy.output(learner.policy.encoder(learner.policy.encoder.prepare(obs))).detach()
+    assert_allclose(whole, torch.stack(outputs).mean(0), atol=1e-4)
+    assert evaluate(learner.policy, "CartPole-v1").mean > 400
+
+
+def test_a_resumed_run_of_members_goes_on_with_the_same_weights(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    whole, part, resumed = (BC(BCConfig(members=2, max_updates=4), demos=demos, seed=0) for _ in range(3))
+    part.step()
+    resumed.load_state_dict(part.state_dict())
+    for learner, passes in (whole, 2), (resumed, 1):
+        for _ in range(passes):
+            learner.step()
+    assert all(
+        torch.equal(*pair)
+        for pair in zip(whole.policy.parameters(), resumed.policy.parameters(), strict=True)
+    )
+
+
+def test_members_of_pictures_are_refused(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ToldByPicture-v0", Knower(), 2)
+    with pytest.raises(
+        InputError,
+        match=r"^3 members need one observation of numbers and a hidden layer, got Dict.*take members 1$",
+    ):
+        BC(BCConfig(members=3), demos=demos, seed=0)
