@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from handmade import HANDMADE
 
 SECONDS = 40  # for opening a file three times
 BYTES = 1 << 30
-BASES = ("closed", "killed", "old", "pixels", "fields")
+BASES = ("closed", "killed", "old", "pixels", "fields", *(["zstd"] if find_spec("hdf5plugin") else []))
 
 KILLED = """
 import os, signal, sys
@@ -38,7 +40,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def make_bases(folder: Path) -> None:
     """Good files: closed, of a killed writer, in HDF5's old format (without checksums), with compressed pixels, with a
-    Dict's fields, one of them a picture."""
+    Dict's fields, one of them a picture, and with pixels compressed by zstd, if that is installed."""
     from counting import Cycling, info_of, stacked_envs
     from forked import run
     from recordings import INFO, trajectory
@@ -52,9 +54,11 @@ def make_bases(folder: Path) -> None:
             writer.append(trajectory(1 + seed % 7, seed))
     run(KILLED, str(folder / "killed"))
     envs = stacked_envs(2, period=40)
-    with DemoWriter(folder / "pixels", info_of(envs, frame_stack=4)) as writer:
-        for one in episodes(Cycling(), envs, range(10), frame_stack=4):
-            writer.append(one)
+    for name in {"pixels", "zstd"} & set(BASES):
+        info = replace(info_of(envs, frame_stack=4), compression="zstd" if name == "zstd" else "gzip")
+        with DemoWriter(folder / name, info) as writer:
+            for one in episodes(Cycling(), envs, range(10), frame_stack=4):
+                writer.append(one)
     as_old(folder / "closed", folder / "old")
     record(folder / "fields", "ToldByPicture-v0", Knower()).close()
 
@@ -69,13 +73,14 @@ def as_old(source: Path, target: Path) -> None:
 
 
 def metadata_of(path: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Places in a file that hold no rows, and something."""
+    """Places in a file that hold something, and no rows. With zstd rows are meant too: its filter reads them."""
     is_data = np.zeros(path.stat().st_size, bool)
     with h5py.File(path, "r", libver="latest", swmr=path.name == "killed") as file:
         for dataset in file.values():
             for number in range(dataset.id.get_num_chunks()):
                 chunk = dataset.id.get_chunk_info(number)
                 is_data[chunk.byte_offset : chunk.byte_offset + chunk.size] = True
+    is_data &= path.name != "zstd"
     return np.flatnonzero(~is_data & (np.frombuffer(path.read_bytes(), np.uint8) != 0))
 
 
