@@ -26,6 +26,7 @@ from shown import (
     costs_by_task,
     costs_of_three,
     figures,
+    gain,
     reached,
     spent,
     suite_scores,
@@ -103,6 +104,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "percent": lambda share: f"{share:.0%}",
         "mean": statistics.fmean,
         "median": statistics.median,
+        "gain": lambda pair: gain(*pair),
         "reached": reached,
         "spent": spent,
     }

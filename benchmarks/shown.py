@@ -27,6 +27,7 @@ from evidence import (
     winners,
 )
 from mujoco_suite import suite, suite_curves, suite_tasks
+from scipy import stats
 
 from imitate.compare.statistics.intervals import Difference, difference
 
@@ -200,6 +201,14 @@ def by_teacher(known: Mapping[str, Record], rows: Mapping[str, Record]) -> list[
             }
         )
     return found
+
+
+def gain(one: Record, other: Record) -> str:
+    """Mean difference of two settings of BC over their seeds, which share demonstrations, with its t interval."""
+    differences = [one[seed]["mean"] - other[seed]["mean"] for seed in other]
+    middle, error = np.mean(differences), stats.sem(differences)
+    low, high = stats.t.interval(0.95, len(differences) - 1, middle, error)
+    return f"{middle:+,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
 def reached(record: Record, goal: float) -> list[int]:
