@@ -40,7 +40,8 @@ def merge_into(policy: ActorPolicy, members: Sequence[ActorPolicy]) -> None:
     layers = zip(*(_layers(member) for member in members), strict=True)
     for number, (layer, parts) in enumerate(zip(_layers(policy), layers, strict=True)):
         weights = [part.weight for part in parts]
-        layer.weight.copy_(torch.block_diag(*weights) if number else torch.cat(weights))
+        joined = torch.block_diag(*weights) if number else torch.cat(weights)  # type: ignore[no-untyped-call]
+        layer.weight.copy_(joined)
         layer.bias.copy_(torch.cat([part.bias for part in parts]))
     policy.output.weight.copy_(torch.cat([member.output.weight for member in members], 1) / len(members))
     policy.output.bias.copy_(torch.stack([member.output.bias for member in members]).mean(0))
