@@ -104,7 +104,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "percent": lambda share: f"{share:.0%}",
         "mean": statistics.fmean,
         "median": statistics.median,
-        "gain": lambda pair: gain(*pair),
+        "gain": gain,
         "reached": reached,
         "spent": spent,
     }

@@ -49,7 +49,7 @@ class BCConfig:
     activation: Literal["tanh", "relu"] | None = None
     """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
     members: int = 1
-    """Networks whose outputs are averaged; the policy is one network, so many times as wide."""
+    """Networks whose outputs are averaged; the policy is one network, that many times as wide."""
     log_std_init: float = -1.0
     """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 

@@ -2,8 +2,8 @@
 
 An iteration is one pass over the demonstrations. The learning rate decays to 0 over a fixed number of updates, and the
 moving average of the weights is the result. Of twenty episodes one is held out; the loss on it is reported and
-chooses nothing, since it says little about the return. Several networks may learn from the same minibatches, which
-differ by their first weights; the policy is then one network that computes their mean.
+chooses nothing, since it says little about the return. Several networks with different first weights may learn
+from the same minibatches; the policy is then one network that computes the mean of their outputs.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def can_merge(policy: ActorPolicy) -> bool:
 
 
 def wider(policy: ActorPolicy, times: int) -> ActorPolicy:
-    """A policy with hidden layers so many `times` as wide, with its statistics of observations; for `merge_into`."""
+    """A policy with hidden layers `times` as wide, and this one's statistics of observations; for `merge_into`."""
     widths = [times * width for width in policy.architecture["hidden"]]
     found = ActorPolicy.from_description(policy.describe() | {"hidden": widths}).to(
         policy.output.weight.device
@@ -32,7 +32,7 @@ def wider(policy: ActorPolicy, times: int) -> ActorPolicy:
 
 @torch.no_grad()
 def merge_into(policy: ActorPolicy, members: Sequence[ActorPolicy]) -> None:
-    """Make the outputs of a policy that is `wider` by their number the mean of those of its `members`.
+    """Set a policy's weights so that its outputs (B, A) are the mean of those of K `members`; it is `wider` K times.
 
     The outputs are an action before it is squashed, or logits. The members' units stand side by side in the layers,
     and the weights between units of different members are 0. The standard deviation is the first member's.

@@ -54,8 +54,10 @@ def make_bases(folder: Path) -> None:
             writer.append(trajectory(1 + seed % 7, seed))
     run(KILLED, str(folder / "killed"))
     envs = stacked_envs(2, period=40)
-    for name in {"pixels", "zstd"} & set(BASES):
-        info = replace(info_of(envs, frame_stack=4), compression="zstd" if name == "zstd" else "gzip")
+    for name, compression in ("pixels", "gzip"), ("zstd", "zstd"):
+        if name not in BASES:
+            continue
+        info = replace(info_of(envs, frame_stack=4), compression=compression)
         with DemoWriter(folder / name, info) as writer:
             for one in episodes(Cycling(), envs, range(10), frame_stack=4):
                 writer.append(one)
