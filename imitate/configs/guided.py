@@ -29,6 +29,9 @@ class GuidedConfig(TQCConfig):
     """Share of the run during which the critics may choose the expert's action; afterwards the student is alone."""
     jump_start: float = 0.0
     """Share of an expert's episode that it takes at the start of each one; falls to 0 until it retires (JSRL)."""
+    residual: float = 0.0
+    """Largest correction that the student adds to the expert's action, where 1 is half the range of actions; 0: it acts
+    alone. A clone of the sum is handed over, and guidance, jump start, cloning and average have no part."""
     cloning: float = 1.0
     """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
     cloning_fraction: float = 0.5
@@ -60,6 +63,7 @@ class GuidedConfig(TQCConfig):
             self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "greedy_share", "average"
         )
         check_range(self, 0, 0.5, "test")
+        check_range(self, 0, 2, "residual")
         if self.learning_starts >= self.total_steps:
             raise InputError(
                 f"learning_starts must be less than total_steps, got {self.learning_starts} of {self.total_steps}"

@@ -19,6 +19,7 @@ from imitate.datasets.asking import Askable
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.learner import Guided
+from imitate.imitators.guided.residual import Residual
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
 
@@ -43,7 +44,8 @@ class HandOver:
         device: torch.device | str = "cpu",
     ) -> None:
         self.config, self.tested = config, False
-        self.learner = Guided(config, envs=envs, expert=expert, seed=seed, device=device)
+        kind = Residual if config.residual else Guided
+        self.learner: Guided = kind(config, envs=envs, expert=expert, seed=seed, device=device)
 
     @property
     def policy(self) -> ActorPolicy:

@@ -16,7 +16,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ class Guided(OffPolicy):
     """
 
     config: GuidedConfig
-    parts = ("policy", "student", "updater", "average", "kept")
+    parts: ClassVar[tuple[str, ...]] = ("policy", "student", "updater", "average", "kept")
     _ahead: Array | None  # the experts' actions for the next observations, if they were asked
     _shares: list[float]
 
@@ -85,12 +85,15 @@ class Guided(OffPolicy):
                 space, actions, hidden=config.hidden, activation="relu", head="squashed", state_std=True, critic=shape
             ).to(device)  # fmt: skip
         self.student = student
-        self.updater = Updates(student, config)
-        self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
+        handed_over = copy.deepcopy(student)
+        self.config, self.experts = (
+            config,
+            Experts(expert if isinstance(expert, Sequence) else [expert], student),
+        )
+        self.updater = self._updates(student, handed_over)
         self.obs_shape = space.shape or ()
         self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
         self.progress = self.length = self.expert_length = 0.0
-        handed_over = copy.deepcopy(student)
         self.kept = Kept(handed_over, envs.num_envs, config.greedy_share)
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = handed_over
@@ -101,6 +104,9 @@ class Guided(OffPolicy):
             config.replay_size, envs.num_envs, stored, actions,
             gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
         )  # fmt: skip
+
+    def _updates(self, student: ActorPolicy, handed_over: ActorPolicy) -> Updates:  # noqa: ARG002
+        return Updates(student, self.config)
 
     @property
     def expert_queries(self) -> int:

@@ -8,7 +8,7 @@ critics prefer that action to its own, and where the expert itself acted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ class Updates:
     """The student with its critics and temperature. Batches have the experts' actions beside `OffPolicy.tensors`'
     columns: `advice` and `next_advice` (B, K, D)."""
 
-    parts = ("critics", "policy_net", "temperature")
+    parts: ClassVar[tuple[str, ...]] = ("critics", "policy_net", "temperature")
 
     def __init__(self, student: ActorPolicy, config: GuidedConfig) -> None:
         self.student, self.config, self.dimensions = student, config, student.output.out_features // 2
