@@ -152,7 +152,7 @@ class QDagger:
     def _learn_offline(self, limit: int | None) -> dict[str, float]:
         """Collect the teacher's steps and learn from them."""
         dqn, config = self.dqn, self.config
-        dqn.schedule(1.0)
+        dqn.epsilon = config.epsilon_final
         steps = config.teacher_steps or config.total_steps // 10
         num_steps = max(steps // dqn.sampler.envs.num_envs, 1)
         dqn.replay.add(dqn.sampler.collect(self._demonstrate, num_steps, limit))

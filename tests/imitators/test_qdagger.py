@@ -70,6 +70,15 @@ def test_a_student_who_begins_level_keeps_its_teacher_for_a_tenth_of_the_run() -
     assert weights == pytest.approx([0.75, 0.5, 0.25, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_the_offline_phase_has_the_whole_step_size(schedule: str) -> None:
+    """A schedule that ends at 0 begins with it."""
+    student = learner(lr_schedule=schedule)
+    metrics = student.step()
+    assert (metrics["epsilon"], metrics["learning_rate"]) == (0.05, 1e-3)
+    assert evaluate(student.policy, "Identity-v0", episodes=20).mean == pytest.approx(6.7, abs=0.6)
+
+
 def test_temperatures_are_in_units_of_the_teachers_spread() -> None:
     class Critic:
         reward_scale = 10.0
