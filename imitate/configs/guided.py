@@ -64,6 +64,13 @@ class GuidedConfig(TQCConfig):
         )
         check_range(self, 0, 0.5, "test")
         check_range(self, 0, 2, "residual")
+        asked = max(self.guidance_fraction, self.cloning_fraction if self.cloning else 0.0)
+        after = math.ceil((1.0 - asked) * self.total_steps)
+        if self.test and not self.residual and self.replay_size < after:
+            raise InputError(
+                f"replay_size {self.replay_size} forgets what the expert was asked before the test, which may need a "
+                f"clone of it; give more than {after}, or --test 0"
+            )
         if self.learning_starts >= self.total_steps:
             raise InputError(
                 f"learning_starts must be less than total_steps, got {self.learning_starts} of {self.total_steps}"

@@ -59,9 +59,12 @@ def test_the_student_clones_where_the_expert_is_better_and_where_it_acted(
     assert pull.weights.tolist() == [0.0, 2.5, 2.5]
 
 
-@pytest.mark.parametrize("offline", [True, False])
-def test_the_target_bootstraps_from_the_best_candidate(offline: bool) -> None:
-    """Of the two experts' actions and the student's, each alone; entropy counts for the student's only."""
+@pytest.mark.parametrize(("offline", "guided"), [(True, True), (True, False), (False, True)])
+def test_the_target_bootstraps_from_the_best_candidate(offline: bool, guided: bool) -> None:
+    """Of the two experts' actions and the student's, each alone; entropy counts for the student's only.
+
+    In the offline phase of the experts' alone, also if they retire at once.
+    """
     updater = updates()
     count = 200
     batch = {
@@ -76,7 +79,7 @@ def test_the_target_bootstraps_from_the_best_candidate(offline: bool) -> None:
         following = updater.student.gaussian(outputs)
         raw = following.mean + following.log_std.exp() * noise
         bonus = -updater.temperature.now * following.log_prob(raw)
-        found = updater.targets(batch, Phase(offline, True, 1.0), noise)
+        found = updater.targets(batch, Phase(offline, guided, 1.0), noise)
     candidates = [batch["next_advice"][:, 0], batch["next_advice"][:, 1], raw.tanh()]
     chosen = []
     for row in range(count):
@@ -224,6 +227,13 @@ def test_a_state_continues_byte_for_byte() -> None:
 def test_settings_that_cannot_work_are_refused() -> None:
     with pytest.raises(InputError, match="less than total_steps, got 1000 of 1000"):
         small(learning_starts=1_000)
+    with pytest.raises(
+        InputError, match=r"replay_size 499 forgets what the expert was asked .* more than 500"
+    ):
+        small(replay_size=499)
+    small(replay_size=499, test=0.0)
+    small(replay_size=499, cloning_fraction=0.6)
+    small(replay_size=499, residual=0.1)
     with pytest.raises(InputError, match="continuous"):
         Guided(small(), envs=envs_of("CartPole-v1"), expert=half, seed=0)
 

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from guided_settings import envs_of, small
 
 from imitate.envs.spaces import Array
+from imitate.imitators.guided import hand_over
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.learner import Guided
@@ -95,16 +97,16 @@ def test_the_kept_student_is_handed_over_if_the_last_one_is_worse() -> None:
     best: Array = guided.kept.best.output.bias.detach().numpy()
     assert metrics["test_kept"] == 1.0
     assert metrics["test_lost"] == 0.0
-    assert guided.policy.output.bias.tolist() == best.tolist()
+    assert whole.policy.output.bias.tolist() == best.tolist()
 
 
 def test_without_a_test_the_kept_student_is_handed_over() -> None:
     whole = learner(test=0.0)
-    while not whole.done:
+    while not whole.learner.kept.found:
+        assert whole.policy is whole.learner.policy
         whole.step()
-        if not whole.done:
-            spoil(whole.policy)
-    assert whole.learner.kept.found
+    assert not whole.done  # the budget may end here too
+    spoil(whole.learner.policy)
     assert whole.policy.output.bias.max() < 4.0
 
 
@@ -117,7 +119,33 @@ def test_the_last_student_is_handed_over_if_it_is_better() -> None:
             spoil(guided.kept.best)
         metrics = whole.step()
     assert metrics["test_kept"] == 0.0
-    assert guided.policy.output.bias.max() < 4.0
+    assert whole.policy is guided.policy
+    assert whole.policy.output.bias.max() < 4.0
+
+
+def test_the_episodes_that_choose_the_student_do_not_test_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the expert is asked in the test is counted."""
+    asked, seen = [0], []
+    real = hand_over.played
+
+    def noted(act: Any, envs: Any, seeds: Any, limit: int) -> Any:
+        seen.append(list(seeds))
+        return real(act, envs, seeds, limit)
+
+    def expert(obs: Array) -> Array:
+        asked[0] += len(obs)
+        return np.abs(obs)
+
+    monkeypatch.setattr(hand_over, "played", noted)
+    whole = HandOver(small(test=0.2, updates_per_step=0.2), envs=envs_of(count=1), expert=expert, seed=3)
+    while not whole.done:
+        whole.step()
+    last, kept, student, teacher = seen
+    assert last == kept
+    assert student == teacher
+    assert not set(last) & set(student)
+    assert len(set(last + student)) == 2 * len(last) >= 6
+    assert whole.expert_queries == asked[0]
 
 
 def test_what_is_kept_survives_a_checkpoint() -> None:

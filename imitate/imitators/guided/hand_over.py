@@ -1,15 +1,15 @@
 """The test at the end of guided learning: what is handed over is not clearly worse than the expert.
 
-The student, the student as it was when it did best, and the expert play the same whole episodes. The better student is
-handed over. If the expert is clearly ahead of it, a clone of the expert is handed over instead: DAgger's, as the expert
-was asked in the student's own states too.
+The student and the student as it was when it did best play the same whole episodes, and the better one goes on. On
+other episodes it meets the expert. If the expert is clearly ahead, a clone of it is handed over instead: DAgger's, as
+the expert was asked in the student's own states too.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ import torch
 from imitate.configs.guided import GuidedConfig
 from imitate.datasets.asking import Askable
 from imitate.envs.seeds import draw_seed, episode_seeds
+from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.residual import Residual
@@ -31,7 +32,8 @@ logger = logging.getLogger(__name__)
 class HandOver:
     """Guided learning with the test; takes what `Guided` takes.
 
-    tested  the test is over
+    tested      the test is over
+    takes_kept  the student as it was when it did best is handed over, if there is one
     """
 
     def __init__(
@@ -43,13 +45,14 @@ class HandOver:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config, self.tested = config, False
+        self.config, self.tested, self.takes_kept = config, False, not config.test
         kind = Residual if config.residual else Guided
         self.learner: Guided = kind(config, envs=envs, expert=expert, seed=seed, device=device)
 
     @property
     def policy(self) -> ActorPolicy:
-        return self.learner.policy
+        kept = self.learner.kept
+        return kept.best if self.takes_kept and kept.found else self.learner.policy
 
     @property
     def env_steps(self) -> int:
@@ -71,32 +74,22 @@ class HandOver:
         """An iteration of guided learning, or at the end the test; at most `limit` environment steps."""
         room = self.config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
-        spare = self._spare()
-        if room - spare >= self.least_steps:
-            metrics = self.learner.step(room - spare)
-            if self.learner.done:  # no test follows
-                self._take_kept()
-            return metrics
+        learning = room - self._spare()
+        if not self.config.test or learning >= self.least_steps:
+            return self.learner.step(learning)
         self.tested = True
         return self._test(room)
-
-    def _take_kept(self) -> None:
-        """Hand over the student as it was when it did best, if that is known."""
-        if self.learner.kept.found:
-            self.policy.load_state_dict(self.learner.kept.best.state_dict())
 
     def _spare(self) -> int:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
         if not self.config.test:
             return 0
-        share = self.config.test * self.config.total_steps
-        least = (self._students + self.learner.experts.count) * LEAST_PAIRS * self._length
-        return int(min(max(share, least), 0.5 * self.config.total_steps))
+        least = self._plays(self.config.greedy_share > 0) * LEAST_PAIRS * self._length
+        return int(min(max(self.config.test * self.config.total_steps, least), 0.5 * self.config.total_steps))
 
-    @property
-    def _students(self) -> int:
-        """The number of students in the test: the last, and the kept one if there is one."""
-        return 1 + self.learner.kept.found
+    def _plays(self, kept: bool) -> int:
+        """Plays of the same number of episodes: two to choose a student, if one is kept, then those of the test."""
+        return 2 * kept + 1 + self.learner.experts.count
 
     @property
     def _length(self) -> float:
@@ -104,29 +97,31 @@ class HandOver:
         return max(self.learner.length, self.learner.expert_length)
 
     def _test(self, room: int) -> dict[str, float]:
-        """Let students and experts play the same episodes; if an expert is clearly ahead, clone it."""
-        learner, sampler = self.learner, self.learner.sampler
-        students = [learner.policy, learner.kept.best][: self._students]
-        players = [*(student.act for student in students), *learner.experts.asks]
-        share = room // len(players)
+        """Choose the student, and let it meet the experts; if one is clearly ahead, clone it."""
+        learner = self.learner
+        share = room // self._plays(learner.kept.found)
         pairs = int(share / self._length + 1e-6) if self._length else 0
+        self.takes_kept = True  # its own episodes went best, unless others say that the last is better
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: the student is handed over untested", room)
-            self._take_kept()
             return {"test_pairs": 0.0}
-        seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
-        plays = [played(act, sampler.envs, seeds, share) for act in players]
-        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
-        own, metrics = plays[0][1], {"test_pairs": 0.0}
+        seeds = list(
+            itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), 2 * pairs)
+        )
+        choice, test = seeds[:pairs], seeds[pairs:]
+        metrics = {"test_pairs": 0.0}
         if learner.kept.found:
-            both = paired(own, plays[1][1], pairs)
-            better = both is not None and both[1].mean() > both[0].mean()
-            metrics["test_kept"] = float(better)
-            if better:
-                own = plays[1][1]
-                self._take_kept()
-        for _, returns in plays[len(students) :]:
-            both = paired(returns, own, pairs)
+            last, kept = (
+                self._returns(each.act, choice, share) for each in (learner.policy, learner.kept.best)
+            )
+            both = paired(last, kept, pairs)
+            self.takes_kept = both is None or both[1].mean() > both[0].mean()
+            metrics["test_kept"] = float(self.takes_kept)
+        own = self._returns(self.policy.act, test, share)
+        for ask in learner.experts.asks:
+            before = self.env_steps
+            both = paired(self._returns(ask, test, share), own, pairs)
+            learner.experts.queries += self.env_steps - before
             if both is None:
                 logger.warning(
                     "most episodes of the test were cut: the student is not compared with this expert"
@@ -141,13 +136,24 @@ class HandOver:
             )  # fmt: skip
             if lost:
                 learner.clone_alone(self.config.clone_updates)
+                self.takes_kept = False
                 break
         learner.restart()
         return metrics
 
+    def _returns(self, act: Callable[[Array], Array], seeds: Sequence[int], limit: int) -> dict[int, float]:
+        """The returns, by seed, of these whole episodes, in at most `limit` steps."""
+        sampler = self.learner.sampler
+        rollout, returns = played(act, sampler.envs, seeds, limit)
+        sampler.env_steps += int(rollout.steps.sum())
+        return returns
+
+    _FLAGS = ("tested", "takes_kept")
+
     def state_dict(self) -> dict[str, Any]:
-        return self.learner.state_dict() | {"tested": self.tested}
+        return self.learner.state_dict() | {name: getattr(self, name) for name in self._FLAGS}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state)
-        self.tested = state["tested"]
+        for name in self._FLAGS:
+            setattr(self, name, state[name])

@@ -108,7 +108,7 @@ class Updates:
         following = self.student.gaussian(self.policy_net.outputs(next_obs))
         raw = sample_gaussian(following.mean, following.log_std.exp(), noise)
         bonus, own = -self.temperature.now * following.log_prob(raw), raw.tanh()
-        if not phase.guided:
+        if not (phase.guided or phase.offline):
             return truncated_targets(self.critics.of_target(next_obs, own), bonus, batch, dropped)
         candidates = advice if phase.offline else torch.cat([advice, own[:, None]], 1)
         outputs = self._outputs(lambda inputs: self.critics.target(inputs)[0], next_obs, candidates)
