@@ -91,7 +91,8 @@ def measure(name: str, out: Path) -> dict[str, Any]:
     search = f"improve {expert} --env {env} --budget {budget} --seed {SEED}"
     sentence = imitate(f"{search} --out {shlex.quote(str(out))}").strip()
     result = json.loads((out / "verdict.json").read_text())
-    student, teacher = returns(shlex.quote(str(out / "policy")), env), returns(expert, env)
+    best = out / "snapshots" / result["verdict"]["policy"]  # which is handed over, unless it is worse
+    student, teacher = returns(shlex.quote(str(best)), env), returns(expert, env)
     found = difference(np.array(student), np.array(teacher))
     return {
         "command": f"imitate {search}",

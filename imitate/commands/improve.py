@@ -35,7 +35,8 @@ def improve(argv: list[str]) -> int:
                 or module:make_expert
             env: a Gymnasium id, or module:Env-v0 to import the module first
             budget: environment steps of everything: measuring the expert, training, validation and test
-            out: the folder to write: index.html is the report, policy/ the policy, verdict.json the verdict
+            out: the folder to write: index.html is the report, policy/ the policy
+                unless it is worse than the expert, verdict.json the verdict
             seed: random seed of everything
             env_kwargs: keyword arguments of the environment, as a JSON object
             vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
@@ -51,10 +52,8 @@ def improve(argv: list[str]) -> int:
             print(f"imitate: {best}go on with `{task.command(out)}`", file=sys.stderr)
             raise
         print(verdict.sentence)
-        print(
-            f"imitate: {out / 'policy'} is ready for `imitate evaluate`; the report is {out / 'index.html'}",
-            file=sys.stderr,
-        )
+        ready = f"{out / 'policy'} is ready for `imitate evaluate`; " if verdict.kind != "worse" else ""
+        print(f"imitate: {ready}the report is {out / 'index.html'}", file=sys.stderr)
         return 0
 
     return run(command, argv, "improve")

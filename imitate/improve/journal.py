@@ -112,6 +112,12 @@ class Journal:
     def latest(self, learner: str) -> Snapshot | None:
         return next((each for each in reversed(self.snapshots) if each.learner == learner), None)
 
+    def at(self, learner: str, share: float) -> Snapshot | None:
+        """The first snapshot of a learner that has reached this share."""
+        return next(
+            (each for each in self.snapshots if each.learner == learner and each.share >= share), None
+        )
+
     def snapshot(self, name: str) -> Snapshot:
         return next(each for each in self.snapshots if each.name == name)
 

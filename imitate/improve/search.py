@@ -6,11 +6,13 @@
    expert, and half of them go on; the last one is trained to its end.
 4. The best policies play more validation episodes, since the best of many is often a lucky one.
 5. The best one and the expert play episodes that chose nothing. If the expert is ahead, the best imitator plays too.
+   If that is worse as well, nothing is handed over.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -37,11 +39,10 @@ from imitate.improve.study import Study
 from imitate.improve.task import Task
 from imitate.improve.teacher import teacher
 from imitate.improve.verdict import Verdict, gain, verdict_of
-from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.inputs import check_expert
 
-__all__ = ["search"]
+__all__ = ["race", "search"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +61,12 @@ def search(task: Task, out: Path) -> Verdict:
         with lock(out, "a search"):
             sweep(out)
             plan = _plan(study)
-            _race(study, plan)
+            race(study, plan)
             verdict = _test(study, _choose(study, plan))
-            _hand_over(study, verdict.policy)
+            if verdict.kind == "worse":
+                shutil.rmtree(out / "policy", ignore_errors=True)  # it may be gone: a search goes on
+            else:
+                _hand_over(study, verdict.policy)
             _report(study, verdict)
     finally:
         if out.is_dir() and not any(out.iterdir()):
@@ -95,7 +99,7 @@ def _plan(study: Study) -> Plan:
     return plan
 
 
-def _race(study: Study, plan: Plan) -> None:
+def race(study: Study, plan: Plan) -> None:
     """Train everybody; policy/ is the best policy so far."""
     for name in plan.imitators:
         _train(study, name, plan, [plan.imitation / plan.winner])
@@ -104,7 +108,7 @@ def _race(study: Study, plan: Plan) -> None:
         racers = racers[: rung.racers]
         for place, name in enumerate(racers):
             _train(study, name, plan, [rung.share], plan.kept_for_others(number, place))
-        racers = _ranked_by_latest(study, racers)
+        racers = _ranked_at(study, racers, rung.share)
     for name in racers[:1]:
         _train(study, name, plan, FINAL_RUNGS)
 
@@ -119,10 +123,10 @@ def _hand_over(study: Study, snapshot: str) -> None:
     hand_over(study.out / "snapshots" / snapshot, study.out / "policy")
 
 
-def _ranked_by_latest(study: Study, learners: list[str]) -> list[str]:
-    """The learners that were not dropped, by their latest validation."""
-    latest = {name: found for name in learners if (found := study.journal.latest(name)) is not None}
-    return ranked(list(latest), {name: found.validation.by_seed for name, found in latest.items()})
+def _ranked_at(study: Study, learners: list[str], share: float) -> list[str]:
+    """The learners that were not dropped, by their validation at a rung. In a resumed search some have been further."""
+    there = {name: found for name in learners if (found := study.journal.at(name, share)) is not None}
+    return ranked(list(there), {name: found.validation.by_seed for name, found in there.items()})
 
 
 def _by_mean(study: Study, names: list[str] | None = None) -> list[str]:
@@ -184,7 +188,7 @@ def _report(study: Study, verdict: Verdict) -> None:
         for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))
     }
     result = Result(verdict, facts, task, seeds, journal.costs, versions())
-    players: dict[str, Policy] = {"expert": expert, "student": load_policy(study.out / "policy")}
+    players: dict[str, Policy] = {"expert": expert, "student": study.policy(verdict.policy)}
     episodes = {}
     if tested.seeds:
         worst = tested.seeds[min(range(len(tested.seeds)), key=lambda n: tested.returns[n])]

@@ -62,7 +62,7 @@ class Verdict:
 
     kind       `better`; `as good`; `kept`: an imitator of the expert, as good as it; `worse`: nothing that is as good
                was found; `untested`: the budget did not last for the test
-    policy     name of the snapshot that is handed over
+    policy     name of the snapshot that is handed over, unless it is `worse`
     gain       of that policy; None if it was not tested
     """
 
@@ -103,4 +103,4 @@ def _sentence(kind: Kind, learner: str, found: Gain | None, budget: int) -> str:
         return (
             f"Kept your expert's imitation: nothing better was found in {budget:,} steps ({ends}): {means}."
         )
-    return f"Worse by {by} ({ends}): nothing as good as your expert was found in {budget:,} steps; {means}."
+    return f"Keep your expert: nothing as good was found in {budget:,} steps. The best is worse by {by} ({ends}): {means}."

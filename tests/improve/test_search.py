@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ import teachers  # registers Uneven-v0
 from imitate.cli import main
 from imitate.envs.trust import trust
 from imitate.errors import InputError
-from imitate.improve import improve
-from imitate.improve.journal import Journal
+from imitate.improve import improve, search
+from imitate.improve.episodes import Played
+from imitate.improve.journal import Journal, Snapshot
+from imitate.improve.plan import affordable
 from imitate.improve.task import Task
 from imitate.improve.verdict import Verdict
 from imitate.nn.stored_policy import load_policy
@@ -111,6 +114,34 @@ def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
     assert improve(task(), tmp_path / "out") == found[1]
 
 
+def test_a_resumed_race_drops_whom_the_uninterrupted_one_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guided wins the first rung, is weak at 0.75 and best at the end. The search may be killed after any snapshot."""
+    scores = {"guided": {0.25: 100.0, 0.5: 90.0, 0.75: 20.0, 1.0: 110.0}, "loki": {0.25: 50.0}}
+    plan = affordable(["guided", "loki"], [], 200_000, 500.0)
+
+    def race(snapshots: list[Snapshot]) -> list[Snapshot]:
+        journal = Journal(task(), snapshots=list(snapshots))
+
+        def train(study: Any, name: str, plan: Any, shares: Any, others: int) -> None:  # noqa: ARG001
+            for share in shares:
+                if not any(each.learner == name and each.share >= share for each in journal.snapshots):
+                    score = scores[name][share]
+                    played = Played([1, 2, 3], [score, score + 1, score + 2], [500] * 3, 1_500)
+                    journal.snapshots.append(Snapshot(name, share, int(share * 1e5), 0, 1.0, played))
+
+        monkeypatch.setattr(search, "train", train)
+        monkeypatch.setattr(search, "hand_over", lambda *_: None)
+        search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
+        return journal.snapshots
+
+    whole = race([])
+    assert [(each.learner, each.share) for each in whole][-4:] == [
+        ("loki", 0.25), ("guided", 0.5), ("guided", 0.75), ("guided", 1.0)
+    ]  # fmt: skip
+    for count in range(len(whole)):
+        assert race(whole[:count]) == whole
+
+
 def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +177,26 @@ def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(
     assert (verdict.kind, verdict.learner) == ("kept", "dagger")
     assert verdict.gain is not None
     assert verdict.gain.student == verdict.gain.expert
+
+
+def test_nothing_worse_than_the_expert_is_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here nobody learns, and nobody imitates."""
+    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE[:1])
+    out = tmp_path / "out"
+    assert (
+        main(
+            ["improve", "teachers:perfect", "--env", "Uneven-v0", "--budget", str(BUDGET), "--out", str(out)]
+        )
+        == 0
+    )
+    said = capsys.readouterr()
+    assert "Keep your expert: nothing as good was found in 3,000 steps. The best is worse by" in said.out
+    assert "ready" not in said.err
+    assert not (out / "policy").exists()
+    assert "imitate evaluate policy" not in (out / "index.html").read_text()
+    assert improve(task("perfect"), out).kind == "worse"
 
 
 def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
