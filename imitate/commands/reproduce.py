@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -44,7 +43,8 @@ def reproduce(argv: list[str]) -> int:
             failing: run the forms that failed before this project, beside the rows that mend them
             seeds: seeds to run
             seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
-            out: folder in which the runs are kept; by default they are removed
+            out: folder in which the runs are kept, also if they are interrupted: the same command goes on with them; by
+                default they are removed
             json: print it as JSON
         """
         known = read_rows()
@@ -142,12 +142,12 @@ def _verdict(summary: Summary | None, among: tuple[float, float] | None, agrees:
 
 def _mean(row: Row, seed: int, folder: Path | None) -> float:
     """The mean return of a seed, run in a folder or, by default, in a temporary one."""
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            found = run_seed(row.commands(seed), Path(scratch))
-        except subprocess.CalledProcessError as error:
-            lines = error.stderr.decode(errors="replace").strip().splitlines()
-            raise InputError(f"a command of the row failed: {lines[-1] if lines else error}") from None
-        if folder is not None:
-            shutil.copytree(scratch, folder, dirs_exist_ok=True)
-    return float(found["mean"])
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _mean(row, seed, Path(scratch))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return float(run_seed(row.commands(seed), folder)["mean"])
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        raise InputError(f"a command of the row failed: {lines[-1] if lines else error}") from None

@@ -103,4 +103,5 @@ def _sentence(kind: Kind, learner: str, found: Gain | None, budget: int) -> str:
         return (
             f"Kept your expert's imitation: nothing better was found in {budget:,} steps ({ends}): {means}."
         )
-    return f"Keep your expert: nothing as good was found in {budget:,} steps. The best is worse by {by} ({ends}): {means}."
+    nothing = f"Keep your expert: nothing as good was found in {budget:,} steps"
+    return f"{nothing}. The best is worse by {by} ({ends}): {means}."

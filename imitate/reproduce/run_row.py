@@ -18,13 +18,13 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     """Run and measure one seed in `folder`: wall and CPU seconds, validations, steps, and the returns of the test
     episodes.
 
-    The last command measures. Seconds are those of the others, if there are any. Raises CalledProcessError if a command
-    fails.
+    The last command measures. Seconds are those of the others, if there are any. What an interrupted call has left in
+    `folder` is gone on with. Raises CalledProcessError if a command fails.
     """
     *training, measure = commands
     begin, cpu_begin = time.monotonic(), _cpu_seconds()
     for command in training or [measure]:
-        output = _output(command, folder)
+        output = _output(left, folder) if (left := _left_of(command, folder)) else ""
     found: dict[str, Any] = {"commands": commands, "seconds": time.monotonic() - begin}
     found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": []}
     run = folder / "run"
@@ -39,6 +39,17 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
         found |= {"config": expert["hyperparameters"], "env_steps": expert["steps"]}
     result: dict[str, Any] = json.loads(_output(measure, folder) if training else output)
     return found | result
+
+
+def _left_of(command: str, folder: Path) -> str | None:
+    """The command, or the one that goes on with what it had begun; None if it had ended."""
+    words = shlex.split(command)
+    out = words[words.index("--out") + 1] if "--out" in words else None
+    if out is None or not (folder / out).exists():
+        return command
+    if any((folder / out / end).exists() for end in ("finished.json", "expert.json")):
+        return None
+    return f"imitate train --resume {out}" if words[1] == "train" else f"{command} --resume"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import imitate.commands.reproduce as module
 from imitate.cli import main
 from imitate.reproduce.experiments import read_experiments
 from imitate.reproduce.rows import Row
+from imitate.reproduce.run_row import run_seed
 from imitate.reproduce.summaries import read_summaries
 
 
@@ -58,6 +59,26 @@ def test_a_row_that_agrees(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert main(["reproduce", "ppo-cartpole", "--seeds", "2", "--out", str(tmp_path)]) == 0
     assert "500.0 (2 seeds)" in capsys.readouterr().out
     assert (tmp_path / "ppo-cartpole" / "1001" / "run").is_dir()
+
+
+def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path) -> None:
+    """Nothing is recorded or trained twice, and what is measured is what an uninterrupted run makes."""
+    row = Row(
+        "BC", "bc", "CartPole-v1", expert="CartPole-v1", demos=2, options="--max-updates 20 --eval-every 0"
+    )
+    whole = run_seed(row.commands(7), tmp_path)
+    written = (
+        (tmp_path / "demos.h5").stat().st_mtime_ns,
+        (tmp_path / "run" / "finished.json").stat().st_mtime_ns,
+    )
+    assert run_seed(row.commands(7), tmp_path)["returns"] == whole["returns"]
+    assert written == tuple(
+        (tmp_path / name).stat().st_mtime_ns for name in ("demos.h5", "run/finished.json")
+    )
+    (tmp_path / "run" / "finished.json").unlink()  # as if it was killed before
+    assert run_seed(row.commands(7), tmp_path)["returns"] == whole["returns"]
+    assert (tmp_path / "run" / "finished.json").exists()
+    assert whole["env_steps"] == 0
 
 
 def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
