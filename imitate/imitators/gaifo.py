@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -52,3 +53,12 @@ class GAIfO(DAC):
 
     config: GAIfOConfig
     network = ChangeNet
+
+    def __init__(self, config: GAIfOConfig, **handed: Any) -> None:
+        super().__init__(config, **handed)
+        assert self.demos is not None
+        frames, ends = self.demos.frames, np.flatnonzero(self.demos.terminated)
+        # Formats without final observations repeat the last one: that change of 0 is not the expert's.
+        still = (frames[ends + 1] == frames[ends]).all(tuple(range(1, frames.ndim)))
+        if len(self.demos) > np.count_nonzero(still):
+            self.demos.acted[ends[still]] = False

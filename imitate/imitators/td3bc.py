@@ -58,7 +58,8 @@ def actor_gradient(
 class TD3BC:
     """TD3+BC on demonstrations in memory with rewards; `episodes` are indices, by default all.
 
-    Raises InputError unless observations are vectors or numbers, and actions a vector.
+    Raises InputError unless observations are vectors or numbers, and actions a vector; and if all rewards are 0, as
+    those of recordings without rewards are.
     """
 
     env_steps = least_steps = expert_queries = 0
@@ -91,6 +92,10 @@ class TD3BC:
             )
         self.policy = policy.to(self.device)
         self.replay = replay_of(demos, episodes, policy, gamma=config.gamma)
+        if not self.replay.rewards.any():
+            raise InputError(
+                "the rewards of these demonstrations are all 0: td3bc learns from rewards; use bc"
+            )
         policy.encoder.observe(torch.from_numpy(self.replay.frames[self.replay.acted]).to(self.device))
         self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
@@ -27,6 +28,8 @@ from imitate.nn.stacked import CriticShape, Stack
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.off_policy import OffPolicy
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "ActorCritic",
@@ -218,6 +221,11 @@ class ActorCritic(OffPolicy):
                 demos, episodes, policy,
                 gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
             )  # fmt: skip
+            if not self.demos.rewards.any():
+                logger.warning(
+                    "the rewards of these demonstrations are all 0, as if they had none: %s learns from them",
+                    name,
+                )
 
     @abstractmethod
     def update(self, batch: Batch) -> dict[str, Tensor]:

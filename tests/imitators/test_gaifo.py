@@ -15,6 +15,8 @@ from imitate.datasets.collect import collect
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
@@ -85,6 +87,24 @@ def test_actions_of_the_demonstrations_are_neither_there_nor_used(tmp_path: Path
     before = learner.discriminator.prepare(batch)
     torch.testing.assert_close(
         learner.discriminator.prepare(batch | {"actions": batch["actions"] + 9}), before
+    )
+
+
+def test_a_repeated_final_observation_is_no_change_of_the_experts(tmp_path: Path) -> None:
+    """Files without final observations repeat the last one where an episode terminated."""
+    env = make_env(ENV)
+    info = DemoInfo(ENV, env.observation_space, env.action_space, has_actions=False)
+    moving, stored = np.array([[0.1], [0.2], [0.3]], np.float32), np.array([[0.5], [0.6], [0.6]], np.float32)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        for obs in (moving, stored):
+            actions, rewards = np.zeros((2, 1), np.float32), np.zeros(2, np.float32)
+            writer.append(Trajectory(obs, actions, rewards, terminated=True, truncated=False))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        envs = SyncVecEnv([lambda: make_env(ENV)])
+        learner = GAIfO(GAIfOConfig(**SMALL), envs=envs, demos=demos, seed=3)
+    assert learner.demos is not None
+    assert sorted(learner.demos.frames[learner.demos.acted].flatten().tolist()) == pytest.approx(
+        [0.1, 0.2, 0.5]
     )
 
 

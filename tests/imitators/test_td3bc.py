@@ -15,6 +15,8 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -101,6 +103,20 @@ def test_a_run_takes_no_steps(demos: Path, tmp_path: Path) -> None:
         tmp_path / "run",
     )
     assert '"env_steps": 0' in (tmp_path / "run" / "finished.json").read_text()
+
+
+def test_recordings_without_rewards_are_refused(tmp_path: Path) -> None:
+    """Conversions fill what is missing with zeros, which would be learned from like any reward."""
+    env = make_env("ContinuousIdentity-v0")
+    info = DemoInfo("ContinuousIdentity-v0", env.observation_space, env.action_space)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        obs, actions = np.zeros((4, 1), np.float32), np.zeros((3, 1), np.float32)
+        writer.append(Trajectory(obs, actions, np.zeros(3, np.float32), terminated=False, truncated=True))
+    with (
+        DemoReader(tmp_path / "demos.h5") as reader,
+        pytest.raises(InputError, match="all 0: td3bc learns from rewards; use bc"),
+    ):
+        TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=0)
 
 
 def test_discrete_actions_are_refused(tmp_path: Path) -> None:

@@ -180,6 +180,17 @@ def test_discrete_actions_are_refused() -> None:
         SAC(small(), envs=envs_of("CartPole-v1"), seed=0)
 
 
+def test_demonstrations_without_rewards_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    envs = envs_of()
+    info = DemoInfo("ContinuousIdentity-v0", envs.single_observation_space, envs.single_action_space)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        obs, actions = np.zeros((4, 1), np.float32), np.zeros((3, 1), np.float32)
+        writer.append(Trajectory(obs, actions, np.zeros(3, np.float32), terminated=False, truncated=True))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        SAC(small(), envs=envs, seed=0, demos=demos)
+    assert "the rewards of these demonstrations are all 0" in caplog.text
+
+
 def test_half_of_a_batch_are_demonstrations(tmp_path: Path) -> None:
     """Their rewards are 7, which the environment never gives, and their actions are stored in [-1, 1]."""
     envs = envs_of()
