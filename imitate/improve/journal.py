@@ -51,7 +51,7 @@ class Dropped:
 class Journal:
     """The measurements of a search so far.
 
-    expert    the expert's validation episodes
+    expert    the expert's validation episodes, and `trusted`, what they say of its critic (see `Teacher`)
     finalists   names of the snapshots that are validated on more episodes, and `final`, the number of these
     counts    number of episodes of the test, at first and after it was extended
     tests     episodes of the test, by player: `expert` or the name of a snapshot
@@ -59,6 +59,7 @@ class Journal:
 
     task: Task
     expert: Played | None = None
+    trusted: Number | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     finalists: list[str] = field(default_factory=list)

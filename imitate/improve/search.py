@@ -95,7 +95,7 @@ def _plan(study: Study) -> Plan:
         float(np.mean(first.lengths[:LEAST_PAIRS])),  # the same when the search is resumed
     )
     played = study.measure_expert(plan.validation)
-    logger.info("%s", teacher(expert, played).describe())
+    logger.info("%s", teacher(expert, played, study.journal.trusted).describe())
     return plan
 
 
@@ -182,7 +182,7 @@ def _report(study: Study, verdict: Verdict) -> None:
     journal, expert, task = study.journal, study.expert, study.task
     assert journal.expert is not None
     tested = journal.tests["expert"]
-    facts = teacher(expert, journal.expert + tested)
+    facts = teacher(expert, journal.expert + tested, journal.trusted)
     seeds = {
         name: study.seed(stream)
         for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))

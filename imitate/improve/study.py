@@ -15,6 +15,7 @@ from imitate.experts import Expert
 from imitate.improve.episodes import Played, play
 from imitate.improve.journal import Journal
 from imitate.improve.plan import Plan
+from imitate.improve.teacher import Watched
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 
@@ -41,12 +42,13 @@ class Study:
         """
         played, seeds = self.journal.expert or Played(), self._seeds(Stream.VALIDATION, _MOST_VALIDATION)
         if not played.seeds:
-            played = self._play(self.expert, seeds[:LEAST_PAIRS], 0.0)
+            watched = Watched(self.expert)
+            played = self._play(watched, seeds[:LEAST_PAIRS], 0.0)
             if len(played.seeds) < LEAST_PAIRS:
                 raise InputError(
                     f"a budget of {self.task.budget} steps is too small: {LEAST_PAIRS} episodes of the expert take more"
                 )
-            self.journal.expert = played
+            self.journal.expert, self.journal.trusted = played, watched.trusted(self.seed(Stream.VALIDATION))
             return played
         if len(played.seeds) == LEAST_PAIRS and room - played.steps >= played.steps:
             played += self._play(self.expert, seeds[LEAST_PAIRS:], room - played.steps)

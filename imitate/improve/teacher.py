@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
+from imitate.aggrevated.gate import GATE, PROBED, measure_gate
 from imitate.compare.formatting import counted, number, percent
+from imitate.envs.spaces import Array
 from imitate.experts import Expert
 from imitate.experts.published import best_published
 from imitate.files import Count, Number
 from imitate.improve.episodes import Played
 
-__all__ = ["Teacher", "teacher"]
+__all__ = ["Teacher", "Watched", "teacher"]
+
+
+class Watched:
+    """The expert, whose first states are remembered, to judge its critic there without further steps."""
+
+    def __init__(self, expert: Expert) -> None:
+        self.expert = expert
+        self._rows: list[
+            tuple[Array, Array]
+        ] = []  # raw observations (N, *obs_shape), actions (N, *action_shape)
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
+        actions = self.expert.act(obs, deterministic=deterministic)
+        if self.expert.oracle is not None and len(self._rows) * len(obs) < PROBED:
+            self._rows.append((obs.copy(), actions.copy()))
+        return actions
+
+    def trusted(self, seed: int) -> float | None:
+        """Share of these states in which the critic puts the expert's action above random ones; None if there is no
+        critic, or if the expert is its argmax."""
+        if self.expert.oracle is None or not self._rows:
+            return None
+        obs, actions = (torch.from_numpy(np.concatenate(column)) for column in zip(*self._rows, strict=True))
+        rng = np.random.default_rng(seed)
+        openness = measure_gate(self.expert.oracle, obs, actions, self.expert.action_space, rng).openness
+        return None if math.isnan(openness) else openness
 
 
 @dataclass(frozen=True)
@@ -20,6 +50,8 @@ class Teacher:
     """The expert, measured on the validation episodes and those of the test.
 
     source       its spec
+    trusted      share of its states in which its critic puts its action above random ones; None if there is no critic,
+                 or if the expert is its argmax
     short        episodes of less than half the median length: it has fallen, or arrived early
     worst_seed   seed of the episode with the lowest return
     best_known   the best return that rl-baselines3-zoo publishes for the task, in any version of it, or None
@@ -28,6 +60,7 @@ class Teacher:
     source: str
     algorithm: str
     has_critic: bool
+    trusted: Number | None
     episodes: Count
     mean: Number
     lowest: Number
@@ -44,10 +77,20 @@ class Teacher:
             self.mean / self.best_known if self.best_known and min(self.mean, self.best_known) > 0 else None
         )
 
+    @property
+    def critic(self) -> str:
+        """Words for its critic."""
+        if not self.has_critic:
+            return "without a critic"
+        if self.trusted is None:
+            return "the argmax of its critic"
+        doubt = "" if self.trusted >= GATE else ", too few to trust it"
+        return f"with a critic that puts its action above random ones in {percent(self.trusted)} of states{doubt}"
+
     def describe(self) -> str:
         """One line."""
         parts = [
-            f"{self.source} ({self.algorithm}, {'with' if self.has_critic else 'without'} a critic) makes "
+            f"{self.source} ({self.algorithm}, {self.critic}) makes "
             f"{number(self.mean)} in {counted(self.episodes, 'episode')}, at worst {number(self.lowest)}"
         ]
         if self.short:
@@ -58,13 +101,14 @@ class Teacher:
         return ", ".join(parts)
 
 
-def teacher(expert: Expert, played: Played) -> Teacher:
-    """The facts on an expert that has played these episodes."""
+def teacher(expert: Expert, played: Played, trusted: float | None) -> Teacher:
+    """The facts on an expert that has played these episodes, and whose critic is trusted so far."""
     lengths, worst = np.array(played.lengths), int(np.argmin(played.returns))
     return Teacher(
         source=expert.source,
         algorithm=expert.algorithm,
         has_critic=expert.oracle is not None,
+        trusted=trusted,
         episodes=len(lengths),
         mean=played.mean,
         lowest=played.returns[worst],

@@ -36,7 +36,7 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.rl.actor import encode
-from imitate.rl.batches import Batch
+from imitate.rl.batches import Batch, means
 from imitate.rl.continuous import check_continuous
 from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay, Samples
@@ -228,8 +228,7 @@ class Guided(OffPolicy):
         metrics = {"ent_coef": self.updater.temperature.now}
         if self._shares:
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []
-        for name in history[-1] if history else ():
-            metrics[name] = float(torch.stack([found[name] for found in history if name in found]).mean())
+        metrics |= means(history)
         episodes = self.sampler.pop_episodes()
         self.length = episodes.get("train_length", self.length)
         self.expert_length = self.expert_length or self.length
