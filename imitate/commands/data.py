@@ -227,8 +227,9 @@ def convert(
         format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
         env: the environment, if the data do not name it
         env_kwargs: keyword arguments of the environment, as a JSON object
-        obs_keys: the observations to take where there are several, in one array; by default all as Dict
-            observations, from formats that have them, else all flat ones
+        obs_keys: the observations to take; by default all. From robomimic and LeRobot, vectors alone become one array,
+            in this order, and pictures with others a Dict. From Minari and our own files all stay a Dict, of which keys
+            join some in one array
         columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
             also expert_action, terminated, truncated, done (an episode ends, whatever the cause), seed, and episode
             (CSV) or next_obs, length, start (.npz)

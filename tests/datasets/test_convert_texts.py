@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from converting import UNIT, recording, same, write
 from gymnasium import spaces
-from test_convert_foreign import robomimic
+from test_convert_foreign import VECTORS, robomimic
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError, Trajectory, edit, validate
@@ -26,7 +26,7 @@ MODEL = "<mujoco>" + "x" * 70_000 + "</mujoco>"  # more than an attribute of a f
 @pytest.fixture
 def lift(tmp_path: Path) -> Path:
     """Demonstrations 0, 2 and 10 of robosuite, with states; two have a task, two the same model, and one no mask."""
-    path = robomimic(tmp_path / "lift.hdf5")
+    path = robomimic(tmp_path / "lift.hdf5", **VECTORS)
     with h5py.File(path, "a") as file:
         for number, model, task in (
             (0, MODEL, "lift the cube"),
