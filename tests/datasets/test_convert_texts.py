@@ -57,7 +57,9 @@ def with_texts() -> list[Trajectory]:
     return [replace(one, info={**one.info, **text}) for one, text in zip(recording(UNIT), told, strict=True)]
 
 
-def test_robomimics_masks_states_models_and_tasks_go_there_and_back(lift: Path, tmp_path: Path) -> None:
+def test_robomimics_masks_states_models_and_tasks_go_there_and_back(
+    lift: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = convert(lift, tmp_path / "a.h5")
     assert not any("parts" in note or "state" in note for note in done.notes)
     held = texts(tmp_path / "a.h5")
@@ -76,6 +78,8 @@ def test_robomimics_masks_states_models_and_tasks_go_there_and_back(lift: Path, 
         ((obs,),) = reader.batches(100, np.random.default_rng(0), fields=["obs"])
         assert len(obs) == 9
     assert validate(tmp_path / "a.h5") == []
+    assert main(["data", "info", str(tmp_path / "a.h5")]) == 0
+    assert "tasks              lift it (1), lift the cube (1)\n" in capsys.readouterr().out
 
     assert convert(tmp_path / "a.h5", tmp_path / "b.hdf5", format="robomimic").notes == []
     with h5py.File(tmp_path / "b.hdf5") as file, h5py.File(lift) as was:
