@@ -191,6 +191,8 @@ def _check_target(name: str, compression: Compression | None, fps: float | None,
         raise InputError(f"{name} has its own compression: leave --compression out")
     if codec is not None and name != "lerobot":
         raise InputError(f"{name} has no videos: leave --codec out")
+    if fps is not None and name == "csv":
+        raise InputError("csv has no place for steps a second: leave --fps out")
     if fps is not None and fps <= 0:
         raise InputError(f"--fps must be above 0, got {fps}")
 

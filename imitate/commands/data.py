@@ -245,7 +245,7 @@ def convert(
             gaifo; only .h5 and .npz are written so
         compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
             extra zstd
-        fps: steps a second, if the data do not say; LeRobot's videos have 30 otherwise
+        fps: steps a second; by default what the data say, or 30 in LeRobot's videos; a CSV has no place for it
         codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
             each step
         dry_run: read everything and say what would be lost; write nothing

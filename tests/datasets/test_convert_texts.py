@@ -261,3 +261,5 @@ def test_pngs_of_lerobot_are_lossless_too(tmp_path: Path, capsys: pytest.Capture
     same(path, tmp_path / "c.h5")
     assert main(["data", "convert", str(path), str(tmp_path / "d.npz"), "--codec", "png"]) == 2
     assert "npz has no videos: leave --codec out" in capsys.readouterr().err
+    assert main(["data", "convert", str(path), str(tmp_path / "d.csv"), "--fps", "3"]) == 2
+    assert "csv has no place for steps a second: leave --fps out" in capsys.readouterr().err
