@@ -131,8 +131,8 @@ def convert(
 
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
     env_id    the environment, if the source names none
-    obs_keys  keys of the observations to take, joined in one array. By default all of them: as a Dict if the format has
-              Dict observations (Minari, LeRobot, robomimic), otherwise all flat ones
+    obs_keys  keys of the observations to take; by default all. robomimic's and LeRobot's become a Dict if there are
+              pictures among several, otherwise one array; some of a Dict of Minari or ours become one array
     columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
     mask      name of the part of the source to take (robomimic's filter keys); by default everything
     clip      move actions that leave the action space to its bounds
@@ -191,6 +191,8 @@ def _check_target(name: str, compression: Compression | None, fps: float | None,
         raise InputError(f"{name} has its own compression: leave --compression out")
     if codec is not None and name != "lerobot":
         raise InputError(f"{name} has no videos: leave --codec out")
+    if fps is not None and name == "csv":
+        raise InputError("csv has no place for steps a second: leave --fps out")
     if fps is not None and fps <= 0:
         raise InputError(f"--fps must be above 0, got {fps}")
 

@@ -74,7 +74,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         features = features_of(info)
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
-        ours, observed = _observed(ours, features, keys, notes)
+        whole, observed = _observed(ours, features, keys, notes)
         films = [key for key in observed.parts if features[key]["dtype"] == "video"]
         table = episodes_of(path, films, notes)
         if ours is not None:  # without a task our writer puts the environment in its place
@@ -90,8 +90,12 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
 
         yield Recording(
             episodes,
+            env_id="" if ours is None else ours.env_id,
+            env_kwargs={} if ours is None else ours.env_kwargs,
             observation_space=observed.space,
-            info=ours,
+            action_space=None if ours is None else ours.action_space,
+            expert="" if ours is None else ours.expert,
+            info=whole,
             labelled="expert_action" in features and ours is not None,
             has_texts=bool((table["task"] != "").any()),
             fps=float(info["fps"]),

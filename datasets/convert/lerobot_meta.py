@@ -42,11 +42,8 @@ def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) ->
     for key in keys:
         if key not in observed:
             raise InputError(f"no observation {key!r}; there are {', '.join(observed)}")
-    pictures = [name for name in observed if features[name]["dtype"] in ("video", "image")]
-    chosen = list(keys) or [name for name in observed if name not in pictures] or pictures[:1]
-    for name in observed:
-        if name not in chosen:
-            notes[f"observations {name!r} are left out (`data convert --obs-keys` takes them)"] += 1
+    chosen = list(keys) or observed
+    notes.update(f"observations {name!r} are left out" for name in observed if name not in chosen)
     if not chosen:
         raise InputError("it has no observations")
     return chosen

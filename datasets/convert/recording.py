@@ -174,7 +174,9 @@ def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
     """The space of all arrays of this type and shape."""
     if dtype.kind == "f":
         return spaces.Box(-np.inf, np.inf, shape, dtype=dtype)
-    return spaces.Box(float(np.iinfo(dtype).min), float(np.iinfo(dtype).max), shape, dtype=dtype)
+    if dtype.kind == "b":
+        return spaces.Box(0, 1, shape, dtype=dtype)
+    return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype=dtype)
 
 
 def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:

@@ -39,8 +39,8 @@ def found(path: Path) -> bool:
 
 @contextmanager
 def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
-    """Observations are those of `keys`, or all flat ones: flat ones concatenated by name, and pictures with others as a
-    Dict. Our own files come back as they were."""
+    """Observations are those of `keys`, or all: vectors are concatenated by name, and pictures with others are a Dict.
+    Our own files come back as they were."""
     with hdf5.open_hdf5(path) as file, refused(path):
         data = hdf5.group(file, "data")
         arguments = json_object(hdf5.text(data, "env_args"))
@@ -50,7 +50,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             info = None  # a part of it
         names = sorted((name for name in data if name.startswith("demo_")), key=_number)
         shown = hdf5.group(hdf5.group(data, names[0]), "obs") if names else None
-        space = _space(shown, keys) if info is None else info.observation_space
+        chosen = [] if shown is None else _chosen(shown, keys)
+        space = _space(shown, chosen) if info is None else info.observation_space
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
         described = hdf5.text(data, "env_args") if arguments.get("type") != GYM else None
         texts = Texts(masks, described or "")
@@ -62,7 +63,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
                 with refused(f"{path}: {name}"):
                     demo = hdf5.group(data, name)
                     about = {"seed": int(demo.attrs.get("seed", -1))} | texts.of(name, demo)
-                    parts = _parts(demo, keys, space, labelled, size > 0, notes)
+                    parts = _parts(demo, chosen, space, labelled, size > 0, notes)
                 yield assembled(f"{path}: {name}", parts, notes, about)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
@@ -162,7 +163,7 @@ def _named(space: Space, obs: Array) -> dict[str, Array]:
 
 
 def _parts(
-    demo: h5py.Group, keys: Sequence[str], space: Space | None, labelled: bool, stated: bool, notes: Notes
+    demo: h5py.Group, chosen: Sequence[str], space: Space | None, labelled: bool, stated: bool, notes: Notes
 ) -> Iterator[Rows]:
     names = [
         "actions",
@@ -173,8 +174,7 @@ def _parts(
     steps = len(hdf5.dataset(demo, "actions"))
     columns = {name: hdf5.rows_of(demo, name, steps) for name in names}
     obs = hdf5.group(demo, "obs")
-    chosen = [name for name, *_ in leaves(space)] if isinstance(space, Fields) else _chosen(obs, keys)
-    _note_others(obs, chosen, notes)
+    notes.update(f"observations {name!r} are left out" for name in _names(obs) if name not in chosen)
     flags = {
         name: np.array([bool(demo.attrs.get(name, name == "truncated"))])
         for name in ("terminated", "truncated")
@@ -195,27 +195,27 @@ def _parts(
         yield rows
 
 
+def _names(obs: h5py.Group) -> list[str]:
+    """The observations by name, "cams/left" in a group of the group."""
+    names: list[str] = []
+    obs.visititems(lambda name, found: names.append(name) if isinstance(found, h5py.Dataset) else None)
+    return sorted(names)
+
+
 def _chosen(obs: h5py.Group, keys: Sequence[str]) -> list[str]:
+    names = _names(obs)
     for key in keys:
-        if key not in obs:
-            raise InputError(f"no observation {key!r}; there are {', '.join(obs)}")
-    return (
-        list(keys) or [name for name in sorted(obs) if hdf5.dataset(obs, name).ndim <= 2] or sorted(obs)[:1]
-    )
+        if key not in names:
+            raise InputError(f"no observation {key!r}; there are {', '.join(names)}")
+    return list(keys) or names
 
 
-def _space(obs: h5py.Group | None, keys: Sequence[str]) -> Fields | None:
+def _space(obs: h5py.Group | None, chosen: Sequence[str]) -> Fields | None:
     """The Dict of the chosen observations; None if they become one array."""
-    columns = {} if obs is None else {name: hdf5.dataset(obs, name) for name in _chosen(obs, keys)}
+    columns = {} if obs is None else {name: hdf5.dataset(obs, name) for name in chosen}
     if len(columns) < 2 or all(column.ndim <= 2 for column in columns.values()):
         return None
     return Fields({name: wide(column.dtype, column.shape[1:]) for name, column in columns.items()})
-
-
-def _note_others(obs: h5py.Group, chosen: Sequence[str], notes: Notes) -> None:
-    for name in obs:
-        if not any(key.split("/")[0] == name for key in chosen):
-            notes[f"observations {name!r} are left out (`data convert --obs-keys` takes them)"] += 1
 
 
 def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: int, stop: int) -> Array:

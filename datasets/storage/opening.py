@@ -52,9 +52,15 @@ def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
         found = sorted(map(Path, glob.glob(str(source))))  # noqa: PTH207 (absolute patterns too)
     else:
         return [path]
-    if not found:
-        raise InputError(f"no file of demonstrations at {source}; record one with `imitate collect`")
-    return found
+    if found:
+        return found
+    if path.is_dir() and any(path.iterdir()):
+        from imitate.datasets.convert import format_of  # which imports this module
+
+        raise InputError(
+            f"{path} is a folder in the format {format_of(path)}; `imitate data convert {path} demos.h5` reads it"
+        )
+    raise InputError(f"no file of demonstrations at {source}; record one with `imitate collect`")
 
 
 def open_demos(path: Path) -> h5py.File:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import h5py
 import numpy as np
@@ -16,7 +16,7 @@ from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
 from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
 from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
 from imitate.datasets.storage.schema import common_info, damaged, read_info
-from imitate.datasets.storage.texts import masks_of, texts_of
+from imitate.datasets.storage.texts import episodes_by, texts_of
 from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
 from imitate.envs.fields import Fields
 from imitate.envs.seeds import episode_seeds
@@ -132,13 +132,20 @@ class DemoReader:
 
     def masks(self) -> dict[str, Array]:
         """Named parts of the data set: the indices of their episodes (E,), such as those of "train"."""
+        return self._episodes_by("masks")
+
+    def tasks(self) -> dict[str, Array]:
+        """Texts of tasks: the indices of their episodes (E,)."""
+        return self._episodes_by("task")
+
+    def _episodes_by(self, name: Literal["task", "masks"]) -> dict[str, Array]:
         found: dict[str, list[int]] = {}
         ends = [*self._firsts[1:], len(self)]
         for file, first, end in zip(self._files, self._firsts, ends, strict=True):
-            with damaged(file.filename, "the masks of episodes"):
-                for name, numbers in masks_of(file, end - first).items():
-                    found.setdefault(name, []).extend(first + number for number in numbers)
-        return {name: np.array(numbers) for name, numbers in sorted(found.items())}
+            with damaged(file.filename, f"the {name} of episodes"):
+                for text, numbers in episodes_by(file, name, end - first).items():
+                    found.setdefault(text, []).extend(first + number for number in numbers)
+        return {text: np.array(numbers) for text, numbers in sorted(found.items())}
 
     def _info(self, index: int) -> dict[str, Any]:
         """The seed, environment, expert and texts of an episode."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 import numpy as np
@@ -13,7 +13,7 @@ from imitate.datasets.storage.schema import TAGS, TEXTS
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Heap", "masks_of", "texts_of"]
+__all__ = ["Heap", "episodes_by", "texts_of"]
 
 _LONGEST = 1 << 24  # bytes of a text
 
@@ -59,16 +59,17 @@ def texts_of(file: h5py.File, number: int) -> dict[str, Any]:
     return found | ({"masks": tuple(found["masks"].split("\n"))} if "masks" in found else {})
 
 
-def masks_of(file: h5py.File, count: int) -> dict[str, list[int]]:
-    """The numbers of the episodes that are in each mask, among the first `count` of a file."""
+def episodes_by(file: h5py.File, name: Literal["task", "masks"], count: int) -> dict[str, list[int]]:
+    """The numbers of the episodes with each task, or in each mask, among the first `count` of a file."""
     if "tags" not in file:
         return {}
-    places, heap = file["tags"]["masks"][:count].tolist(), file["texts"]
-    names = {tuple(place): _read(heap, *place).split("\n") for place in places if place[1]}
+    places, heap = file["tags"][name][:count].tolist(), file["texts"]
+    texts = {tuple(place): _read(heap, *place) for place in places if place[1]}
+    named = {place: text.split("\n") if name == "masks" else [text] for place, text in texts.items()}
     found: dict[str, list[int]] = {}
     for number, place in enumerate(places):
-        for name in names.get(tuple(place), ()):
-            found.setdefault(name, []).append(number)
+        for each in named.get(tuple(place), ()):
+            found.setdefault(each, []).append(number)
     return found
 
 

@@ -48,6 +48,7 @@ def describe(path: str | Path) -> dict[str, Any]:
             "noise": info.noise,
             "seed": info.seed,
             "failed_seeds": reader.failed_seeds,
+            "tasks": {text: len(numbers) for text, numbers in reader.tasks().items()},
             "masks": {name: len(numbers) for name, numbers in reader.masks().items()},
             "state_size": info.state_size or None,
             "fps": info.fps or None,

@@ -22,7 +22,7 @@ from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, run
 from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import OnFailure
-from imitate.datasets.noise import dart
+from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.storage.schema import Compression, DemoInfo
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
@@ -115,6 +115,8 @@ def command(
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
     source = experts.load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    if noise and not noise.startswith("dart:"):
+        ActionNoise(noise, source.action_space, 1)  # refuses a wrong one before the expert is measured
     _measure(source, remeasure, on_failure)
     if noise.startswith("dart:"):
         noise = _dart_noise(source, noise.removeprefix("dart:"), seed)

@@ -27,7 +27,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import recover
 from imitate.datasets.storage.schema import Compression
 from imitate.datasets.storage.validate import describe, validate
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.media.video import filming
 
 __all__ = ["data"]
@@ -59,15 +59,18 @@ def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
         file: a file of demonstrations, a folder of them or a pattern
         json: print JSON
     """
-    facts = describe(file)
+    _say(file, as_json=json)
     if json:
-        print_json(facts)
         return 0
-    report(for_people(facts), as_json=False)
     with DemoReader(file) as reader:
         block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
         print("\nreturns", *bars(reader.returns, block=block), sep="\n  ")
     return 0
+
+
+def _say(file: Path, *, as_json: bool) -> None:
+    facts = describe(file)
+    report(facts if as_json else for_people(facts), as_json=as_json)
 
 
 def for_people(facts: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +84,9 @@ def for_people(facts: dict[str, Any]) -> dict[str, Any]:
             value = None if value else "no: only observations"
         if name in ("returns", "lengths") and value is not None:
             value = "{mean:.4g} +- {std:.3g}, {min:.4g} to {max:.4g}".format(**value)
+        elif name == "tasks":
+            few = [f"{one_line(text)[:60]} ({count})" for text, count in value.items()]
+            value = ", ".join(few[:5] + ([f"and {len(few) - 5} more"] if len(few) > 5 else []))
         elif isinstance(value, float):
             value = f"{value:.4g}"
         if name not in ("bytes", "terminated", "truncated", *shown) and value not in ("", None, {}, []):
@@ -227,8 +233,9 @@ def convert(
         format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
         env: the environment, if the data do not name it
         env_kwargs: keyword arguments of the environment, as a JSON object
-        obs_keys: the observations to take where there are several, in one array; by default all as Dict
-            observations, from formats that have them, else all flat ones
+        obs_keys: the observations to take; by default all. From robomimic and LeRobot, vectors alone become one array,
+            in this order, and pictures with others a Dict. From Minari and our own files all stay a Dict, of which keys
+            join some in one array
         columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
             also expert_action, terminated, truncated, done (an episode ends, whatever the cause), seed, and episode
             (CSV) or next_obs, length, start (.npz)
@@ -238,7 +245,7 @@ def convert(
             gaifo; only .h5 and .npz are written so
         compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
             extra zstd
-        fps: steps a second, if the data do not say; LeRobot's videos have 30 otherwise
+        fps: steps a second; by default what the data say, or 30 in LeRobot's videos; a CSV has no place for it
         codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
             each step
         dry_run: read everything and say what would be lost; write nothing
@@ -280,7 +287,7 @@ def merge(files: tyro.conf.Positional[tuple[Path, ...]], /, out: Path, json: boo
         json: print the description of the new file as JSON
     """
     edit.merge(files, out)
-    report(describe(out), as_json=json)
+    _say(out, as_json=json)
     return 0
 
 
@@ -293,7 +300,7 @@ def concat(files: tyro.conf.Positional[tuple[Path, ...]], /, out: Path, json: bo
         json: print the description of the new file as JSON
     """
     edit.concat(files, out)
-    report(describe(out), as_json=json)
+    _say(out, as_json=json)
     return 0
 
 
@@ -353,7 +360,7 @@ def keep(
         max_length=max_length,
         terminated=terminated,
     )
-    report(describe(out), as_json=json)
+    _say(out, as_json=json)
     return 0
 
 
@@ -377,5 +384,5 @@ def subsample(
         json: print the description of the new file as JSON
     """
     edit.subsample(file, out, every=every, pairs=pairs, seed=seed)
-    report(describe(out), as_json=json)
+    _say(out, as_json=json)
     return 0

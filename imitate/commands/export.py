@@ -8,6 +8,7 @@ from typing import Literal
 import tyro
 
 from imitate import hub
+from imitate.commands.line import CommandLine
 from imitate.commands.options import run
 from imitate.errors import InputError
 from imitate.files import atomic_folder
@@ -23,6 +24,8 @@ _NAMES = {
     "hub": "hub",
 }
 """The file that is written in the run's folder, unless --out names another place."""
+_OF_HUB = ("--push", "--private", "--no-private", "--license", "--episodes", "--film", "--no-film")
+"""Options that only a folder for the hub uses."""
 
 
 def export(argv: list[str]) -> int:
@@ -61,12 +64,12 @@ def export(argv: list[str]) -> int:
             raise InputError(f"an export to {to} ends in {suffix}, got {path}")
         if path.exists():
             raise InputError(f"{path} exists: move it, or give another --out")
-        if private and push is None:
-            raise InputError("--private is for --push: add it, or leave --private out")
         if to == "hub":
+            if private and push is None:
+                raise InputError("--private is for --push: add it, or leave --private out")
             return _hub(run_folder, path, push, private, license, episodes, film)
-        if push is not None or license is not None:
-            raise InputError(f"--push and --license are for --to hub: leave them out with --to {to}")
+        if unused := [option.name for option in CommandLine(argv).options if option.name in _OF_HUB]:
+            raise InputError(f"only --to hub takes {' and '.join(unused)}: leave that out with --to {to}")
         print(*_written(run_folder, to, path), sep="\n")
         return 0
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tyro
 
 from imitate import hub
-from imitate.datasets.convert import convert, format_of
+from imitate.datasets.convert import convert
 from imitate.datasets.convert.sources import SUFFIXES
 from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.storage.opening import paths_of
@@ -45,8 +45,8 @@ def push(
         license: the licence on the card, such as mit
         private: a repository that is made is private
     """
-    hub.check_push(repo)
     facts, result = _described(demos)
+    hub.check_push(repo)
     card = data_card(facts, result, repo=repo, format=format, license=license)
     with tempfile.TemporaryDirectory(prefix="imitate-") as scratch:
         files = _ours(demos) if format == "imitate" else _converted(Path(demos), Path(scratch), format)
@@ -58,10 +58,6 @@ def push(
 
 
 def _described(demos: str) -> tuple[dict[str, Any], Evaluation]:
-    if Path(demos).exists() and (name := format_of(Path(demos))) != "imitate":
-        raise InputError(
-            f"{demos} is in the format {name}: `imitate data convert {demos} demos.h5` comes first"
-        )
     with DemoReader(demos) as reader:
         if not len(reader):
             raise InputError(f"{demos} holds no episodes: record some with `imitate collect`")

@@ -112,10 +112,15 @@ def check_plain(learner: str, observation_space: Space, action_space: Space) -> 
     """Raise InputError, naming the learner, unless both spaces are Box or Discrete."""
     for what, space in (("observations", as_fields(observation_space)), ("actions", action_space)):
         if not isinstance(space, spaces.Box | spaces.Discrete):
-            name = "Dict or Tuple" if isinstance(space, Fields) else _name(space)
+            name, remedy = _name(space), "or wrap the environment"
+            if isinstance(space, Fields):
+                name = "Dict or Tuple"
+                remedy = (
+                    "wrap the environment with gymnasium.wrappers.FlattenObservation, or take some of a data set's in "
+                    "one array with `imitate data convert --obs-keys`"
+                )
             raise InputError(
-                f"{learner} does not take {name} {what}, only Box and Discrete ones: choose bc or dagger, or wrap the "
-                "environment, e.g. with gymnasium.wrappers.FlattenObservation"
+                f"{learner} does not take {name} {what}, only Box and Discrete ones: choose bc or dagger, {remedy}"
             )
 
 

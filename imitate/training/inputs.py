@@ -57,8 +57,12 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
         for name in ("observation_space", "action_space"):
             recorded, now = getattr(demos.info, name), getattr(env, name)
             if recorded != now:
+                several = isinstance(recorded, Fields) and not isinstance(now, Fields)
+                remedy = (
+                    "take its own with `imitate data convert --obs-keys`" if several else "record them again"
+                )
                 raise InputError(
-                    f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; record them again"
+                    f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; {remedy}"
                 )
 
 

@@ -180,6 +180,24 @@ def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str
     )
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_cameras_and_state_of_robomimic_are_learned_together(capsys: pytest.CaptureFixture[str]) -> None:
+    obs = {"cams/left": np.zeros((8, 40, 40, 3), np.uint8), "state": np.ones((8, 3))}
+    with h5py.File("robo.hdf5", "w") as file:
+        file.create_group("data").attrs["env_args"] = json.dumps({"env_name": "Lift", "type": 1})
+        for name, rows in {
+            "actions": np.full((8, 2), 0.5),
+            **{f"obs/{key}": obs[key] for key in obs},
+        }.items():
+            file[f"data/demo_0/{name}"] = rows
+    assert main(["train", "bc", "--demos", "robo.hdf5", "--max-updates", "2", "--out", "run"]) == 0
+    policy = load_policy("run")
+    assert list(policy.observation_space) == ["cams/left", "state"]  # type: ignore[call-overload]
+    assert policy.act(obs).shape == (8, 2)
+    said = refused(capsys, "train", "td3bc", "--demos", "robo.hdf5", "--out", "o")
+    assert "or take some of a data set's in one array with `imitate data convert --obs-keys`" in said
+
+
 def test_an_offline_learner_takes_the_environment_of_its_demonstrations(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

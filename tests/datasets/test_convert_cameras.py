@@ -75,7 +75,7 @@ def test_chosen_parts_of_anothers_data_set_are_a_dict(demos: Path, written: Path
         )  # its final one is not stored
 
 
-def test_without_keys_anothers_data_set_gives_its_numbers(written: Path, tmp_path: Path) -> None:
+def test_without_keys_anothers_data_set_gives_everything(written: Path, tmp_path: Path) -> None:
     for name in ("imitate.json", "imitate_final.parquet"):
         (written / "meta" / name).rename(tmp_path / name)
     try:
@@ -84,8 +84,26 @@ def test_without_keys_anothers_data_set_gives_its_numbers(written: Path, tmp_pat
         for name in ("imitate.json", "imitate_final.parquet"):
             (tmp_path / name).rename(written / "meta" / name)
     with DemoReader(tmp_path / "c.h5") as reader:
-        assert reader.info.observation_space.shape == (3,)  # grip and state
-    assert any("images.top' are left out" in note for note in found.notes)
+        shapes = {name: part.shape for name, part in reader.info.observation_space.items()}  # type: ignore[attr-defined]
+    assert shapes == {
+        "grip": (1,),
+        "images.images.top": (16, 32, 3),
+        "images.images.wrist": (16, 32, 3),
+        "state": (2,),
+    }
+    assert not any(note.startswith("observations") for note in found.notes)
+
+
+def test_a_part_of_our_own_data_set_is_of_the_same_environment(written: Path, tmp_path: Path) -> None:
+    convert(written, tmp_path / "c.h5", obs_keys=["observation.state"])
+    with DemoReader(tmp_path / "c.h5") as reader:
+        info = reader.info
+    assert (info.env_id, info.env_kwargs, info.action_space) == (
+        UNIT.env_id,
+        UNIT.env_kwargs,
+        UNIT.action_space,
+    )
+    assert info.observation_space.shape == (2,)
 
 
 def test_a_damaged_final_observation_is_one_line(demos: Path, tmp_path: Path) -> None:

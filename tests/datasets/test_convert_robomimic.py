@@ -20,7 +20,11 @@ from imitate.envs.fields import in_rows
 def test_cameras_and_state_of_robomimic_are_a_dict_both_ways(tmp_path: Path) -> None:
     wrist = np.full((3, 8, 8, 3), 7, np.uint8)
     source = robomimic(tmp_path / "a.hdf5", **{"obs/wrist": wrist, "next_obs/wrist": wrist})
-    convert(source, tmp_path / "b.h5", obs_keys=["camera", "a", "wrist"])
+    assert (
+        convert(source, tmp_path / "b.h5", obs_keys=["camera", "a", "wrist"])
+        .notes[0]
+        .startswith("observations 'b' are left out")
+    )
     with DemoReader(tmp_path / "b.h5") as reader:
         shapes = {name: part.shape for name, part in reader.info.observation_space.items()}  # type: ignore[attr-defined]
         assert shapes == {"a": (2,), "camera": (8, 8, 3), "wrist": (8, 8, 3)}
@@ -32,6 +36,24 @@ def test_cameras_and_state_of_robomimic_are_a_dict_both_ways(tmp_path: Path) -> 
         assert set(file["data/demo_0/obs"]) == {"a", "camera", "wrist"}
     convert(tmp_path / "c.hdf5", tmp_path / "d.h5")
     same(tmp_path / "b.h5", tmp_path / "d.h5")
+
+
+def test_all_observations_are_taken_also_those_in_groups(tmp_path: Path) -> None:
+    """Vectors alone are one array, as before."""
+    left, seen = np.full((3, 8, 8, 3), 7, np.uint8), np.array([False, True, True])
+    more = {"obs/cams/left": left, "next_obs/cams/left": left, "obs/seen": seen, "next_obs/seen": seen}
+    source = robomimic(tmp_path / "a.hdf5", **more)
+    done = convert(source, tmp_path / "b.h5")
+    assert not any("left out" in note for note in done.notes)
+    with DemoReader(tmp_path / "b.h5") as reader:
+        shapes = {name: part.shape for name, part in reader.info.observation_space.items()}  # type: ignore[attr-defined]
+        assert shapes == {"a": (2,), "b": (1,), "camera": (8, 8, 3), "cams/left": (8, 8, 3), "seen": ()}
+        assert reader[0].obs["cams/left"].min() == 7
+        assert reader[0].obs["seen"].tolist() == [False, True, True, True]
+    with pytest.raises(InputError, match="no observation 'cams'; there are a, b, camera, cams/left, seen"):
+        convert(source, tmp_path / "c.h5", obs_keys=["cams"])
+    with pytest.raises(InputError, match=r"npz holds no Dict observations: .* with --obs-keys"):
+        convert(source, tmp_path / "c.npz")
 
 
 def test_nested_dicts_of_robomimic_come_back(tmp_path: Path) -> None:

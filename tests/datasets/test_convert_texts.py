@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from converting import UNIT, recording, same, write
 from gymnasium import spaces
-from test_convert_foreign import robomimic
+from test_convert_foreign import VECTORS, robomimic
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError, Trajectory, edit, validate
@@ -26,7 +26,7 @@ MODEL = "<mujoco>" + "x" * 70_000 + "</mujoco>"  # more than an attribute of a f
 @pytest.fixture
 def lift(tmp_path: Path) -> Path:
     """Demonstrations 0, 2 and 10 of robosuite, with states; two have a task, two the same model, and one no mask."""
-    path = robomimic(tmp_path / "lift.hdf5")
+    path = robomimic(tmp_path / "lift.hdf5", **VECTORS)
     with h5py.File(path, "a") as file:
         for number, model, task in (
             (0, MODEL, "lift the cube"),
@@ -57,7 +57,9 @@ def with_texts() -> list[Trajectory]:
     return [replace(one, info={**one.info, **text}) for one, text in zip(recording(UNIT), told, strict=True)]
 
 
-def test_robomimics_masks_states_models_and_tasks_go_there_and_back(lift: Path, tmp_path: Path) -> None:
+def test_robomimics_masks_states_models_and_tasks_go_there_and_back(
+    lift: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = convert(lift, tmp_path / "a.h5")
     assert not any("parts" in note or "state" in note for note in done.notes)
     held = texts(tmp_path / "a.h5")
@@ -76,6 +78,8 @@ def test_robomimics_masks_states_models_and_tasks_go_there_and_back(lift: Path, 
         ((obs,),) = reader.batches(100, np.random.default_rng(0), fields=["obs"])
         assert len(obs) == 9
     assert validate(tmp_path / "a.h5") == []
+    assert main(["data", "info", str(tmp_path / "a.h5")]) == 0
+    assert "tasks              lift it (1), lift the cube (1)\n" in capsys.readouterr().out
 
     assert convert(tmp_path / "a.h5", tmp_path / "b.hdf5", format="robomimic").notes == []
     with h5py.File(tmp_path / "b.hdf5") as file, h5py.File(lift) as was:
@@ -257,3 +261,5 @@ def test_pngs_of_lerobot_are_lossless_too(tmp_path: Path, capsys: pytest.Capture
     same(path, tmp_path / "c.h5")
     assert main(["data", "convert", str(path), str(tmp_path / "d.npz"), "--codec", "png"]) == 2
     assert "npz has no videos: leave --codec out" in capsys.readouterr().err
+    assert main(["data", "convert", str(path), str(tmp_path / "d.csv"), "--fps", "3"]) == 2
+    assert "csv has no place for steps a second: leave --fps out" in capsys.readouterr().err

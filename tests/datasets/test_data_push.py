@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from converting import same
+from converting import UNIT, recording, same, write
 from hub_server import READER, WRITER, Hub, serving
 from huggingface_hub import DatasetCard
 
@@ -81,7 +81,7 @@ def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
         "org/",
     ],
 )
-def test_a_bad_name_is_refused_before_the_data_and_the_network(
+def test_a_bad_name_and_a_missing_token_are_refused_before_the_network(
     repo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def network(*_: object, **__: object) -> None:
@@ -89,10 +89,15 @@ def test_a_bad_name_is_refused_before_the_data_and_the_network(
 
     monkeypatch.setattr(socket.socket, "connect", network)
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    assert main(["data", "push", str(tmp_path / "no.h5"), repo]) == 2
+    path = write(tmp_path / "a.h5", UNIT, recording(UNIT))
+    assert main(["data", "push", str(path), repo]) == 2
     error = capsys.readouterr().err
     assert f"{repo!r} is no name on the hub: wanted ORG/REPO" in error
     assert error.count("\n") == 1
+    assert main(["data", "push", str(path), "me/x"]) == 2
+    assert "no token" in capsys.readouterr().err
+    assert main(["data", "push", str(tmp_path / "no.h5"), "me/x"]) == 2
+    assert "no file of demonstrations at" in capsys.readouterr().err
 
 
 def test_failures_are_one_line(

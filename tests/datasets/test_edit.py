@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,9 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["data", "merge", a, str(folder / "b.h5"), "--out", f"{out}1", "--json"]) == 0
     assert '"episodes": 4' in capsys.readouterr().out
     assert main(["data", "filter", a, "--out", f"{out}2", "--terminated", "True"]) == 0
+    shown = capsys.readouterr().out
+    assert "0 truncated)" in shown  # as `data info` prints it: rounded, without empty fields
+    assert not re.search("^(bytes|noise|protocol|masks|tasks) ", shown, re.MULTILINE)
     assert main(["data", "subsample", a, "--out", f"{out}3", "--every", "2"]) == 0
     assert main(["data", "split", a, "--train", f"{out}4", "--held-out", f"{out}5"]) == 0
     assert "2 episodes in" in capsys.readouterr().out

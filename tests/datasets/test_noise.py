@@ -13,6 +13,7 @@ from gymnasium import spaces
 from imitate.cli import main
 from imitate.datasets import ActionNoise, DemoReader, InputError
 from imitate.datasets.noise import dart
+from imitate.experts import Expert
 
 BOX = spaces.Box(np.float32([-1, 0]), np.float32([1, 4]))
 
@@ -67,6 +68,18 @@ def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.L
 def test_an_invalid_covariance_is_refused(size: str) -> None:
     with pytest.raises(InputError, match="covariance"):
         ActionNoise(f"gaussian:{size}", BOX, 1)
+
+
+def test_a_wrong_noise_is_refused_before_the_expert_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(*_: object, **__: object) -> None:
+        raise AssertionError("the expert was measured")
+
+    monkeypatch.setattr(Expert, "measure", measure)
+    words = ["collect", "Pendulum-v1", "--episodes", "1", "--noise", "foo:1", "--out", str(tmp_path / "a.h5")]
+    assert main(words) == 2
+    assert "noise 'foo:1': wanted gaussian:SIGMA" in capsys.readouterr().err
 
 
 def test_collect_with_the_errors_of_a_run(tmp_path: Path) -> None:

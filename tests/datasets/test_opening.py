@@ -16,6 +16,7 @@ from attacks import KILLED
 from forked import Script, run
 from recordings import INFO, one_line, trajectory
 
+from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError
 from imitate.datasets.storage import contain
 from imitate.datasets.storage.contain import contained
@@ -166,3 +167,15 @@ def test_a_file_is_read_while_it_is_written(tmp_path: Path) -> None:
             with DemoReader(path) as reader:
                 assert len(list(reader)) == len(reader) > 0
             writer.stdout.readline()
+
+
+@pytest.mark.parametrize("command", ["info", "validate", "plot", "replay"])
+def test_a_folder_of_another_project_is_named(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta" / "info.json").write_text("{}")
+    words = ["data", command, str(tmp_path), *(["--out", "a.png"] if command == "plot" else [])]
+    assert main(words) == 2
+    convert = f"`imitate data convert {tmp_path} demos.h5` reads it"
+    assert capsys.readouterr().err == f"imitate: {tmp_path} is a folder in the format lerobot; {convert}\n"

@@ -191,7 +191,8 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_mistakes_of_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(tmp_path / "run")
     for options, said in (
-        (["--to", "onnx", "--push", "org/a"], "are for --to hub"),
+        (["--to", "onnx", "--push", "org/a"], "only --to hub takes --push: leave that out"),
+        (["--episodes", "3", "--film"], "only --to hub takes --episodes and --film"),
         (["--to", "hub", "--private"], "--private is for --push"),
         (["--to", "hub", "--out", str(run)], "exists: move it"),
     ):
