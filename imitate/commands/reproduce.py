@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from imitate.commands.option import Offers
 from imitate.commands.options import print_json, run
 from imitate.errors import InputError, did_you_mean
 from imitate.reproduce.experiments import failing_forms
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def reproduce(argv: list[str]) -> int:
     def command(
-        rows: Annotated[list[str], tyro.conf.Positional] = [],  # noqa: B006
+        rows: Annotated[list[str], tyro.conf.Positional, Offers(read_rows)] = [],  # noqa: B006
         list: bool = False,
         failing: bool = False,
         seeds: int = 1,
