@@ -94,7 +94,7 @@ def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) ->
             cost = "" if minutes is None else f"{minutes:7.1f}  {fits_in(minutes)} (estimated)"
             print(f"{head}  {'not run yet':>31}  {cost}")
             continue
-        ci95 = "one seed" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
+        ci95 = "few seeds" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
         print(f"{head}  {summary.mean:9,.1f}  {ci95:>20}  {summary.minutes:7.1f}  {summary.fits}")
 
 
