@@ -189,14 +189,10 @@ class ActorPolicy(nn.Module):
 
     def adapted(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> ActorPolicy:
         """The same policy for spaces of the same `kind`. Continuous actions keep their bounds, which scale them."""
-        if isinstance(action_space, spaces.Box):
-            own, dtype = self.action_space, action_space.dtype
-            action_space = spaces.Box(own.low.astype(dtype), own.high.astype(dtype), dtype=dtype.type)
-        spaces_json = {
-            "observation_space": space_to_json(as_fields(observation_space)),
-            "action_space": space_to_json(action_space),
-        }
-        policy = ActorPolicy.from_description(self.describe() | spaces_json)
+        described = self.describe()
+        described["observation_space"] = space_to_json(as_fields(observation_space))
+        described["action_space"]["dtype"] = str(action_space.dtype)
+        policy = ActorPolicy.from_description(described)
         policy.load_state_dict(self.state_dict())
         return policy.to(self.output.weight.device)
 
