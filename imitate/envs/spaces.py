@@ -135,8 +135,12 @@ def kind(space: Space) -> str:
 
 
 def beyond(trained: Space, space: Space) -> bool:
-    """True if actions of the first Box may leave the second, which has the same shape. Rounding doesn't count."""
-    if not isinstance(trained, spaces.Box) or not isinstance(space, spaces.Box):
+    """True if actions of the first Box may leave the second, of the same shape. Rounding doesn't count."""
+    if (
+        not isinstance(trained, spaces.Box)
+        or not isinstance(space, spaces.Box)
+        or trained.shape != space.shape
+    ):
         return False
     low, high = (bound.astype(space.dtype) for bound in (trained.low, trained.high))
     return bool((low < space.low).any() or (high > space.high).any())

@@ -56,6 +56,7 @@ def test_rounding_a_bound_is_not_beyond_it() -> None:
 
     assert beyond(unit(2.0), unit(1.0))
     assert not beyond(unit(1.0), unit(2.0))
+    assert not beyond(spaces.Box(-2, 2, (3,)), spaces.Box(-1, 1, (2,)))  # its answers will be refused
     assert not beyond(unit(float(np.float32(0.1)), np.float64), unit(0.1))
     assert not beyond(unit(0.1, np.float64), unit(0.1))
 
