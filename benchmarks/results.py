@@ -44,6 +44,11 @@ SCALE = BENCHMARKS.parent / "docs" / "scale.md"
 EXPERIMENTS = BENCHMARKS.parent / "docs" / "experiments.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
+LEAST_SEEDS = 3
+"""Of an interval: that of two says nothing."""
+PAGES = BENCHMARKS.parent / "docs" / "algorithms"
+_ROWS = re.compile(r"(?s)(<!-- rows: ([\w-]+), .*? -->\n).*?(<!-- end of rows -->\n)")
+"""The part of an algorithm's page that this script writes."""
 ROWS: dict[str, dict[str, Any]] = tomllib.loads(ROWS_FILE.read_text())
 
 
@@ -55,7 +60,12 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
     written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md", EXPERIMENTS: "experiments.md"}
     texts = {path: render(template, known) for path, template in written.items()}
-    short = {name: vars(summary) for name, summary in summaries(known).items()}
+    found = summaries(known)
+    for path in PAGES.glob("*.md"):
+        texts[path] = _ROWS.sub(
+            lambda part: f"{part[1]}\n{table_of(part[2], found)}\n{part[3]}", path.read_text()
+        )
+    short = {name: vars(summary) for name, summary in found.items()}
     return {README: readme, SUMMARIES: json.dumps(short, indent=1) + "\n"} | texts
 
 
@@ -69,7 +79,7 @@ def summaries(known: dict[str, Any]) -> dict[str, Summary]:
             for seed in seeds
         ]
         spent_ = [seed.get("cpu_seconds", seed.get("seconds", 0.0)) / 60 for seed in seeds]
-        ci95 = interval([seed["returns"] for seed in seeds]) if len(seeds) > 1 else None
+        ci95 = interval([seed["returns"] for seed in seeds]) if len(seeds) >= LEAST_SEEDS else None
         found[name] = Summary(
             means=tuple(round(seed["mean"], 3) for seed in seeds),
             ci95=None if ci95 is None else (round(ci95[0], 3), round(ci95[1], 3)),
@@ -81,6 +91,31 @@ def summaries(known: dict[str, Any]) -> dict[str, Summary]:
             commit=record.get("machine", {}).get("commit", ""),
         )
     return found
+
+
+def table_of(algorithm: str, found: dict[str, Summary]) -> str:
+    """The rows of an algorithm, each with a link to its record; two seeds are shown by themselves."""
+    lines = [
+        "| task | row | return | 95 % interval | expert | steps | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, each in found.items():
+        row = ROWS[name]
+        if row["algorithm"].partition(":")[0] != algorithm:
+            continue
+        seeds = len(each.means)
+        means = f" ({', '.join(f'{mean:,.1f}' for mean in each.means)})" if 1 < seeds < LEAST_SEEDS else ""
+        ci95 = "" if each.ci95 is None else f"{each.ci95[0]:,.1f} to {each.ci95[1]:,.1f}"
+        expert = "" if each.expert is None else f"{each.expert:,.1f}"
+        label = f"[{row['label']}](../../benchmarks/results/{name}.json)"
+        lines.append(
+            f"| {row['env']} | {label} | {each.mean:,.1f}{means} | {ci95} | {expert} | {each.steps:,} | {seeds} |"
+        )
+    return (
+        "\n".join(lines) + "\n"
+        if len(lines) > 2
+        else "No row of the results table is of this algorithm yet.\n"
+    )
 
 
 def render(template: str, known: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.spaces import Array, Space, values_of
+from imitate.envs.spaces import Array, Space, beyond, values_of
 from imitate.errors import Fault, InputError, raised
 
 __all__ = ["Ask", "Askable", "acting", "asking"]
@@ -30,6 +30,8 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     who   name to blame in the message; a policy with a `source`, such as an expert, is named by that
 
+    A policy that was trained for wider bounds than the space's is clipped to these.
+
     The function raises a `Fault` if the policy raises, or if its answer is not N actions of the space: another shape,
     NaN, a fraction instead of a discrete action, or an action outside the space.
     """
@@ -38,6 +40,7 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
     act = acting(policy)
     shape, dtype = space.shape or (), space.dtype
     is_sound = _soundness(space)
+    is_wider = beyond(getattr(policy, "action_space", space), space)
 
     def ask(obs: Array) -> Array:
         try:
@@ -52,7 +55,7 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
         if not is_sound(actions):
             beyond = actions[_unsound(space, actions)]
             raise Fault(f"{who} answered with {_some(beyond)}, which is not in {space}: mend it")
-        return actions
+        return actions.clip(space.low, space.high) if is_wider else actions  # type: ignore[attr-defined]
 
     return ask
 

@@ -1,4 +1,4 @@
-"""Hooks of `mkdocs build`: documents of the repository as pages, links out of docs/, equations, tables of results.
+"""Hooks of `mkdocs build`: documents of the repository as pages, links out of docs/, equations.
 
 A page may link to any file of the repository by its relative path, as on the page of a code host. Documents become
 pages of the site, data and pictures are copied to it, and of sources and folders the path remains.
@@ -21,9 +21,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pymdownx.superfences import SuperFencesException
 
-from imitate.reproduce.rows import read_rows
-from imitate.reproduce.summaries import read_summaries
-
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = {
     "README.md": "index.md",
@@ -42,7 +39,6 @@ _LINK = re.compile(
 )
 """A link within the repository, or code, in which nothing is a link."""
 _SOURCES = tempfile.TemporaryDirectory()
-_ROWS = re.compile(r"<!-- rows: ([\w-]+) -->")
 
 
 @event_priority(100)  # before mkdocstrings reads its settings
@@ -72,14 +68,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    text = _ROWS.sub(lambda found: results_of(found[1], page.file.src_uri), markdown)
-
     def mended(found: re.Match[str]) -> str:
         if found["code"]:
             return found[0]
         return _link(found["shown"], found["target"], found["anchor"] or "", page, config, files)
 
-    return _LINK.sub(mended, text)
+    return _LINK.sub(mended, markdown)
 
 
 def _link(shown: str, target: str, anchor: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -114,27 +108,6 @@ def _equation(source: str, *_: Any, **__: Any) -> str:
     if "\\" in drawn:
         raise SuperFencesException(f"latex2mathml does not know a command in {source}")
     return f'<div class="equation">{drawn}</div>'
-
-
-def results_of(algorithm: str, page: str) -> str:
-    """The table of an algorithm's rows, each with a link to its record."""
-    rows, found = read_rows(), read_summaries()
-    lines = [
-        "| task | row | return | 95 % interval | expert | steps | seeds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    up = "../" * (page.count("/") + 1)
-    for name, row in rows.items():
-        if row.algorithm.partition(":")[0] != algorithm or name not in found:
-            continue
-        each = found[name]
-        interval = "" if each.ci95 is None else f"{each.ci95[0]:,.1f} to {each.ci95[1]:,.1f}"
-        expert = "" if each.expert is None else f"{each.expert:,.1f}"
-        label = f"[{row.label}]({up}benchmarks/results/{name}.json)"
-        lines.append(
-            f"| {row.env} | {label} | {each.mean:,.1f} | {interval} | {expert} | {each.steps:,} | {len(each.means)} |"
-        )
-    return "\n".join(lines) if len(lines) > 2 else "No row of the results table is of this algorithm yet."
 
 
 def as_markdown(notebook: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from imitate.algorithms import ALGORITHMS
+from imitate.reproduce.summaries import Summary, read_summaries
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "benchmarks" / "results"
@@ -42,7 +43,12 @@ def test_documents_are_what_the_records_say() -> None:
 
 @pytest.mark.parametrize(
     ("record", "document"),
-    [("aggrevated-bipedalwalker-ppo", "README.md"), ("half-trained", "RESULTS.md"), ("speed", "SPEED.md")],
+    [
+        ("aggrevated-bipedalwalker-ppo", "README.md"),
+        ("half-trained", "RESULTS.md"),
+        ("speed", "SPEED.md"),
+        ("bc-cartpole-30-pairs", "bc.md"),
+    ],
 )
 def test_another_figure_in_a_record_is_another_document(record: str, document: str, tmp_path: Path) -> None:
     records = shutil.copytree(RECORDS, tmp_path / "results")
@@ -52,6 +58,19 @@ def test_another_figure_in_a_record_is_another_document(record: str, document: s
     written = next(path for path in ROOT.rglob(document) if "templates" not in path.parts)
     assert changed[document] != written.read_text()
     assert "1,234" in changed[document] or "1234.5" in changed[document]
+
+
+def test_two_seeds_are_shown_without_an_interval() -> None:
+    row = script("results").ROWS["bc-cartpole-30-pairs"]
+    assert row["algorithm"] == "bc"
+    for means, ci95, shown in (
+        ((1.0, 3.0), None, "| 2.0 (1.0, 3.0) |  |"),
+        ((1.0,), None, "| 1.0 |  |"),
+        ((1.0, 2.0, 3.0), (0.5, 3.5), "| 2.0 | 0.5 to 3.5 |"),
+    ):
+        short = Summary(means=means, ci95=ci95, expert=None, random=0.0, steps=10, minutes=1.0)
+        assert shown in script("results").table_of("bc", {"bc-cartpole-30-pairs": short})
+    assert all(len(each.means) > 2 for each in read_summaries().values() if each.ci95)
 
 
 def test_a_rows_commands_are_those_of_its_record() -> None:

@@ -10,7 +10,7 @@ import tyro
 
 import imitate.compare
 from imitate import experts
-from imitate.commands.option import Rare
+from imitate.commands.option import Offers, Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
 from imitate.compare.plan.learners import trust_learner
@@ -35,7 +35,7 @@ def compare(argv: list[str]) -> int:
 
 
 def command(
-    file: Annotated[str | None, tyro.conf.Positional] = None,
+    file: Annotated[str | None, tyro.conf.Positional, Offers(lambda: BUNDLED)] = None,
     *,
     out: Path | None = None,
     watch: Path | None = None,

@@ -11,8 +11,8 @@ from typing import Literal
 import tyro
 
 from imitate.algorithms import ALGORITHMS, is_own
-from imitate.commands.line import WORDS
-from imitate.commands.option import Option
+from imitate.commands.line import WORDS, CommandLine
+from imitate.commands.option import Offers, Option
 from imitate.commands.options import run
 from imitate.commands.parsing import Asked, by_name
 from imitate.commands.table import COMMANDS, find
@@ -89,10 +89,11 @@ def _candidates(before: list[str], last: str) -> Iterable[str]:
     asked = None if any(map(is_own, before[1:2])) else _asked(before)
     if asked is None:
         return ()
-    known = by_name(asked.options)
-    _, option, switch = known.get(before[-1].replace("_", "-"), ("", None, None))
-    if option is not None and switch is None and not last.startswith("--"):
-        return _values(option, last)
+    known, typed = by_name(asked.options), CommandLine(before).options[-1:]
+    for name, words, _ in typed if not last.startswith("--") else ():
+        _, option, switch = known.get(name, ("", None, None))
+        if option is not None and switch is None and (option.greedy or not words):
+            return _values(option, last)
     positional = [value for each in asked.options if each.positional for value in _values(each, last)]
     return (*asked.names, *positional, *known, "--help")
 
@@ -112,6 +113,9 @@ def _values(option: Option, last: str) -> Iterable[str]:
     """Words that the option takes; none if it takes files, numbers or text."""
     if option.choices:
         return option.choices
+    for note in option.notes:
+        if isinstance(note, Offers):
+            return note.words()
     if option.name == "env":
         return _environments(last)
     if option.name in ("expert", "spec", "subject", "intervene"):

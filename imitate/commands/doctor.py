@@ -38,7 +38,7 @@ class Finding:
 def doctor(argv: list[str]) -> int:
     def command(json: bool = False) -> int:
         """Say what works here, what is missing, and which command brings it. The status is 1 if something required is
-        broken.
+        broken. Commands of pip are for the folder of the clone.
 
         Args:
             json: print JSON
@@ -52,7 +52,9 @@ def doctor(argv: list[str]) -> int:
 
 def _looked(name: str, probe: Callable[[], str]) -> Finding:
     """The finding of one probe, whatever it raises."""
-    extra = f"pip install 'imitate-rl[{EXTRAS[name]}]'" if name in EXTRAS else ""
+    extra = (
+        f"pip install -c constraints.txt -e '.[{EXTRAS[name]}]'" if name in EXTRAS else OTHERS.get(name, "")
+    )
     try:
         return Finding(name, "ok", probe())
     except _Missing as error:
@@ -60,7 +62,9 @@ def _looked(name: str, probe: Callable[[], str]) -> Finding:
     except metadata.PackageNotFoundError:
         return Finding(name, "missing", "not installed", extra)
     except Exception as error:  # a foreign package may raise anything
-        remedy = extra or ("pip install --force-reinstall imitate-rl" if name in REQUIRED else "")
+        remedy = extra or (
+            "pip install --force-reinstall -c constraints.txt -e ." if name in REQUIRED else ""
+        )
         return Finding(name, "broken", f"{type(error).__name__}: {one_line(error)}", remedy)
 
 
@@ -256,7 +260,6 @@ REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "cache
 EXTRAS = {
     "EnvPool": "envpool",
     "MuJoCo": "mujoco",
-    "Gymnasium-Robotics": "robotics",
     "Ray": "ray",
     "ONNX": "export",
     "pyarrow": "formats",
@@ -265,3 +268,5 @@ EXTRAS = {
     "Optuna": "tune",
     "Weights & Biases": "wandb",
 }
+OTHERS = {"Gymnasium-Robotics": "python3.11 -m venv robotics && robotics/bin/pip install -e '.[robotics]'"}
+"""What no extra here brings: gymnasium-robotics needs an older MuJoCo than the constraints."""

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -18,11 +18,18 @@ import msgspec
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-__all__ = ["Option", "Rare", "as_dataclass", "options_of", "options_of_config"]
+__all__ = ["Offers", "Option", "Rare", "as_dataclass", "options_of", "options_of_config"]
 
 
 class Rare:
     """Marks an option, as in `Annotated[int, Rare]`, that only `--help-all` shows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Offers:
+    """Marks an option, as in `Annotated[str, Offers(names)]`, with the words that a shell may complete."""
+
+    words: Callable[[], Iterable[str]]
 
 
 _METAVARS = {

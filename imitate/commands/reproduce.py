@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from imitate.commands.option import Offers
 from imitate.commands.options import print_json, run
 from imitate.errors import InputError, did_you_mean
 from imitate.reproduce.experiments import failing_forms
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 def reproduce(argv: list[str]) -> int:
     def command(
-        rows: Annotated[list[str], tyro.conf.Positional] = [],  # noqa: B006
+        rows: Annotated[list[str], tyro.conf.Positional, Offers(read_rows)] = [],  # noqa: B006
         list: bool = False,
         failing: bool = False,
         seeds: int = 1,
@@ -93,7 +94,7 @@ def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) ->
             cost = "" if minutes is None else f"{minutes:7.1f}  {fits_in(minutes)} (estimated)"
             print(f"{head}  {'not run yet':>31}  {cost}")
             continue
-        ci95 = "one seed" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
+        ci95 = "few seeds" if summary.ci95 is None else "{:,.1f} to {:,.1f}".format(*summary.ci95)
         print(f"{head}  {summary.mean:9,.1f}  {ci95:>20}  {summary.minutes:7.1f}  {summary.fits}")
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
 import tyro
 
 from imitate.commands.options import print_json, run
-from imitate.compare.statistics.job_results import Row
+from imitate.compare.statistics.job_results import Returns, Row
 from imitate.errors import InputError
-from imitate.files import last_line, plain_json
+from imitate.files import last_line, plain_json, read_json
 from imitate.training.experiment import Experiment
 
 __all__ = ["runs"]
@@ -26,7 +28,8 @@ def runs(argv: list[str]) -> int:
     def command(folder: tyro.conf.Positional[Path] = Path("runs"), /, json: bool = False) -> int:
         """List the runs in a folder and below: learner, environment, steps, return and age, the newest first.
 
-        The return is that of the last validation, or of training where there was none.
+        The return is that of the last validation. Where there was none, it is that of `imitate evaluate`, of a
+        comparison's test, of the last look of `imitate train`, or of training, in this order.
 
         Args:
             folder: to look in
@@ -64,18 +67,28 @@ def _row(path: Path, experiment: Experiment) -> dict[str, Any]:
         "environment": experiment.env_id,
         "seed": experiment.seed,
         "steps": trained.budget_steps,
-        "return": _validated(path / "evaluations.jsonl", trained.train_return),
+        "return": _return(path, trained),
         "state": "finished" if (path / "finished.json").exists() else "not finished",
         "age": time.time() - (log if log.exists() else path / "config.json").stat().st_mtime,
     }
 
 
-def _validated(path: Path, otherwise: float | None) -> float | None:
-    """The mean return of the last validation."""
+class _Played(msgspec.Struct):
+    """The episodes that a run's policy played at the end, as `imitate evaluate`, `compare` and `train` store them."""
+
+    returns: Returns
+
+
+def _return(path: Path, trained: Row) -> float | None:
+    """The mean return by which a run is known so far."""
     try:
-        return msgspec.convert(plain_json(last_line(path))["mean_return"], float)
+        return msgspec.convert(plain_json(last_line(path / "evaluations.jsonl"))["mean_return"], float)
     except (ValueError, TypeError, KeyError, RecursionError):
-        return otherwise
+        pass  # no validation
+    for name in ("evaluation.json", "result.json", "look.json"):
+        with suppress(InputError):
+            return fmean(read_json(path / name, _Played).returns)
+    return trained.train_return
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -22,6 +22,7 @@ from imitate.commands.progress import progress_of, told
 from imitate.commands.wandb import sent
 from imitate.envs.trust import trust
 from imitate.errors import InputError
+from imitate.files import write_json
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
 
@@ -259,7 +260,10 @@ def _execute(
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if looks:
-        print(f"imitate: {told(look(load_policy(out), experiment))}", file=sys.stderr)
+        last = look(load_policy(out), experiment)
+        print(f"imitate: {told(last)}", file=sys.stderr)
+        if last.complete:
+            write_json(out / "look.json", last.to_json())
     if experiment.evaluable:
         print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
     else:

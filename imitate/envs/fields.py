@@ -128,7 +128,8 @@ def _fill(rows: Array, space: Fields, obs: Any) -> None:
 def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     """Observations as a batch (N, *obs_shape), and whether `obs` was a single one (*obs_shape); then N is 1.
 
-    For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array.
+    For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array, whose floats may
+    have another width.
 
     Raises InputError for a missing key, another shape or type, and numbers that are NaN or infinite.
     """
@@ -137,6 +138,8 @@ def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
         batch: Array = in_rows(space, obs, lead or (1,))
     else:
         array = np.asarray(obs)
+        if isinstance(space, Fields) and np.can_cast(array.dtype, space.dtype, "same_kind"):
+            array = array.astype(space.dtype, copy=False)
         lead = _lead(array, space, "an observation")
         batch = array if lead else array[None]
     if not all_finite(batch):

@@ -15,8 +15,10 @@ from imitate.errors import InputError, one_line
 __all__ = [
     "Array",
     "Space",
+    "beyond",
     "check_plain",
     "check_supported",
+    "kind",
     "multi_discrete",
     "random_observations",
     "space_from_json",
@@ -122,6 +124,31 @@ def check_plain(learner: str, observation_space: Space, action_space: Space) -> 
             raise InputError(
                 f"{learner} does not take {name} {what}, only Box and Discrete ones: choose bc or dagger, {remedy}"
             )
+
+
+def kind(space: Space) -> str:
+    """The space without its bounds and without the width of its floats, such as "Box(4,) of floats".
+
+    A policy fits an environment if the kinds of their spaces are equal: observations are converted, actions clipped.
+    """
+    space = as_fields(space)
+    if isinstance(space, Fields):
+        return f"Dict({', '.join(f'{name}: {kind(part)}' for name, part in space.items())})"
+    if isinstance(space, spaces.Box):
+        return f"Box{space.shape} of {'floats' if space.dtype.kind == 'f' else space.dtype}"
+    return str(space)
+
+
+def beyond(trained: Space, space: Space) -> bool:
+    """True if actions of the first Box may leave the second, of the same shape. Rounding doesn't count."""
+    if (
+        not isinstance(trained, spaces.Box)
+        or not isinstance(space, spaces.Box)
+        or trained.shape != space.shape
+    ):
+        return False
+    low, high = (bound.astype(space.dtype) for bound in (trained.low, trained.high))
+    return bool((low < space.low).any() or (high > space.high).any())
 
 
 def space_to_json(space: Space) -> dict[str, Any]:

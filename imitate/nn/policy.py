@@ -187,6 +187,15 @@ class ActorPolicy(nn.Module):
         }
         return spaces_json | self.architecture
 
+    def adapted(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> ActorPolicy:
+        """The same policy for spaces of the same `kind`. Continuous actions keep their bounds, which scale them."""
+        described = self.describe()
+        described["observation_space"] = space_to_json(as_fields(observation_space))
+        described["action_space"]["dtype"] = str(action_space.dtype)
+        policy = ActorPolicy.from_description(described)
+        policy.load_state_dict(self.state_dict())
+        return policy.to(self.output.weight.device)
+
     @staticmethod
     def from_description(data: dict[str, Any]) -> ActorPolicy:
         arguments = dict(data)

@@ -21,7 +21,7 @@ class Summary:
     """A row's record in short.
 
     means    mean return of each seed
-    ci95     interval of their mean, for other seeds and episodes; None for a single seed
+    ci95     interval of their mean, for other seeds and episodes; None for fewer than three seeds
     expert   mean return of the expert; None if there is none
     random   mean return of random actions
     steps    environment steps of the seed that took most, with demonstrations and validation

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from imitate.errors import LARGEST, InputError, check_range, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.imitators.reward_files import reward_sha256
-from imitate.toml import read_toml
+from imitate.toml import as_toml, read_toml
 from imitate.training.needs import (
     check_backend,
     check_demos,
@@ -164,7 +165,8 @@ class Experiment:
 
     @classmethod
     def read(cls, path: str | Path) -> Experiment:
-        """Read a run's config.json, or the same as TOML; relative paths in it are relative to its folder.
+        """Read a run's config.json, or settings over those of the preset as TOML; relative paths in it are relative to
+        its folder.
 
         Raises InputError if it is not a valid one.
         """
@@ -173,7 +175,7 @@ class Experiment:
             experiment = read_json(path, cls)
         else:
             try:
-                experiment = msgspec.convert(read_toml(path), cls)
+                experiment = msgspec.convert(_over_preset(read_toml(path)), cls)
             except msgspec.ValidationError as error:
                 raise InputError(f"{path} does not describe a run: {one_line(error)}; correct it") from error
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
@@ -185,6 +187,15 @@ class Experiment:
     def to_json(self) -> dict[str, Any]:
         """Plain data with absolute paths."""
         return dataclasses.asdict(self._with_paths(Path(), lambda name: str(Path(name).absolute())))
+
+    def to_toml(self, folder: Path) -> str:
+        """The settings other than the preset's, with paths from `folder`, for `read`. Seed and device are left out."""
+        run = dataclasses.asdict(self._with_paths(Path(), lambda name: os.path.relpath(name, folder)))
+        preset = dataclasses.asdict(Experiment.preset(self.algorithm, self.env_id))
+        if self.hyperparameters.get("total_steps") == self.budget:
+            del run["hyperparameters"]["total_steps"]  # it follows
+        given = {"algorithm": self.algorithm, "env_id": self.env_id} | _beside(run, preset)
+        return as_toml({name: value for name, value in given.items() if name not in ("seed", "device")})
 
     def portable(self) -> Experiment:
         """A copy that names files without their folders, for people who have other folders."""
@@ -245,6 +256,29 @@ class Experiment:
     def evaluable(self) -> bool:
         """True if the environment is installed, so that policies can play in it."""
         return not find(self.algorithm).offline or is_installed(self.env_id)
+
+
+def _over_preset(data: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings over its preset, where `total_steps` follows the budget."""
+    algorithm, env_id = data.get("algorithm"), data.get("env_id")
+    if not isinstance(algorithm, str) or not isinstance(env_id, str):
+        return data  # which is no run
+    preset = dataclasses.asdict(Experiment.preset(algorithm, env_id))
+    if preset["hyperparameters"].get("total_steps") == preset["budget"]:
+        preset["hyperparameters"]["total_steps"] = data.get("budget", preset["budget"])
+    return over(preset, data)
+
+
+def _beside(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that differ from the base, also within tables."""
+    found = {}
+    for name, value in values.items():
+        before = base.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            value = _beside(value, before) or before
+        if value != before:
+            found[name] = value
+    return found
 
 
 def _resolved(algorithm: str, env_id: str) -> str:

@@ -18,11 +18,10 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
-from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import is_installed, make_env
 from imitate.envs.rewarded import Rewarded
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array, Space, check_plain
+from imitate.envs.spaces import Array, Space, beyond, check_plain, kind
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
@@ -67,10 +66,10 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
 
 
 def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError unless the expert (or policy) has the environment's observation and action spaces."""
+    """Raise InputError unless the expert (or policy) fits the environment: its spaces are of the same `kind`."""
     with closing(make_env(env_id, env_kwargs)) as env:
         for space in ("observation_space", "action_space"):
-            has, wanted = _shape(getattr(actor, space)), _shape(getattr(env, space))
+            has, wanted = kind(getattr(actor, space)), kind(getattr(env, space))
             if has != wanted:
                 raise InputError(f"{name} has {space} {has}, that of {env_id} is {wanted}; choose another")
 
@@ -175,14 +174,16 @@ def _experts(experiment: Experiment, loaded: Sequence[Expert]) -> tuple[Expert, 
 
 
 def _policy(run: str, experiment: Experiment) -> ActorPolicy:
-    """The policy of a run, to start from. Raises InputError if its spaces differ from the environment's."""
-    policy = load_policy(run)
+    """The policy of a run, to start from. Raises InputError if it does not fit the environment."""
+    policy, name = load_policy(run), f"the policy of {run}"
+    check_expert(policy, name, experiment.env_id, experiment.env_kwargs)
     with closing(make_env(experiment.env_id, experiment.env_kwargs)) as env:
-        if (policy.observation_space, policy.action_space) != (env.observation_space, env.action_space):
+        if beyond(policy.action_space, env.action_space):
             raise InputError(
-                f"the policy of {run} has other spaces than {experiment.env_id}; start from another run"
+                f"{name} acts in {policy.action_space}, beyond {env.action_space} of {experiment.env_id}; "
+                "start from another run"
             )
-    return policy.train()
+        return policy.adapted(env.observation_space, env.action_space).train()
 
 
 def _reward(run: str, experiment: Experiment, envs: VecEnv) -> LearnedReward:
@@ -264,11 +265,3 @@ def _with_other_seeds(envs: VecEnv, faults: int) -> VecEnv:
 
     envs.reset = other  # type: ignore[method-assign]
     return envs
-
-
-def _shape(space: Space) -> str:
-    """The space without its bounds."""
-    space = as_fields(space)
-    if isinstance(space, Fields):
-        return f"Dict({', '.join(f'{name}: {_shape(part)}' for name, part in space.items())})"
-    return f"Box{space.shape} of {space.dtype}" if isinstance(space, Box) else str(space)

@@ -18,7 +18,6 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
 from imitate.errors import LARGEST, InputError
 from imitate.files import atomic, lock, plain_json, read_json, write_json
-from imitate.toml import as_toml
 from imitate.training.experiment import Experiment
 from imitate.tune.ranges import nested, searched
 
@@ -199,10 +198,12 @@ def _report(study: optuna.Study, base: Experiment, out: Path) -> None:
     said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
     logger.info("trial %d: %s%s", last.number, result, said)
     if best is not None and best.trial == last.number:
-        run = base.changed(nested(best.settings)).to_json()
-        del run["seed"]  # results are measured with other seeds
+        run = base.changed(nested(best.settings))
+        if run.eval_every == LARGEST:  # validates at its end, which compares trials and chooses no policy
+            preset = Experiment.preset(run.algorithm, run.env_id)
+            run = replace(run, eval_every=preset.eval_every, eval_episodes=preset.eval_episodes)
         with atomic(best.file) as temporary:
-            temporary.write_text(as_toml(run), "utf-8")
+            temporary.write_text(run.to_toml(out), "utf-8")
 
 
 def _check_same(out: Path, search: dict[str, Any]) -> None:

@@ -37,6 +37,11 @@ def offered(capsys: pytest.CaptureFixture[str], line: str, shell: str = "zsh") -
         ("imitate data inf", ["info"]),
         ("imitate expert show BipedalW", ["BipedalWalker-v3"]),
         ("imitate train dagger --env CartPole-v1 --expert CartPole-v1:", ["CartPole-v1:ppo"]),
+        ("imitate compare --algorithms ppo da", ["dagger", "dac"]),
+        ("imitate compare --algorithms ppo --se", ["--seeds"]),
+        ("imitate compare cl", ["classic"]),
+        ("imitate reproduce qdagger-cartp", ["qdagger-cartpole-dqn"]),
+        ("imitate reproduce dqn-cartpole bc-pend", ["bc-pendulum-50-episodes"]),
         ("imitate export runs/a --to on", ["onnx"]),
         ("imitate completion f", ["fish"]),
         ("imitate collect CartPole-v1 --out ", []),  # a file's name, which the shell knows

@@ -38,6 +38,29 @@ def test_runs_are_listed_from_the_newest(capsys: pytest.CaptureFixture[str]) -> 
     assert 0 < row["steps"] <= 600
 
 
+def shown(capsys: pytest.CaptureFixture[str]) -> float | None:
+    capsys.readouterr()
+    assert main(["runs", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    found: float | None = row["return"]
+    return found
+
+
+def test_a_run_is_known_by_its_best_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"]) == 0
+    clone = ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "2"]
+    assert main([*clone, "--out", "runs/bc"]) == 0
+    look = json.loads(Path("runs/bc/look.json").read_text())["mean"]
+    assert f"it returns {look:.4g} on average" in capsys.readouterr().err
+    assert shown(capsys) == pytest.approx(look)
+    Path("runs/bc/result.json").write_text('{"algorithm": "bc", "returns": [1.0, 2.0]}')  # as `compare` does
+    assert shown(capsys) == 1.5
+    assert main(["evaluate", "runs/bc", "--episodes", "2"]) == 0
+    assert shown(capsys) == json.loads(Path("runs/bc/evaluation.json").read_text())["mean"]
+    Path("runs/bc/evaluations.jsonl").write_text('{"mean_return": 12.25}\n')
+    assert shown(capsys) == 12.25
+
+
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a folder" in refused(capsys, "runs", "nowhere")
     Path("empty").mkdir()

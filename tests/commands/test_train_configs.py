@@ -9,6 +9,7 @@ import pytest
 from typed import PPO, config, refused
 
 from imitate.cli import main
+from imitate.training.experiment import Experiment
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -48,6 +49,21 @@ def test_paths_in_a_config_are_absolute_or_relative_to_it(
     monkeypatch.chdir("elsewhere")
     assert main(["train", "--config", "../first/config.json", "--out", "second"]) == 0
     assert main(["train", "--config", "../first/relative.json", "--out", "third"]) == 0
+
+
+def test_toml_holds_what_differs_from_the_preset(tmp_path: Path) -> None:
+    Path("ppo.toml").write_text('algorithm = "ppo"\nenv_id = "CartPole-v1"\nbudget = 300\n')
+    read = Experiment.read("ppo.toml").changed()
+    assert read == Experiment.create("ppo", "CartPole-v1", budget=300)
+    assert read.to_toml(tmp_path) == Path("ppo.toml").read_text()
+    Path("demos.h5").touch()
+    gail = Experiment.create(
+        "gail", "CartPole-v1", demos="demos.h5", budget=500, hyperparameters={"ppo": {"gamma": 0.5}}
+    )
+    Path("runs").mkdir()
+    Path("runs/gail.toml").write_text(gail.to_toml(Path("runs")))
+    again = Experiment.read("runs/gail.toml").changed(demos="demos.h5")
+    assert again == gail
 
 
 @pytest.mark.parametrize("way", ["--config", "--resume"])

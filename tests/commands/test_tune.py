@@ -72,7 +72,31 @@ def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(run["hyperparameters"]["learning_rate"] < rate for run in unfinished)
 
     assert main(["train", "--config", "search/best.toml", "--seed", "7", "--out", "run"]) == 0
-    assert config("run") == {**best, **config("run"), "seed": 7}
+    wanted = {
+        **drawn()[0],
+        **best,
+        "seed": 7,
+        "hyperparameters": {**drawn()[0]["hyperparameters"], "learning_rate": rate},
+    }
+    assert config("run") == wanted
+
+
+def test_the_file_of_an_offline_learner_is_what_a_user_would_write() -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "2", "--out", "demos.h5"]) == 0
+    held = ("--demos", "demos.h5", "--max-updates", "20", "--batch-size", "64", "--weight-decay", "0")
+    assert main(["tune", "bc", "--env", "CartPole-v1", *held, "--trials", "1", "--out", "search"]) == 0
+    best = tomllib.loads(Path("search/best.toml").read_text())
+    rate = best["hyperparameters"].pop("learning_rate")
+    assert {name: best[name] for name in best if name != "hyperparameters"} == {
+        "algorithm": "bc",
+        "env_id": "CartPole-v1",
+        "demos": str(Path("..", "demos.h5")),
+    }
+    assert {**best["hyperparameters"], "max_updates": 20, "batch_size": 64} == best["hyperparameters"]
+    assert main(["train", "--config", "search/best.toml", "--out", "run", "--no-looks"]) == 0
+    settings = drawn()[0]["hyperparameters"]
+    assert config("run")["hyperparameters"] == settings
+    assert settings["learning_rate"] == rate
 
 
 def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(

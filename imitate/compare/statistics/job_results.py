@@ -25,6 +25,7 @@ __all__ = [
     "Reference",
     "References",
     "Result",
+    "Returns",
     "Row",
     "Runs",
 ]
