@@ -40,7 +40,7 @@ def offered(capsys: pytest.CaptureFixture[str], line: str, shell: str = "zsh") -
         ("imitate compare --algorithms ppo da", ["dagger", "dac"]),
         ("imitate compare --algorithms ppo --se", ["--seeds"]),
         ("imitate compare cl", ["classic"]),
-        ("imitate reproduce qdagger-cartp", ["qdagger-cartpole-dqn"]),
+        ("imitate reproduce notebook-b", ["notebook-b-bipedalwalker"]),
         ("imitate reproduce dqn-cartpole bc-pend", ["bc-pendulum-50-episodes"]),
         ("imitate export runs/a --to on", ["onnx"]),
         ("imitate completion f", ["fish"]),
