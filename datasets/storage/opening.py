@@ -55,10 +55,9 @@ def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if found:
         return found
     if path.is_dir() and any(path.iterdir()):
-        from imitate.datasets.convert import format_of  # which imports this module
-
         raise InputError(
-            f"{path} is a folder in the format {format_of(path)}; `imitate data convert {path} demos.h5` reads it"
+            f"no file of imitate's in the folder {path}; `imitate data convert {path} demos.h5` reads LeRobot's and "
+            "Minari's"
         )
     raise InputError(f"no file of demonstrations at {source}; record one with `imitate collect`")
 

@@ -18,6 +18,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
+from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed, make_env
 from imitate.envs.rewarded import Rewarded
 from imitate.envs.seeds import draw_seed

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,8 +64,17 @@ def test_a_row_that_agrees(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert (tmp_path / "ppo-cartpole" / "1001" / "run").is_dir()
 
 
-def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path) -> None:
+def in_this_process(words: list[str], cwd: Path, **_: bool) -> Any:
+    """`subprocess.run` of a row's command, without starting a process."""
+    said = io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(said):
+        assert main(words[3:]) == 0
+    return SimpleNamespace(stdout=said.getvalue().encode())
+
+
+def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is recorded or trained twice, and what is measured is what an uninterrupted run makes."""
+    monkeypatch.setattr("subprocess.run", in_this_process)
     row = Row(
         "BC", "bc", "CartPole-v1", expert="CartPole-v1", demos=2, options="--max-updates 20 --eval-every 0"
     )

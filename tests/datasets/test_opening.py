@@ -177,5 +177,5 @@ def test_a_folder_of_another_project_is_named(
     (tmp_path / "meta" / "info.json").write_text("{}")
     words = ["data", command, str(tmp_path), *(["--out", "a.png"] if command == "plot" else [])]
     assert main(words) == 2
-    convert = f"`imitate data convert {tmp_path} demos.h5` reads it"
-    assert capsys.readouterr().err == f"imitate: {tmp_path} is a folder in the format lerobot; {convert}\n"
+    convert = f"`imitate data convert {tmp_path} demos.h5` reads LeRobot's and Minari's"
+    assert capsys.readouterr().err == f"imitate: no file of imitate's in the folder {tmp_path}; {convert}\n"

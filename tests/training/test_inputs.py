@@ -1,0 +1,38 @@
+"""What a run is made from is checked first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import Fields, as_fields
+from imitate.envs.spaces import Space
+from imitate.errors import InputError
+from imitate.training.inputs import check_demos
+
+WIDE = spaces.Box(-np.inf, np.inf, (4,), np.float64)
+CAMERA = as_fields(spaces.Dict(camera=spaces.Box(0, 255, (8, 8, 3), np.uint8), state=WIDE))
+
+
+@pytest.mark.parametrize(
+    ("space", "remedy"),
+    [(WIDE, "record them again"), (CAMERA, "take its own with `imitate data convert --obs-keys`")],
+)
+def test_demonstrations_of_other_spaces_are_refused(tmp_path: Path, space: Space, remedy: str) -> None:
+    info = DemoInfo("CartPole-v1", space, spaces.Discrete(2))
+    obs = np.zeros(4, space.dtype) if isinstance(space, Fields) else np.zeros((4, 4))
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(
+            Trajectory(obs, np.zeros(3, np.int64), np.ones(3, np.float32), terminated=True, truncated=False)
+        )
+    with DemoReader(tmp_path / "demos.h5") as demos, pytest.raises(InputError) as raised:
+        check_demos(demos, "CartPole-v1")
+    assert "the demonstrations' observation_space is" in str(raised.value)
+    assert str(raised.value).endswith(remedy)
