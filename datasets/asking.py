@@ -53,8 +53,8 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):
             actions = _cast(given, len(obs), space, who)
         if not is_sound(actions):
-            beyond = actions[_unsound(space, actions)]
-            raise Fault(f"{who} answered with {_some(beyond)}, which is not in {space}: mend it")
+            outside = actions[_unsound(space, actions)]
+            raise Fault(f"{who} answered with {_some(outside)}, which is not in {space}: mend it")
         return actions.clip(space.low, space.high) if is_wider else actions  # type: ignore[attr-defined]
 
     return ask
