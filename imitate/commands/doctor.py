@@ -269,4 +269,4 @@ EXTRAS = {
     "Weights & Biases": "wandb",
 }
 OTHERS = {"Gymnasium-Robotics": "python3.11 -m venv robotics && robotics/bin/pip install -e '.[robotics]'"}
-"""What no extra here brings: gymnasium-robotics needs an older MuJoCo than the constraints."""
+"""No extra brings gymnasium-robotics: it needs an older MuJoCo than the constraints."""

@@ -24,9 +24,7 @@ class Watched:
 
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
-        self._rows: list[
-            tuple[Array, Array]
-        ] = []  # raw observations (N, *obs_shape), actions (N, *action_shape)
+        self._rows: list[tuple[Array, Array]] = []  # observations (N, *obs_shape), actions (N, *action_shape)
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         actions = self.expert.act(obs, deterministic=deterministic)

@@ -24,7 +24,8 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     *training, measure = commands
     begin, cpu_begin = time.monotonic(), _cpu_seconds()
     for command in training or [measure]:
-        output = _output(left, folder) if (left := _left_of(command, folder)) else ""
+        left = _left_of(command, folder)
+        output = _output(left, folder) if left else ""
     found: dict[str, Any] = {"commands": commands, "seconds": time.monotonic() - begin}
     found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": []}
     run = folder / "run"

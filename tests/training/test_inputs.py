@@ -1,4 +1,4 @@
-"""What a run is made from is checked first."""
+"""Demonstrations are checked before a run is made from them."""
 
 from __future__ import annotations
 

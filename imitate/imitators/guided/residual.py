@@ -2,8 +2,8 @@
 
 The student adds `residual` times its own action to the expert's, clipped to the bounds. The critics value the sum, and
 the student climbs their mean as in TQC. The sum needs the expert, so a clone learns it beside the student, in the same
-minibatches. The clone is what is handed over. It plays a share of the episodes, and is kept as
-it was when these went best.
+minibatches. The clone is what is handed over. It plays a share of the episodes, and is kept as it was when these went
+best.
 
 Departures from Policy Decorator: the expert alone plays the first steps, and the student corrects it everywhere from
 then on; there, corrections are random at first and come in by a schedule.
@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from imitate.configs.guided import GuidedConfig
-from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.updates import Phase, Pull, Updates
 from imitate.nn.distributions import sample_gaussian
-from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import PolicyNet
@@ -142,14 +140,3 @@ class Residual(Guided):
             self.student.critic.state_dict()
         )  # they value the clone's actions too
         return super().end_iteration(history)
-
-    def clone_alone(self, count: int) -> None:
-        """Make the policy a clone of the expert alone."""
-        with seeded(draw_seed(self.seed, self.iteration, 3)):
-            for layer in (*self.policy.encoder.net.linear, self.policy.output):
-                layer.reset_parameters()
-        self.updater.clone_net.optimizer.restart()
-        for update in range(count):
-            (batch,) = self.batches(1)
-            self.updater.set_learning_rate(self.config.learning_rate * (1.0 - update / count))
-            self.updater.teach(batch["obs"], batch["advice"][:, 0])
