@@ -31,8 +31,8 @@ class GuidedConfig(TQCConfig):
     """Share of an expert's episode that it takes at the start of each one; falls to 0 until it retires (JSRL)."""
     residual: float = 0.0
     """Largest correction that the student adds to the expert's action, where 1 is half the range of actions; 0: it acts
-    alone. A clone of the sum is handed over. Then jump_start, cloning and average have no part, and guidance_fraction only
-    says when the step size begins to fall."""
+    alone. A clone of the sum is handed over. Then jump_start, cloning and average have no part, and guidance_fraction
+    only says when the step size begins to fall."""
     cloning: float = 1.0
     """Weight of cloning at the start; at 1 it pulls as hard as the critics where an action is 0.5 from the expert's."""
     cloning_fraction: float = 0.5
