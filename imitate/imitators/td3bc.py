@@ -91,7 +91,7 @@ class TD3BC:
                 critic=shape,
             )
         self.policy = policy.to(self.device)
-        self.replay = replay_of(demos, episodes, policy, gamma=config.gamma)
+        self.replay = replay_of(demos, episodes, policy, gamma=config.gamma, executed=True)
         if not self.replay.rewards.any():
             raise InputError(
                 "the rewards of these demonstrations are all 0: td3bc learns from rewards; use bc"

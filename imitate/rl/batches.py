@@ -61,6 +61,7 @@ def replay_of(
     n_step: int = 1,
     rewarded: Callable[[Trajectory], Array] = lambda trajectory: trajectory.rewards.astype(np.float32),
     every: int = 1,
+    executed: bool = False,
     least_reward: float | None = None,
 ) -> Replay:
     """Demonstrations as a replay, with actions in [-1, 1] or as indices.
@@ -68,13 +69,14 @@ def replay_of(
     episodes  indices, by default all
     rewarded  gives the rewards (T,) of an episode
     every     1: all steps; n: each n-th one of an episode, and the last one if that terminates it
+    executed  take the actions that earned the recorded rewards, otherwise those to imitate; noise makes them differ
     """
     chosen = range(len(demos)) if episodes is None else episodes.tolist()
     rollouts = []
     for episode in (demos[index] for index in chosen):
         episode = replace(episode, rewards=rewarded(episode))
         for part in (episode,) if every == 1 else _single_steps(episode, every):
-            actions = policy.to_unit(torch.as_tensor(part.labels))
+            actions = policy.to_unit(torch.as_tensor(part.actions if executed else part.labels))
             if isinstance(policy.action_space, spaces.Box):
                 actions = actions.clamp(-1.0, 1.0)
             rollouts.append(Rollout.of_episode(part, actions.cpu().numpy(), part.rewards))

@@ -149,14 +149,17 @@ class PolicyNet:
         load_parts(self, state, *self.parts)
 
 
-def check_continuous(name: str, envs: VecEnv) -> None:
-    """Raise InputError unless observations are vectors or numbers, and actions a vector."""
+def check_continuous(name: str, envs: VecEnv, instead: tuple[str, str] = ("dqn or ppo", "ppo")) -> None:
+    """Raise InputError unless observations are vectors or numbers, and actions a vector.
+
+    instead  algorithms for discrete actions and for pixels
+    """
     space, actions = envs.single_observation_space, envs.single_action_space
     check_plain(name, space, actions)
     if not isinstance(actions, spaces.Box):
-        raise InputError(f"{name} wants continuous actions, got {actions}; use dqn or ppo")
+        raise InputError(f"{name} wants continuous actions, got {actions}; use {instead[0]}")
     if len(space.shape or ()) == 3:
-        raise InputError(f"{name} learns from vectors, got pixels {space.shape}; use ppo")
+        raise InputError(f"{name} learns from vectors, got pixels {space.shape}; use {instead[1]}")
 
 
 class ActorCritic(OffPolicy):
@@ -219,7 +222,7 @@ class ActorCritic(OffPolicy):
         if demos is not None:
             self.demos = replay_of(
                 demos, episodes, policy,
-                gamma=config.gamma, n_step=config.n_step, least_reward=config.least_reward,
+                gamma=config.gamma, n_step=config.n_step, executed=True, least_reward=config.least_reward,
             )  # fmt: skip
             if not self.demos.rewards.any():
                 logger.warning(

@@ -119,6 +119,21 @@ def test_recordings_without_rewards_are_refused(tmp_path: Path) -> None:
         TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=0)
 
 
+def test_it_learns_from_the_actions_that_were_rewarded_not_from_their_labels(tmp_path: Path) -> None:
+    """Noise changes what is executed, and leaves the labels clean: rewards and successors belong to the first."""
+    env = make_env("ContinuousIdentity-v0")
+    info = DemoInfo("ContinuousIdentity-v0", env.observation_space, env.action_space)
+    with DemoWriter(tmp_path / "demos.h5", info, expert_actions=True) as writer:
+        obs, executed = np.zeros((4, 1), np.float32), np.full((3, 1), 1.0, np.float32)  # of at most 2
+        labels, rewards = np.zeros((3, 1), np.float32), np.ones(3, np.float32)
+        writer.append(
+            Trajectory(obs, executed, rewards, terminated=False, truncated=True, expert_actions=labels)
+        )
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        learner = TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=0)
+    assert set(learner.replay.sample(8, np.random.default_rng(0)).actions.flatten().tolist()) == {0.5}
+
+
 def test_discrete_actions_are_refused(tmp_path: Path) -> None:
     with (
         DemoReader(random_actions(tmp_path / "demos.h5", "Identity-v0")) as reader,

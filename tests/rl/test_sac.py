@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,12 +193,13 @@ def test_demonstrations_without_rewards_are_noticed(tmp_path: Path, caplog: pyte
 
 
 def test_half_of_a_batch_are_demonstrations(tmp_path: Path) -> None:
-    """Their rewards are 7, which the environment never gives, and their actions are stored in [-1, 1]."""
+    """Their rewards are 7, which the environment never gives; the actions that were executed are stored in [-1, 1]."""
     envs = envs_of()
     info = DemoInfo("ContinuousIdentity-v0", envs.single_observation_space, envs.single_action_space)
-    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+    with DemoWriter(tmp_path / "demos.h5", info, expert_actions=True) as writer:
         obs, actions = np.zeros((4, 1), np.float32), np.full((3, 1), 1.0, np.float32)
-        writer.append(Trajectory(obs, actions, np.full(3, 7, np.float32), terminated=False, truncated=True))
+        ends: dict[str, Any] = {"terminated": False, "truncated": True, "expert_actions": -actions}
+        writer.append(Trajectory(obs, actions, np.full(3, 7, np.float32), **ends))
     with DemoReader(tmp_path / "demos.h5") as demos:
         learner = SAC(small(total_steps=300), envs=envs, seed=0, demos=demos)
     assert learner.demos is not None
