@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -132,17 +132,20 @@ def gradient_penalty(
     expert_pairs: tuple[Tensor, Tensor],
     learner_pairs: tuple[Tensor, Tensor],
     mix: Tensor,
+    units: Sequence[float] = (1.0, 1.0),
 ) -> Tensor:
     """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
 
-    Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them.
+    Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them, and gradients are by
+    `units` of these inputs.
     """
     points = []
     for one, other in zip(expert_pairs, learner_pairs, strict=True):
         share = mix.view(-1, *[1] * (one.dim() - 1))
         points.append((share * one + (1 - share) * other).requires_grad_())
     gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
-    norm = torch.cat([gradient.flatten(1) for gradient in gradients], 1).norm(dim=1)  # (B,)
+    slopes = [unit * gradient.flatten(1) for unit, gradient in zip(units, gradients, strict=True)]
+    norm = torch.cat(slopes, 1).norm(dim=1)  # (B,)
     penalty: Tensor = ((norm - 1) ** 2).mean()
     return penalty
 
@@ -317,7 +320,8 @@ class GAIL:
             if self.config.gradient_penalty:
                 (obs, other_obs), (acts, other_acts) = (each.float().chunk(2) for each in inputs)
                 mix = torch.rand(count, generator=self.generator, device=self.device)
-                penalty = gradient_penalty(self.discriminator, (obs, acts), (other_obs, other_acts), mix)
+                pairs, units = ((obs, acts), (other_obs, other_acts)), (self._unit(obs), self._unit(acts))
+                penalty = gradient_penalty(self.discriminator, *pairs, mix, units)
                 loss = loss + self.config.gradient_penalty * penalty
             self.optimizer.step(loss)
             right = (logits.detach() > 0) == (is_expert > 0)
@@ -334,8 +338,11 @@ class GAIL:
 
     def _noisy(self, x: Tensor) -> Tensor:
         noise = torch.randn(x.shape, generator=self.generator, device=self.device)
-        scale = 255.0 if self.discriminator.encoder.is_image and x.dim() > 2 else 1.0
-        return x + self.config.input_noise * scale * noise
+        return x + self.config.input_noise * self._unit(x) * noise
+
+    def _unit(self, x: Tensor) -> float:
+        """The unit of a prepared input: pixels are bytes there."""
+        return 255.0 if self.discriminator.encoder.is_image and x.dim() > 2 else 1.0
 
     def ends(self) -> tuple[float, float]:
         """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""

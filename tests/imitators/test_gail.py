@@ -106,6 +106,18 @@ def test_the_gradient_penalty_wants_gradients_of_norm_one() -> None:
     assert gradient_penalty(Linear(3.0, 4.0), expert, ours, mix) == pytest.approx((5 - 1) ** 2)
 
 
+def test_the_gradient_penalty_counts_pixels_from_0_to_1() -> None:
+    """A slope of 1 for a brightness from 0 to 1 is 1/255 for the bytes that are stored."""
+    pixels, actions = torch.rand(5, 1, 2, 2), torch.zeros(5, 1)
+
+    class Bright(nn.Module):
+        def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+            return obs[:, 0, 0, 0] / 255 + 0 * actions[:, 0]
+
+    pairs, mix = (pixels, actions), torch.rand(5)
+    assert gradient_penalty(Bright(), pairs, pairs, mix, units=(255.0, 1.0)) == pytest.approx(0, abs=1e-10)
+
+
 def test_spectral_norm_bounds_the_slope() -> None:
     space = spaces.Box(-1, 1, (3,), np.float32)
     torch.manual_seed(0)
