@@ -34,6 +34,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch, replay_of
+from imitate.rl.continuous import check_continuous
 from imitate.rl.sac import SAC
 
 __all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]
@@ -119,6 +120,7 @@ class DAC(SAC):
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        check_continuous(type(self).__name__.lower(), envs, ("gail", "gail"))
         super().__init__(config, envs=envs, seed=seed, device=device)
         self.demos = replay_of(demos, episodes, self.policy, gamma=config.gamma, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):

@@ -145,6 +145,15 @@ def test_its_reward_can_be_audited(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "constant reward -1" in capsys.readouterr().out
 
 
+def test_what_it_can_not_learn_names_it_and_another_imitator(tmp_path: Path) -> None:
+    envs = SyncVecEnv([lambda: make_env("CartPole-v1")])
+    with (
+        DemoReader(named(tmp_path / "demos.h5", "Identity-v0", 1)) as demos,
+        pytest.raises(InputError, match=r"dac wants continuous actions, got Discrete\(2\); use gail"),
+    ):
+        DAC(DACConfig(**SMALL), envs=envs, demos=demos, seed=0)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("seed", [0, 1])
