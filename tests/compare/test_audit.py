@@ -47,6 +47,16 @@ def test_controls_are_the_run_but_for_what_they_are_about(tmp_path: Path) -> Non
         assert len(random.transitions().actions.unique()) == 3
 
 
+def test_a_control_of_dac_sees_no_transition_of_the_expert(tmp_path: Path) -> None:
+    """SAC would learn from the expert's half of a batch which actions survive, whatever the reward."""
+    demos = named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 2)
+    run = Experiment.create("dac", "ContinuousIdentity-v0", demos=str(demos))
+    found = dict(controls(run, tmp_path / "audit"))
+    assert run.hyperparameters["mix_demos"]
+    mixed = {name: control.hyperparameters["mix_demos"] for name, control in found.items()}
+    assert mixed == {"plus-one": False, "minus-one": False, "one-action": True, "random": True}
+
+
 def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
     words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
