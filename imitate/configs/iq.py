@@ -69,6 +69,10 @@ class IQConfig:
             raise InputError(
                 "IQ-Learn uses no rewards and soft values: n_step must be 1, least_reward absent, double False"
             )
+        if self.sac.ent_coef is not None:
+            raise InputError(
+                f"IQ-Learn has one temperature, got {self.sac.ent_coef}: leave sac.ent_coef out and set ent_coef"
+            )
         if self.expert_value and not self.least_squares:
             raise InputError("expert_value is a part of LS-IQ: add least_squares")
         if 1 in (self.dqn.gamma, self.sac.gamma):

@@ -191,6 +191,7 @@ def test_the_policys_step_size_is_its_own_and_follows_the_schedule(tmp_path: Pat
         ({"sac": {"batch_size": 1}}, "batch_size at least 2"),
         ({"sac": {"gamma": 1.0}}, "gamma 1"),
         ({"ent_coef": 0.0}, "ent_coef"),
+        ({"sac": {"ent_coef": 0.2}}, "leave sac.ent_coef out and set ent_coef"),
         ({"expert_value": True, "least_squares": False}, "add least_squares"),
         ({"demo_every": 0}, "demo_every"),
     ],
