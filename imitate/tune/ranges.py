@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from imitate.algorithms import ALGORITHMS, find
-from imitate.training.settings import make_config
+from imitate.errors import InputError
+from imitate.training.settings import make_config, over
 
 if TYPE_CHECKING:
     import optuna
@@ -76,7 +77,19 @@ def searched(
     }
     if entry.inner:
         unused |= ALGORITHMS.keys() - {getattr(config, entry.inner)}
-    return {name: each for name, each in found.items() if "." not in name or name.split(".")[0] not in unused}
+    used = {name: each for name, each in found.items() if "." not in name or name.split(".")[0] not in unused}
+
+    def fits(name: str, value: Any) -> bool:
+        try:
+            make_config(algorithm, over(hyperparameters, nested({name: value})))
+        except InputError:  # such as n_step 3 of dac, whose reward is of single steps
+            return False
+        return True
+
+    for name, each in used.items():
+        if isinstance(each, OneOf):
+            used[name] = OneOf(tuple(value for value in each.values if fits(name, value)))
+    return {name: each for name, each in used.items() if not isinstance(each, OneOf) or len(each.values) > 1}
 
 
 def _of_config(config: Any, held: Mapping[str, Any]) -> dict[str, Log | OneOf]:

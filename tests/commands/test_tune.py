@@ -18,7 +18,8 @@ from typed import config, refused
 from imitate.algorithms import ALGORITHMS
 from imitate.cli import main
 from imitate.training.experiment import Experiment
-from imitate.tune.ranges import searched
+from imitate.training.settings import make_config, over
+from imitate.tune.ranges import OneOf, nested, searched
 
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -129,3 +130,7 @@ def test_every_algorithm_has_something_to_search(name: str) -> None:
     assert any(each.endswith("learning_rate") for each in ranges)
     assert not any(each.startswith(("a2c.", "reinforce.", "sac.")) for each in ranges)
     assert "batch_size" not in searched(name, settings, {"batch_size": 64}, "discrete")
+    for actions in ("discrete", "continuous"):
+        for each, choice in searched(name, settings, {}, actions).items():
+            for value in choice.values if isinstance(choice, OneOf) else (choice.low, choice.high):
+                make_config(name, over(settings, nested({each: value})))
