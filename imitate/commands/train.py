@@ -122,6 +122,10 @@ def _train(base: Experiment, line: CommandLine) -> int:
     if audit and not algorithm.audit:
         able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
         raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
+    if line.has("--validate-by") and not experiment.eval_every:
+        raise InputError(
+            "--validate-by chooses among validations, and there are none: add --eval-every STEPS"
+        )
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
     remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)

@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 from handwritten import Namer, named
 
+from imitate.cli import main
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -105,3 +106,13 @@ def test_a_distance_wants_demonstrations() -> None:
         InputError, match="--validate-by demos compares with demonstrations: give --demos FILE"
     ):
         Experiment.create("ppo", "CartPole-v1", validate_by="demos")
+
+
+def test_a_choice_among_no_validations_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The preset of dac never validates, so the option would do nothing."""
+    words = f"train dac --env Pendulum-v1 --demos {tmp_path / 'demos.h5'} --out {tmp_path / 'run'}"
+    assert main([*words.split(), "--validate-by", "demos"]) == 2
+    assert (
+        "--validate-by chooses among validations, and there are none: add --eval-every"
+        in capsys.readouterr().err
+    )
