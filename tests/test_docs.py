@@ -1,6 +1,7 @@
-"""The documentation: its commands are read, its Python runs or compiles, its links lead somewhere, its tutorials run.
+"""The documentation: its commands are read, its Python runs, its links lead somewhere, its tutorials run.
 
-A block below `<!-- not run: why -->` is only read.
+The fast tests read the commands of all pages, and run the Python of those that are not tutorials, with little training.
+The slow ones run the tutorials, except blocks below `<!-- not run: why -->`.
 """
 
 from __future__ import annotations
@@ -263,29 +264,11 @@ def test_home_lists_the_tutorials_in_the_order_of_the_navigation() -> None:
     )
 
 
-def little(line: str) -> str:
-    """A command of a page that is not a tutorial, with little training and few episodes."""
-    for pattern, shorter in (
-        (r"--budget \S+", "--budget 3000"),
-        (r"--episodes \d+", "--episodes 3"),
-        (r"--trials \d+", "--trials 2"),
-        (r"--max-updates \d+", "--max-updates 50"),
-        (r"^(imitate train (bc|td3bc) (?!.*--max-updates).*)", r"\1 --max-updates 50"),
-        (r"^(imitate train (?!bc|td3bc|.*(--budget|--resume|--config)).*)", r"\1 --budget 3000"),
-        (r"^(imitate expert train .*)", r"\1 --steps 2000"),
-    ):
-        line = re.sub(pattern, shorter, line)
-    return line
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("path", [page for page in PAGES if page.stem != "experiments"], ids=shown)
-def test_a_page_runs(path: Path, tmp_path: Path) -> None:
-    """As a reader would, in order and in one folder; commands that are not a tutorial's with little training.
-
-    The page of experiments, hours of `imitate reproduce`, is only read.
-    """
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs(path: Path, tmp_path: Path) -> None:
+    """As a reader would, in order and in one folder."""
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "OMP_NUM_THREADS": "1",
@@ -294,8 +277,6 @@ def test_a_page_runs(path: Path, tmp_path: Path) -> None:
         file = tmp_path / (named(code) or f"block_{number}.py")
         if language == "python":
             file.write_text(code)
-        elif path not in TUTORIALS:
-            code = "\n".join(map(little, code.splitlines()))
         if not runs or named(code) is not None:
             continue
         command = ["bash", "-ec", code] if language == "bash" else [sys.executable, str(file)]
