@@ -7,6 +7,7 @@ from .compare import Comparison
 from .configs.a2c import A2CConfig
 from .configs.aggrevated import AggreVaTeDConfig, TrialConfig
 from .configs.bc import BCConfig
+from .configs.dac import DACConfig
 from .configs.dagger import DAggerConfig
 from .configs.dqn import DQNConfig
 from .configs.gaifo import GAIfOConfig
@@ -22,11 +23,13 @@ from .configs.sqil import SQILConfig
 from .configs.td3 import TD3Config
 from .configs.td3bc import TD3BCConfig
 from .configs.tqc import TQCConfig
+from .configs.variants import VariantConfig
 from .datasets import DemoInfo, DemoReader, DemoWriter, InputError, Policy, Trajectory, collect
 from .datasets.evaluation import Evaluation, evaluate
 from .envs.trust import trust
 from .experts import Expert, load_expert
 from .imitators.bc import BC
+from .imitators.dac import DAC
 from .imitators.dagger import DAgger
 from .imitators.gaifo import GAIfO
 from .imitators.gail import GAIL
@@ -54,6 +57,7 @@ __all__ = [
     "A2C",
     "ALGORITHMS",
     "BC",
+    "DAC",
     "DQN",
     "GAIL",
     "IQ",
@@ -72,6 +76,7 @@ __all__ = [
     "AggreVaTeDConfig",
     "BCConfig",
     "Comparison",
+    "DACConfig",
     "DAgger",
     "DAggerConfig",
     "DQNConfig",
@@ -105,6 +110,7 @@ __all__ = [
     "Trajectory",
     "Trial",
     "TrialConfig",
+    "VariantConfig",
     "collect",
     "evaluate",
     "execute",

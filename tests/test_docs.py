@@ -1,4 +1,8 @@
-"""The documentation: its commands are read, its Python compiles, its pages are linked, and the cheap tutorials run."""
+"""The documentation: its commands are read, its Python runs, its links lead somewhere, its tutorials run.
+
+The fast tests read the commands of all pages, and run the Python of those that are not tutorials, with little training.
+The slow ones run the tutorials, except blocks below `<!-- not run: why -->`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,18 +26,49 @@ import pytest
 
 import imitate
 from imitate import cli
+from imitate.algorithms import ALGORITHMS
 from imitate.commands import described, options
 from imitate.commands.parsing import read
+from imitate.datasets import SyncVecEnv, collect, make_env
+from imitate.training.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "notebooks" not in path.parts)
+TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
+OTHERS = [
+    ROOT / name
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "benchmarks/RESULTS.md",
+        "benchmarks/SPEED.md",
+    )
+]
+"""Documents that are pages of the site too, but the changelog, which tells of commands that are gone."""
 BLOCK = re.compile(r"(?ms)^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$")
-RUN = (
-    *("record-and-clone", "dagger", "aggrevated", "gail", "improve", "compare", "your-environment"),
-    *("your-algorithm", "robot-arm", "data-formats", "use-the-policy"),
+PLACES = {
+    "ALGO": "ppo",
+    "NAME": "ppo",
+    "ENV": "CartPole-v1",
+    "ROW": "dqn-cartpole",
+    "FORMAT": "onnx",
+    "N": "2",
+}
+PLACES["my_module:Name"] = "cem:CEM"
+OLDER = "--steps-per-iteration"
+"""An option of older code, in the command of a record."""
+"""What stands for the reader's own word, where not every word is understood."""
+LITTLE = (
+    (r"BCConfig\(\)", "BCConfig(max_updates=5)"),
+    (r"((?:DAgger|Trial)Config\()", r"\1updates_per_iteration=2, final_updates=2, "),
+    (r"(TrialConfig\()", r"\1fqe_updates=2, "),
+    (r"(total_steps|budget)=[\d_]+", r"\1=400"),
+    (r"episodes=50", "episodes=2"),
+    (r"measure\(\)", "measure(2)"),
 )
-"""Tutorials that take minutes at most."""
+"""Makes a page's Python short."""
 
 
 def blocks(path: Path) -> Iterator[tuple[str, str, bool]]:
@@ -49,25 +86,30 @@ def named(code: str) -> str | None:
 def commands(path: Path) -> Iterator[tuple[list[str], bool]]:
     """The words of each command line of `imitate` on a page, and whether it is complete, as in a block of code."""
     text = path.read_text()
-    inline = re.findall(r"`imitate ([^`]+)`", BLOCK.sub("", text))
-    lines = [(re.sub(r"\s+", " ", line), False) for line in inline]
+    lines = [
+        (re.sub(r"\s+", " ", line), False) for line in re.findall(r"`imitate ([^`]+)`", BLOCK.sub("", text))
+    ]
     for language, code, _ in blocks(path):
         if language == "bash":
             parts = (part.strip() for line in code.splitlines() for part in line.split("&&"))
             lines += [(part.removeprefix("imitate "), True) for part in parts if part.startswith("imitate ")]
-    for line, complete in lines:
-        words = shlex.split(line, comments=True)
-        pattern = any(re.fullmatch(r"(hub:)?[A-Z/]+|my_module:\w+|\.\.\.", word) for word in words)
-        of_a_run = words[0] == "train" and {"--resume", "--config"} & {*words}  # which is read first
-        if not pattern and not of_a_run:
-            yield words, complete
+    for line, complete in dict.fromkeys(each for each in lines if OLDER not in each[0]):
+        words = [PLACES.get(word, word) for word in shlex.split(line, comments=True)]
+        yield (
+            [word for word in words if word != "..."],
+            complete and words == shlex.split(line, comments=True),
+        )
 
 
 class Read(Exception):
     """A command line was understood; nothing is to be done."""
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=shown)
 def test_every_command_is_understood(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,6 +125,13 @@ def test_every_command_is_understood(
             if (name := named(code)) is not None:
                 (tmp_path / name).write_text(code)
     for words, complete in commands(path):
+        if "--config" in words:  # which is read first
+            config = Path(words[words.index("--config") + 1])
+            config.parent.mkdir(parents=True, exist_ok=True)
+            Experiment.preset("ppo", "CartPole-v1").write(config)
+            config.with_suffix(".toml").write_text(
+                'algorithm = "ppo"\nenv_id = "CartPole-v1"\nbudget = 100\n'
+            )
         try:
             status = cli.main(words)
         except (Read, SystemExit):  # the latter ends help
@@ -94,7 +143,22 @@ def test_every_command_is_understood(
         assert status == 0 or unfinished, f"imitate {shlex.join(words)}: {said}"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
+@pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=shown)
+def test_scripts_extras_and_markers_exist(path: Path) -> None:
+    text = path.read_text()
+    for name, arguments in re.findall(r"\bpython ((?:benchmarks|docs|examples)/[\w/.]+)([^`\n]*)", text):
+        source = (ROOT / name).read_text()
+        for option in re.findall(r"(?<=\s)--[\w-]+", arguments):
+            spelt = f'"{option}"', option.strip("-").replace("-", "_")
+            assert option == "--help" or any(each in source for each in spelt), f"{name} has no {option}"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = {each for found in re.findall(r"-e ['\"]\.\[([\w,]+)\]", text) for each in found.split(",")}
+    assert extras <= set(project["project"]["optional-dependencies"])
+    markers = {each.partition(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
+    assert set(re.findall(r"\bpytest -m (\w+)", text)) <= markers
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=shown)
 def test_every_snippet_compiles_and_its_imports_resolve(path: Path) -> None:
     files = {named(code) for _, code, _ in blocks(path)} - {None}
     for language, code, _ in blocks(path):
@@ -110,10 +174,75 @@ def test_every_snippet_compiles_and_its_imports_resolve(path: Path) -> None:
                 assert all(importlib.util.find_spec(name) for name in names), names
 
 
+def test_the_table_of_spaces_has_every_algorithms_actions() -> None:
+    rows = re.findall(r"(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (DOCS / "environments.md").read_text())
+    said = {name.strip().lower(): actions for names, actions in rows for name in names.split(",")}
+    for algorithm in ALGORITHMS.values():
+        actions = said.get(algorithm.title.lower(), said["the others"])
+        wanted = {"discrete": "Discrete", "continuous": "Box"}.get(algorithm.actions)
+        assert actions == wanted if wanted else actions.startswith("Box, Discrete"), algorithm.title
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the commands around the Python write: demonstrations, and a run on the same environment."""
+    folder = tmp_path_factory.mktemp("docs")
+    envs = SyncVecEnv([lambda: make_env("LunarLander-v3")])
+    spaces = envs.single_observation_space, envs.single_action_space
+    expert, info = (
+        imitate.load_expert("LunarLander-v3:ppo"),
+        imitate.DemoInfo("LunarLander-v3", *spaces, seed=0),
+    )
+    collect(expert, envs, folder / "demos.h5", info, episodes=2).close()
+    imitate.save_policy(folder / "runs" / "dagger" / "policy", imitate.ActorPolicy(*spaces))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path",
+    [page for page in (*PAGES, OTHERS[0]) if page not in TUTORIALS and "```python" in page.read_text()],
+    ids=shown,
+)
+@pytest.mark.usefixtures("own_cache")
+def test_the_python_of_a_page_runs(
+    path: Path, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little training and few episodes."""
+    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for language, code, _ in blocks(path):
+        if language == "python":
+            for pattern, little in LITTLE:
+                code = re.sub(pattern, little, code)
+            (tmp_path / "block.py").write_text(code)
+            runpy.run_path("block.py", run_name="__main__")
+
+
+def anchors(path: Path) -> set[str]:
+    """Of the headings of a document, as MkDocs and code hosts make them."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text())
+    headings = (
+        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"(?m)^#+ (.+?)\s*$", text)
+    )
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+    """Also those of documents that are no pages of the site, or lead out of it."""
+    dead = []
+    for page in (
+        *PAGES,
+        *OTHERS,
+        ROOT / "CHANGELOG.md",
+        ROOT / "benchmarks" / "templates" / "README-results.md",
+    ):
+        origin = ROOT / "README.md" if page.parent.name == "templates" else page
+        text = re.sub(r"(?ms)^```.*?^```$|`[^`\n]+`", "`code`", page.read_text())
+        for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+            to = origin.parent / target if target else origin
+            if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
+                dead.append(f"{shown(page)}: {target}#{anchor}")
+    assert not dead
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -137,20 +266,20 @@ def test_home_lists_the_tutorials_in_the_order_of_the_navigation() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("name", RUN)
-def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs(path: Path, tmp_path: Path) -> None:
     """As a reader would, in order and in one folder."""
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "OMP_NUM_THREADS": "1",
     }
-    for number, (language, code, runs) in enumerate(blocks(DOCS / "tutorials" / f"{name}.md")):
-        path = tmp_path / (named(code) or f"block_{number}.py")
+    for number, (language, code, runs) in enumerate(blocks(path)):
+        file = tmp_path / (named(code) or f"block_{number}.py")
         if language == "python":
-            path.write_text(code)
+            file.write_text(code)
         if not runs or named(code) is not None:
             continue
-        command = ["bash", "-ec", code] if language == "bash" else [sys.executable, str(path)]
+        command = ["bash", "-ec", code] if language == "bash" else [sys.executable, str(file)]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
@@ -188,10 +317,19 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     assert sum(bool(cell.get("outputs")) for cell in done["cells"]) > 3
 
 
+def test_a_warning_of_mkdocs_fails_the_build() -> None:
+    """Quietly it shows none, and --strict counts those that are shown."""
+    command = re.search(
+        r"^NO_MKDOCS_2_WARNING=1 (mkdocs build .*?)(?: #.*)?$", (ROOT / ".ci" / "run").read_text(), re.M
+    )
+    assert command is not None
+    assert command[1].split() == ["mkdocs", "build", "--strict"]
+
+
 @pytest.mark.skipif(shutil.which("mkdocs") is None, reason="no mkdocs here: pip install -e '.[docs]'")
 @pytest.mark.slow
 def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
-    subprocess.run(["mkdocs", "build", "-q", "--strict", "-d", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run(["mkdocs", "build", "--strict", "-d", str(tmp_path)], cwd=ROOT, check=True)
     for page in tmp_path.rglob("*.html"):
         if "files" not in page.relative_to(tmp_path).parts:
             fetched = re.findall(

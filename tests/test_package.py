@@ -91,6 +91,11 @@ except SystemExit:
     assert done.returncode == 0, done.stderr
 
 
+def test_every_learner_and_its_config_can_be_imported_from_the_package() -> None:
+    named = {path.rpartition(":")[2] for each in ALGORITHMS.values() for path in (each.path, each.settings)}
+    assert named <= set(imitate.__all__)
+
+
 def test_dir_lists_what_can_be_imported() -> None:
     assert set(imitate.__all__) <= set(dir(imitate))
     for name in imitate.__all__:
