@@ -55,11 +55,11 @@ PLACES = {
     "ROW": "dqn-cartpole",
     "FORMAT": "onnx",
     "N": "2",
+    "my_module:Name": "cem:CEM",
 }
-PLACES["my_module:Name"] = "cem:CEM"
+"""What stands for the reader's own word, where not every word is understood."""
 OLDER = "--steps-per-iteration"
 """An option of older code, in the command of a record."""
-"""What stands for the reader's own word, where not every word is understood."""
 LITTLE = (
     (r"BCConfig\(\)", "BCConfig(max_updates=5)"),
     (r"((?:DAgger|Trial)Config\()", r"\1updates_per_iteration=2, final_updates=2, "),
