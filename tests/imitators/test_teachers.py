@@ -23,6 +23,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.values.fqe import FQEConfig
 from imitate.imitators.dagger import DAgger, DAggerConfig
+from imitate.imitators.roll_in.teachers import Teachers
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
@@ -126,7 +127,10 @@ def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])
-def test_a_checkpoint_goes_on_to_the_byte(tmp_path: Path, learner: Any) -> None:
+def test_a_checkpoint_goes_on_to_the_byte(
+    tmp_path: Path, learner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))  # DAgger fits its critics for 500 updates
     config = DAggerConfig(**FEW) if learner is DAgger else AggreVaTeDConfig(**FEW, fqe_updates=20)
     teachers = [NAMES_ZERO, BLIND_TO_ZERO]
     with learning(tmp_path / "s.h5", learner, config, "Identity-v0", teachers) as student:
