@@ -92,7 +92,8 @@ def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) ->
 
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
     teachers = [RIGHT_BELOW, RIGHT_ABOVE]
-    config = AggreVaTeDConfig(**SMALL, delta=0.1, fqe_updates=300, fqe=FQEConfig(gamma=0.5))
+    settings = SMALL | {"final_updates": 300, "fqe_updates": 100}
+    config = AggreVaTeDConfig(**settings, delta=0.1, fqe=FQEConfig(gamma=0.5))
     with learning(tmp_path / "s.h5", AggreVaTeD, config, "ContinuousIdentity-v0", teachers) as student:
         while not student.done:
             student.step()
