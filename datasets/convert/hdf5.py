@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from imitate.datasets.storage.contain import contained
+from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.opening import check_storage
 from imitate.datasets.storage.schema import FORMAT, damaged
 from imitate.datasets.storage.superblock import SIZE, being_written
@@ -57,7 +56,7 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
     """
     if not is_hdf5(path):
         raise InputError(f"{path} is no HDF5 file; check the path")
-    contained(partial(_check, path), str(path), 10 + path.stat().st_size / _BYTES_A_SECOND)
+    contained_once(_check, path, 10 + path.stat().st_size / _BYTES_A_SECOND)
     with damaged(path, "it"), h5py.File(path, "r") as file:
         yield file
 

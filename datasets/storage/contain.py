@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -21,7 +22,7 @@ from imitate.datasets.storage.schema import LONGEST_KWARGS
 from imitate.envs.make import make_env
 from imitate.errors import InputError, one_line
 
-__all__ = ["check_env", "contained"]
+__all__ = ["check_env", "contained", "contained_once"]
 
 SECONDS = 10.0
 _PATIENCE = 3  # a busy machine may give the child only a third of a processor
@@ -29,6 +30,12 @@ MEMORY = 3 << 27
 """Bytes that the child may allocate in addition to the caller's."""
 
 _ENV_SECONDS = 5.0
+
+_SAME_TICK = 20_000_000
+"""Nanoseconds in which two changes of a file may get the same time."""
+
+_passed: set[tuple[object, ...]] = set()
+"""Checks, and the states of the files that passed them."""
 
 _OK, _REFUSED = b"\0", b"\1"
 _LONGEST_MESSAGE = 2048  # bytes that a pipe takes in one piece
@@ -74,6 +81,17 @@ def contained(
         how = f"can't be opened within {seconds:.0f} s" if slow else "crashes the library that opens it"
         busy = ", unless this machine is very busy" if slow else ""
         raise InputError(f"{what} {how}: it is damaged{busy}; restore it or record it again")
+
+
+def contained_once(check: Callable[[Path], None], path: Path, seconds: float | None = None) -> None:
+    """`contained` for a file. If it passed `check` in this process and has not changed since, nothing is done."""
+    found = path.stat()
+    state = check, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    if state in _passed:
+        return
+    contained(partial(check, path), str(path), seconds)
+    if time.time_ns() - found.st_ctime_ns > _SAME_TICK:
+        _passed.add(state)
 
 
 def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:

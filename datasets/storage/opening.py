@@ -5,13 +5,12 @@ from __future__ import annotations
 import glob
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from imitate.datasets.storage.contain import contained
+from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, damaged, read_info
@@ -65,8 +64,8 @@ def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
 def open_demos(path: Path) -> h5py.File:
     """Open a file for reading, even while another process records it, or after that process was killed.
 
-    All metadata are read once in a child process first (see `contained`), which costs 10 to 60 ms. This process opens
-    only what the child could read. Raises InputError if there is no file, or not a whole file of demonstrations.
+    All metadata are read once in a child process first (see `contained_once`), which costs 10 to 60 ms. This process
+    opens only what the child could read. Raises InputError if there is no file, or not a whole file of demonstrations.
     """
     if not path.is_file():
         raise InputError(f"no file of demonstrations at {path}; record one with `imitate collect`")
@@ -79,7 +78,7 @@ def open_demos(path: Path) -> h5py.File:
     for tries_left in reversed(range(_TRIES if writing else 1)):
         begin = time.monotonic()
         try:
-            contained(partial(_check, path), str(path))
+            contained_once(_check, path)
             break
         except InputError:
             if not tries_left or time.monotonic() - begin > _HOPELESS:

@@ -185,17 +185,18 @@ def read_info(file: h5py.File) -> DemoInfo:
     is missing or of another type."""
     path = file.filename
     with damaged(path, "the attributes"):
-        if "format" not in file.attrs or read_attribute(file, "format", str) != FORMAT:
+        attrs = file.attrs  # each access makes another one, which takes longer than reading an attribute
+        if "format" not in attrs or read_attribute(attrs, "format", str) != FORMAT:
             raise InputError(
                 f"{path} is HDF5 but not a file of demonstrations; `imitate data convert` reads other projects'"
             )
-        version = read_attribute(file, "schema_version", int)
+        version = read_attribute(attrs, "schema_version", int)
         if version not in (SCHEMA_VERSION, WITHOUT_ACTIONS):
             raise InputError(
                 f"{path} has schema {version}, this release reads {SCHEMA_VERSION} and {WITHOUT_ACTIONS}: "
                 "upgrade imitate-rl"
             )
-        return _info(lambda name, kind, default=None: read_attribute(file, name, kind, default))
+        return _info(lambda name, kind, default=None: read_attribute(attrs, name, kind, default))
 
 
 def info_from_plain(data: Mapping[str, Any], path: str | Path) -> DemoInfo:
@@ -311,16 +312,16 @@ def damaged(path: str | Path, what: str) -> Iterator[None]:
         ) from error
 
 
-def read_attribute(group: h5py.Group, name: str, kind: type[T], default: T | None = None) -> T:
+def read_attribute(attrs: h5py.AttributeManager, name: str, kind: type[T], default: T | None = None) -> T:
     """An attribute of an HDF5 object; its size and type are checked before it is read.
 
     Raises InputError if it is of another type, KeyError if it is missing and there is no default."""
-    if name not in group.attrs and default is not None:
+    if name not in attrs and default is not None:
         return default
-    stored = group.attrs.get_id(name)
+    stored = attrs.get_id(name)
     if stored.shape != ():
         raise InputError(f"attribute {name!r} is an array of shape {stored.shape}, wanted one value")
-    return _checked(name, group.attrs[name], kind)
+    return _checked(name, attrs[name], kind)
 
 
 def _checked(name: str, value: Any, kind: type[T]) -> T:

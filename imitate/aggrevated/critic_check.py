@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from imitate.aggrevated.gate import GATE, measure_gate
 from imitate.aggrevated.monte_carlo import MonteCarlo
@@ -169,6 +168,8 @@ def check_oracle(
         if probes
         else float("nan")
     )
+    from scipy.stats import spearmanr  # takes half a second, which a run without a critic does not need
+
     obs = torch.from_numpy(np.concatenate([episode.obs[:-1] for episode in played]))
     actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
     with torch.no_grad():

@@ -73,6 +73,23 @@ def test_a_crash_a_hang_and_greed_are_one_line(monkeypatch: pytest.MonkeyPatch) 
     )  # as on a busy machine: it waited, and took no processor time
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_file_is_checked_once_until_it_changes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check is a fork, and one conversion opens a file up to four times."""
+    forks, fork = [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(path) or fork())
+    time.sleep(0.03)  # so that a change has a later time, whatever the file system's clock
+    for _ in range(3):
+        DemoReader(path).close()
+    assert len(forks) == 1
+    with h5py.File(path, "r+") as file:  # of the same size
+        file["episodes"][:] = np.flip(file["episodes"][:])
+    for _ in range(2):
+        with pytest.raises(InputError, match="lengths of episodes and their starts disagree"):
+            DemoReader(path)
+    assert len(forks) == 3  # what was refused is checked again
+
+
 def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: Path) -> None:
     """HDF5 itself reads it again and again, for centuries."""
     killed, broken = tmp_path / "killed.h5", tmp_path / "broken.h5"

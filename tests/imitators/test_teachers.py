@@ -23,6 +23,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.values.fqe import FQEConfig
 from imitate.imitators.dagger import DAgger, DAggerConfig
+from imitate.imitators.roll_in.teachers import Teachers
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
@@ -91,7 +92,8 @@ def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) ->
 
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
     teachers = [RIGHT_BELOW, RIGHT_ABOVE]
-    config = AggreVaTeDConfig(**SMALL, delta=0.1, fqe_updates=300, fqe=FQEConfig(gamma=0.5))
+    settings = SMALL | {"final_updates": 300, "fqe_updates": 100}
+    config = AggreVaTeDConfig(**settings, delta=0.1, fqe=FQEConfig(gamma=0.5))
     with learning(tmp_path / "s.h5", AggreVaTeD, config, "ContinuousIdentity-v0", teachers) as student:
         while not student.done:
             student.step()
@@ -126,7 +128,10 @@ def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])
-def test_a_checkpoint_goes_on_to_the_byte(tmp_path: Path, learner: Any) -> None:
+def test_a_checkpoint_goes_on_to_the_byte(
+    tmp_path: Path, learner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))  # DAgger fits its critics for 500 updates
     config = DAggerConfig(**FEW) if learner is DAgger else AggreVaTeDConfig(**FEW, fqe_updates=20)
     teachers = [NAMES_ZERO, BLIND_TO_ZERO]
     with learning(tmp_path / "s.h5", learner, config, "Identity-v0", teachers) as student:
