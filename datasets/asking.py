@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
+from imitate.envs.fields import all_finite
 from imitate.envs.spaces import Array, Space, beyond, values_of
 from imitate.errors import Fault, InputError, raised
 
@@ -53,6 +54,10 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):
             actions = _cast(given, len(obs), space, who)
         if not is_sound(actions):
+            if not all_finite(obs):
+                raise Fault(
+                    f"{who} was given an observation that holds NaN or infinite numbers: correct the environment"
+                )
             outside = actions[_unsound(space, actions)]
             raise Fault(f"{who} answered with {_some(outside)}, which is not in {space}: mend it")
         return actions.clip(space.low, space.high) if is_wider else actions  # type: ignore[attr-defined]
@@ -61,9 +66,12 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
 
 def _given(obs: Array, error: Exception) -> str:
-    """The shape of the batch, for the author of a controller that takes one observation at a time."""
-    if not isinstance(error, TypeError | ValueError | IndexError):
+    """The form of the batch, for the author of a controller that takes one observation at a time, or a dict."""
+    if not isinstance(error, TypeError | ValueError | IndexError | AttributeError):
         return ""
+    if obs.dtype.names:
+        parts = ", ".join(map(repr, obs.dtype.names))
+        return f"; it was given {len(obs)} observations as rows {obs.shape} with the fields {parts}"
     return f"; it was given {len(obs)} observations as one array {obs.shape}"
 
 

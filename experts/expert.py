@@ -13,6 +13,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.datasets.trajectory import Policy
+from imitate.envs.fields import as_fields, batch_of
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -80,22 +81,25 @@ class Expert:
         """True if it has state values; PPO, A2C and TRPO do."""
         return self.state_values is not None
 
-    def act(self, obs: Array, deterministic: bool = True) -> Array:
+    def act(self, obs: Any, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's units.
 
-        A single observation (*obs_shape) gives a single action. `imitate.experts.sb3.acting.AgentPolicy` says what
+        A single observation (*obs_shape) gives a single action. Dict observations are dicts of arrays, or rows of a
+        structured array, which is what the policy itself is given. `imitate.experts.sb3.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
         """
-        if isinstance(obs, Mapping):  # Dict observations that are not rows come in batches only
-            return self.policy.act(obs, deterministic=deterministic)
-        obs = np.asarray(obs)
-        single = obs.ndim == len(self.observation_space.shape or ())
-        actions = self.policy.act(obs[None] if single else obs, deterministic=deterministic)
+        if isinstance(obs, Mapping | tuple):
+            batch, single = batch_of(as_fields(self.observation_space), obs)
+        else:
+            obs = np.asarray(obs)
+            single = obs.ndim == len(self.observation_space.shape or ())
+            batch = obs[None] if single else obs
+        actions = self.policy.act(batch, deterministic=deterministic)
         return actions[0] if single else actions
 
     def predict(
         self,
-        obs: Array,
+        obs: Any,
         state: Any = None,
         episode_start: Any = None,  # noqa: ARG002
         deterministic: bool = True,

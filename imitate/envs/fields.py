@@ -157,8 +157,7 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
         raise InputError(
             f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
         )
-    counts = isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
-    if counts and array.dtype.kind == "f" and (array % 1 != 0).any():
+    if np.dtype(space.dtype).kind in "iu" and array.dtype.kind == "f" and (array % 1 != 0).any():
         fraction = array[array % 1 != 0][0]  # NaN too
         raise InputError(f"{what} holds {fraction:g}: wanted whole numbers of {space}")
     return lead

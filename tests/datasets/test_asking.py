@@ -132,3 +132,15 @@ def test_a_controller_need_not_know_of_randomness() -> None:
 def test_a_controller_of_one_observation_hears_how_many_it_was_given() -> None:
     with pytest.raises(Fault, match=r"too many values.*; it was given 3 observations as one array \(3, 2\)"):
         asking(Single(), PUSH)(OBS)
+
+
+def test_a_controller_of_dicts_hears_how_their_parts_are_reached() -> None:
+    rows = np.zeros(3, [("camera", np.uint8, (4, 4, 3)), ("joints", np.float32, (2,))])
+    with pytest.raises(Fault, match=r"3 observations as rows \(3,\) with the fields 'camera', 'joints'"):
+        asking(Single(), PUSH)(rows)
+
+
+def test_an_expert_is_not_blamed_for_an_observation_that_is_no_number() -> None:
+    """The controller's answer is NaN because the sensor's was."""
+    with pytest.raises(Fault, match="the expert was given an observation that holds NaN or infinite numbers"):
+        asking(Plain(), PUSH, who="the expert")(OBS * np.nan)

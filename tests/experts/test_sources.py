@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
+import structured  # noqa: F401  # registers Told-multi-v0
 from conftest import Identity
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from zoo_entries import CARTPOLE, zoo_entry
@@ -70,6 +71,18 @@ def test_an_expert_acts_on_one_observation_too(spec: str) -> None:
     assert np.shape(expert.act(obs[0])) == ()
     if spec != "random":
         assert [int(expert.act(row)) for row in obs] == both.tolist() == [1, 0]
+
+
+def test_a_controller_of_dicts_acts_on_what_the_environment_gives() -> None:
+    """One observation of Gymnasium's, and a batch of them as Stable-Baselines3 stacks them."""
+    trust("structured:make_knower")
+    expert = load_expert("structured:make_knower", env_id="Told-multi-v0")
+    obs, _ = gym.make("Told-multi-v0").reset(seed=0)
+    hand = {name: np.stack([value] * 3) for name, value in obs["hand"].items()}
+    batch = {"goal": np.stack([obs["goal"]] * 3), "noise": np.stack([obs["noise"]] * 3), "hand": hand}
+    one, _ = expert.predict(obs)
+    assert one.tolist() == [obs["goal"][0] + 5, obs["hand"]["digit"] - 1]
+    assert expert.act(batch).tolist() == [one.tolist()] * 3
 
 
 def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

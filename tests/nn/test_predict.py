@@ -12,6 +12,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from structured import Told
 
+from imitate.envs.fields import as_fields, batch_of
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 
@@ -94,3 +95,12 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
         numbered.predict(np.array([1.0, 1.5]))
     with pytest.raises(InputError, match=r"'digit' of an observation holds 1\.5"):
         policy.predict(obs | {"hand": obs["hand"] | {"digit": 1.5}})
+
+
+def test_a_picture_in_fractions_is_refused() -> None:
+    """As bytes, a picture that was divided by 255 would be black."""
+    space = as_fields(spaces.Dict(camera=spaces.Box(0, 255, (2, 2, 3), np.uint8)))
+    with pytest.raises(InputError, match=r"'camera' of an observation holds 0\.5: wanted whole numbers of Box"):
+        batch_of(space, {"camera": np.full((2, 2, 3), 0.5)})
+    rows, _ = batch_of(space, {"camera": np.full((2, 2, 3), 7.0)})
+    assert (rows["camera"] == 7).all()
