@@ -100,7 +100,9 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
 def test_a_picture_in_fractions_is_refused() -> None:
     """As bytes, a picture that was divided by 255 would be black."""
     space = as_fields(spaces.Dict(camera=spaces.Box(0, 255, (2, 2, 3), np.uint8)))
-    with pytest.raises(InputError, match=r"'camera' of an observation holds 0\.5: wanted whole numbers of Box"):
+    with pytest.raises(
+        InputError, match=r"'camera' of an observation holds 0\.5: wanted whole numbers of Box"
+    ):
         batch_of(space, {"camera": np.full((2, 2, 3), 0.5)})
     rows, _ = batch_of(space, {"camera": np.full((2, 2, 3), 7.0)})
     assert (rows["camera"] == 7).all()
