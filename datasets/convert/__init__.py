@@ -153,6 +153,7 @@ def convert(
     target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
     chosen |= {"actions": False} if source_name == "npz" and not actions else {}
+    chosen |= {"clip": True} if source_name == "robomimic" and clip else {}
     with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
         recording = _chosen_part(recording, source, mask, notes, kept=target_name in _WITH_MASKS)
         if source_name != "imitate":

@@ -38,9 +38,9 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
+def read(path: Path, keys: Sequence[str], notes: Notes, *, clip: bool = False) -> Iterator[Recording]:
     """Observations are those of `keys`, or all: vectors are concatenated by name, and pictures with others are a Dict.
-    Our own files come back as they were."""
+    Our own files come back as they were. Actions outside of [-1, 1] are refused unless the caller clips them."""
     with hdf5.open_hdf5(path) as file, refused(path):
         data = hdf5.group(file, "data")
         arguments = json_object(hdf5.text(data, "env_args"))
@@ -63,7 +63,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
                 with refused(f"{path}: {name}"):
                     demo = hdf5.group(data, name)
                     about = {"seed": int(demo.attrs.get("seed", -1))} | texts.of(name, demo)
-                    parts = _parts(demo, chosen, space, labelled, size > 0, notes)
+                    parts = _parts(demo, chosen, space, labelled, size > 0, clip, notes)
                 yield assembled(f"{path}: {name}", parts, notes, about)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
@@ -163,7 +163,13 @@ def _named(space: Space, obs: Array) -> dict[str, Array]:
 
 
 def _parts(
-    demo: h5py.Group, chosen: Sequence[str], space: Space | None, labelled: bool, stated: bool, notes: Notes
+    demo: h5py.Group,
+    chosen: Sequence[str],
+    space: Space | None,
+    labelled: bool,
+    stated: bool,
+    clip: bool,
+    notes: Notes,
 ) -> Iterator[Rows]:
     names = [
         "actions",
@@ -186,8 +192,11 @@ def _parts(
         rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}
         if stated:
             rows["states"] = rows["states"].astype(np.float64)
-        if ((rows["actions"] < -1) | (rows["actions"] > 1)).any():
-            raise InputError("its actions leave [-1, 1]: normalise them first, as robomimic wants")
+        if not clip and ((rows["actions"] < -1) | (rows["actions"] > 1)).any():
+            raise InputError(
+                "its actions leave [-1, 1]: normalise them first, as robomimic wants, or move them to its bounds with "
+                "--clip"
+            )
         rows["obs"] = _joined(obs, chosen, space, start, stop)
         if stop == steps and "next_obs" in demo:
             final = _joined(hdf5.group(demo, "next_obs"), chosen, space, steps - 1, steps)

@@ -17,7 +17,7 @@ from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets import evaluation
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
-from imitate.envs.trust import trust
+from imitate.envs.trust import import_env, trust
 from imitate.errors import InputError
 from imitate.files import write_json
 from imitate.training.experiment import Experiment
@@ -140,9 +140,11 @@ def _subject(
         )
     experiment = Experiment.read(folder / "config.json")
     if not (folder / "policy").exists():
-        raise InputError(f"{subject} has no policy yet: go on with `imitate train --resume {subject}`")
+        raise InputError(f"{subject} has no policy yet: go on with `{experiment.resume_with(folder)}`")
     if not (folder / "finished.json").exists():
         logger.warning("%s is not finished: this is its best policy so far", subject)
+    if env is None and ":" in experiment.env_id:
+        import_env(experiment.env_id)
     if env is None and not experiment.evaluable:
         raise InputError(
             f"{experiment.env_id} is not installed here: install it, or name one with the same spaces by --env"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shlex
 import signal
 import sys
 from contextlib import nullcontext
@@ -234,7 +235,7 @@ def _execute(
     check_folder(out, resume=resume)  # measuring an expert can take minutes
     experiment, experts = with_experts(experiment, resume=resume, remeasure=remeasure)
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
-    env = f" --env {experiment.env_id}" if ":" in experiment.env_id else ""
+    env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
     looks = looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment, out)] if looks and not (resume and offline) else []
@@ -269,7 +270,8 @@ def _execute(
         if last.complete:
             write_json(out / "look.json", last.to_json())
     if experiment.evaluable:
-        print(f"imitate: measure it with `imitate evaluate {out}{env}`", file=sys.stderr)
+        measure = shlex.join(["imitate", "evaluate", str(out), *env])
+        print(f"imitate: measure it with `{measure}`", file=sys.stderr)
     else:
         print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
     return 0

@@ -158,7 +158,7 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
 
 
 class _Encoder:
-    """Writes pictures (H, W, 3) uint8 to an H.264 file, one by one. Raises OSError if ffmpeg fails."""
+    """Writes pictures (H, W, 3) uint8 to an H.264 file, one by one. Raises InputError if ffmpeg fails."""
 
     def __init__(self, path: Path, fps: float, width: int | None, crf: int) -> None:
         self._path, self._fps, self._width, self._crf = path, fps, width, crf
@@ -207,7 +207,7 @@ class _Encoder:
         self._process.wait()
         self._log.seek(0)
         said = " ".join(self._log.read().decode(errors="replace").split())
-        raise OSError(f"ffmpeg could not write {self._path}: {said}")
+        raise InputError(f"ffmpeg could not write {self._path}: {said}")
 
     def _command(self) -> list[str]:
         height, full_width, _ = self._shape

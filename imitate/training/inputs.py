@@ -50,7 +50,9 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
             f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
         )
     if not is_installed(env_id):
-        logger.warning("%s is not installed here: spaces are those of the demonstrations", env_id)
+        own = demos.info.env_id
+        hint = f"; --env {own} names that of the demonstrations" if own != env_id else ""
+        logger.warning("%s is not installed here: spaces are those of the demonstrations%s", env_id, hint)
         return
     check_env(env_id, demos.info.env_kwargs)
     with closing(make_env(env_id, demos.info.env_kwargs)) as env:
@@ -59,7 +61,9 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
             if recorded != now:
                 several = isinstance(recorded, Fields) and not isinstance(now, Fields)
                 remedy = (
-                    "take its own with `imitate data convert --obs-keys`" if several else "record them again"
+                    "take its own with `imitate data convert --obs-keys`"
+                    if several
+                    else "convert their source for this environment, or record them again"
                 )
                 raise InputError(
                     f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; {remedy}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import gymnasium as gym
@@ -160,6 +161,13 @@ def test_sac_learns_beside_demonstrations(capsys: pytest.CaptureFixture[str]) ->
     assert "nowhere.h5" in line
 
 
+def test_a_folder_with_spaces_is_quoted_in_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PPO, "--budget", "100", "--out", "my runs/ppo"]) == 0
+    assert "measure it with `imitate evaluate 'my runs/ppo'`" in capsys.readouterr().err
+    shutil.rmtree("my runs/ppo/policy")
+    assert "go on with `imitate train --resume 'my runs/ppo'`" in refused(capsys, "evaluate", "my runs/ppo")
+
+
 @pytest.mark.usefixtures("own_cache")
 def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str]) -> None:
     """robomimic's Lift is no environment of gymnasium: spaces are those of the data."""
@@ -173,6 +181,9 @@ def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str
     assert config("run")["env_id"] == "Lift"
     assert load_policy("run").act(np.ones(3, np.float32)).tolist() == pytest.approx([0.5, 0.5], abs=0.05)
     assert "Lift is not installed here: install it, or name one" in refused(capsys, "evaluate", "run")
+    own = Path("run/config.json").read_text().replace('"Lift"', '"robot:Lift"')
+    Path("run/config.json").write_text(own)
+    assert "if you trust it, say --env robot:Lift" in refused(capsys, "evaluate", "run")
     assert "Lift is not installed here" in refused(capsys, *learn, "--eval-every", "10", "--out", "o")
     assert "the data are of Lift, not of Lifd" in refused(capsys, *learn, "--env", "Lifd", "--out", "o")
     assert "unknown environment 'Lift'" in refused(

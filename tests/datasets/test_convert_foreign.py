@@ -130,9 +130,14 @@ def test_a_mask_of_robomimic_chooses_demonstrations(tmp_path: Path) -> None:
 
 def test_robomimic_actions_outside_of_its_range_are_refused_by_name(tmp_path: Path) -> None:
     robomimic(tmp_path / "a.hdf5", actions=np.full((3, 2), 1.5))
-    with pytest.raises(InputError, match=r"demo_0: its actions leave \[-1, 1\]"):
+    with pytest.raises(InputError, match=r"demo_0: its actions leave \[-1, 1\]: .*--clip"):
         convert(tmp_path / "a.hdf5", tmp_path / "b.h5")
     assert not (tmp_path / "b.h5").exists()
+    assert "actions are clipped to the action space" in str(
+        convert(tmp_path / "a.hdf5", tmp_path / "b.h5", clip=True).notes
+    )
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert (reader[0].actions == 1).all()
 
 
 class Planted:

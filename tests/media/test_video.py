@@ -169,9 +169,46 @@ def test_a_failing_encoder_is_an_error_in_one_line(tmp_path: Path, monkeypatch: 
     encoder.write_text("#!/bin/sh\ncat >/dev/null\necho No space left on device >&2\nexit 1\n")
     encoder.chmod(0o755)
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(encoder))
-    with pytest.raises(OSError, match=r"could not write .*film\.mp4\.\d+\.partial: No space left on device$"):
+    with pytest.raises(
+        InputError, match=r"could not write .*film\.mp4\.\d+\.partial: No space left on device$"
+    ):
         record_video(Constant(0), "Countdown-v0", tmp_path / "film.mp4")
     assert [path.name for path in tmp_path.iterdir()] == ["ffmpeg"]
+
+
+class Wide(gym.Env[Any, Any]):
+    """Its pictures are larger than a pipe, so that writing one notices that nobody reads."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    observation_space = spaces.Box(0, 1, (1,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed, options=options)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:  # noqa: ARG002
+        return np.zeros(1, np.float32), 0.0, True, False, {}
+
+    def render(self) -> Any:
+        return np.zeros((400, 400, 3), np.uint8)
+
+
+gym.register("Wide-v0", entry_point=Wide)
+
+
+def test_the_environment_is_not_blamed_for_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = tmp_path / "ffmpeg"
+    encoder.write_text("#!/bin/sh\necho No space left on device >&2\nexit 1\n")
+    encoder.chmod(0o755)
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(encoder))
+    with pytest.raises(InputError, match=r"^ffmpeg could not write .*: No space left on device$"):
+        record_video(Constant(0), "Wide-v0", tmp_path / "film.mp4")
 
 
 def headless(script: str, *arguments: str) -> None:

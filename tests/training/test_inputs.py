@@ -23,7 +23,10 @@ CAMERA = as_fields(spaces.Dict(camera=spaces.Box(0, 255, (8, 8, 3), np.uint8), s
 
 @pytest.mark.parametrize(
     ("space", "remedy"),
-    [(WIDE, "record them again"), (CAMERA, "take its own with `imitate data convert --obs-keys`")],
+    [
+        (WIDE, "convert their source for this environment, or record them again"),
+        (CAMERA, "take its own with `imitate data convert --obs-keys`"),
+    ],
 )
 def test_demonstrations_of_other_spaces_are_refused(tmp_path: Path, space: Space, remedy: str) -> None:
     info = DemoInfo("CartPole-v1", space, spaces.Discrete(2))
@@ -36,3 +39,18 @@ def test_demonstrations_of_other_spaces_are_refused(tmp_path: Path, space: Space
         check_demos(demos, "CartPole-v1")
     assert "the demonstrations' observation_space is" in str(raised.value)
     assert str(raised.value).endswith(remedy)
+
+
+def test_demonstrations_of_a_module_say_how_to_name_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without its module the environment is unknown, and nothing would be evaluated."""
+    info = DemoInfo("robot:Own-v0", WIDE, spaces.Discrete(2))
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(
+            Trajectory(np.zeros((2, 4)), np.zeros(1, np.int64), np.ones(1, np.float32), True, False)
+        )
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        check_demos(demos, "Own-v0")
+        assert "Own-v0 is not installed here" in caplog.text
+        assert "--env robot:Own-v0 names that of the demonstrations" in caplog.text
