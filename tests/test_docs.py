@@ -57,7 +57,7 @@ PLACES = {
     "N": "2",
     "my_module:Name": "cem:CEM",
 }
-"""What stands for the reader's own word, where not every word is understood."""
+"""Words that stand for the reader's own, and real ones in their place."""
 OLDER = "--steps-per-iteration"
 """An option of older code, in the command of a record."""
 LITTLE = (
@@ -94,11 +94,9 @@ def commands(path: Path) -> Iterator[tuple[list[str], bool]]:
             parts = (part.strip() for line in code.splitlines() for part in line.split("&&"))
             lines += [(part.removeprefix("imitate "), True) for part in parts if part.startswith("imitate ")]
     for line, complete in dict.fromkeys(each for each in lines if OLDER not in each[0]):
-        words = [PLACES.get(word, word) for word in shlex.split(line, comments=True)]
-        yield (
-            [word for word in words if word != "..."],
-            complete and words == shlex.split(line, comments=True),
-        )
+        written = shlex.split(line, comments=True)
+        words = [PLACES.get(word, word) for word in written]
+        yield [word for word in words if word != "..."], complete and words == written
 
 
 class Read(Exception):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from counting import counting_envs
 from numpy.testing import assert_array_equal
+from scipy import stats
 
 from imitate.datasets.evaluation import Evaluation, evaluate, play
 from imitate.envs.make import make_env
@@ -57,6 +58,12 @@ def test_no_episode_is_no_number() -> None:
     nothing = play(Zero(), counting_envs(2), episodes=6, seed=0, max_steps=1)
     assert np.isnan([nothing.mean, nothing.std, nothing.iqm, *nothing.ci95]).all()
     assert str(nothing) == "no episode ended within 0 steps"
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_the_interquartile_mean_is_scipys(count: int) -> None:
+    result = play(Zero(), counting_envs(2), episodes=count, seed=0)
+    assert result.iqm == pytest.approx(stats.trim_mean(result.returns, 0.25))
 
 
 def test_it_prints_its_mean_and_interval() -> None:
