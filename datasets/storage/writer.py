@@ -362,10 +362,11 @@ class DemoWriter:
                 raise InputError(
                     f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
                 )
-            if name != "obs" and outside(space, array).any():
+            if name != "obs" and (beyond := outside(space, array)).any():
+                step = int(beyond.argmax())
                 raise InputError(
-                    f"{name} leave the space {space}: clip them to what the environment takes, as "
-                    "`imitate data convert --clip` does"
+                    f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
+                    "them to what the environment takes, as `imitate data convert --clip` does"
                 )
 
 

@@ -115,11 +115,12 @@ def command(
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
     trust(expert)
     source = experts.load_expert(expert, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-    if noise and not noise.startswith("dart:"):
+    learner = _dart_learner(source, noise)
+    if noise and learner is None:
         ActionNoise(noise, source.action_space, 1)  # refuses a wrong one before the expert is measured
     _measure(source, remeasure, on_failure)
-    if noise.startswith("dart:"):
-        noise = _dart_noise(source, noise.removeprefix("dart:"), seed)
+    if learner is not None:
+        noise = _dart_noise(source, learner, seed)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     info = replace(info, has_actions=actions, compression=compression)
@@ -148,12 +149,20 @@ def _measure(source: Expert, remeasure: bool, on_failure: OnFailure) -> None:
         logger.warning("%s is not measured: %s", source.source, fault)
 
 
-def _dart_noise(source: Expert, run: str, seed: int) -> str:
-    """Noise as large as the errors of `run` in some episodes of the expert that are not recorded."""
+def _dart_learner(source: Expert, noise: str) -> Expert | None:
+    """The run that `dart:RUN` names; None if the noise is another."""
+    kind, _, name = noise.partition(":")
+    if kind != "dart":
+        return None
     from imitate.training.inputs import check_expert
 
-    learner = experts.load_expert(run, env_id=source.env_id, env_kwargs=source.env_kwargs)
-    check_expert(learner, run, source.env_id, source.env_kwargs)
+    learner = experts.load_expert(name, env_id=source.env_id, env_kwargs=source.env_kwargs)
+    check_expert(learner, name, source.env_id, source.env_kwargs)
+    return learner
+
+
+def _dart_noise(source: Expert, learner: Expert, seed: int) -> str:
+    """Noise as large as the errors of `learner` in some episodes of the expert that are not recorded."""
     seeds = islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES)
     with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * _DART_EPISODES)) as envs:
         played = list(datasets.episodes(source, envs, seeds))

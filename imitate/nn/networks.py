@@ -84,7 +84,7 @@ class Encoder(nn.Module):
         if self.one_hot:
             rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
             return rows
-        x = obs.reshape(len(obs), -1)
+        x = obs.reshape(len(obs), math.prod(obs.shape[1:]))
         if self.moments is not None:
             mean, std = (
                 self.moments.mean.numpy(),

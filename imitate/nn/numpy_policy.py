@@ -97,7 +97,7 @@ def _standardiser(moments: RunningMoments) -> Callable[[Array], Array]:
     mean, std = moments.mean.numpy().copy(), np.sqrt(np.maximum(moments.var.numpy(), LEAST_VARIANCE))
 
     def standardise(obs: Array) -> Array:
-        x = (obs.reshape(len(obs), -1) - mean) / std
+        x = (obs.reshape(len(obs), mean.size) - mean) / std
         clipped = np.minimum(np.maximum(x, -10.0), 10.0)  # in a third of np.clip's time
         return np.asarray(clipped, np.float32)
 

@@ -109,3 +109,22 @@ def test_collect_with_the_errors_of_a_run(tmp_path: Path) -> None:
     before = noisy.read_bytes()
     assert main([*command, "--resume"]) == 0  # the same noise is found again
     assert noisy.read_bytes() == before
+
+
+def test_a_run_that_is_not_there_is_named_before_the_expert_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Expert, "measure", lambda *_, **__: pytest.fail("the expert was measured"))
+    missing = f"dart:{tmp_path / 'run'}"
+    command = [
+        "collect",
+        "Pendulum-v1",
+        "--episodes",
+        "2",
+        "--noise",
+        missing,
+        "--out",
+        str(tmp_path / "b.h5"),
+    ]
+    assert main(command) == 2
+    assert str(tmp_path / "run") in capsys.readouterr().err

@@ -162,7 +162,7 @@ def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
     [
         ({"obs": np.zeros((6, 4), np.float32)}, "obs are float32"),
         ({"obs": np.zeros((6, 3))}, "obs are float64"),
-        ({"actions": np.array([0, 1, 2, 3, 4])}, "actions leave the space"),
+        ({"actions": np.array([0, 1, 2, 3, 4])}, r"actions leave the space Discrete.4., as 4 in step 4"),
         ({"actions": np.zeros((5, 1), np.int64)}, "actions are int64"),
         ({"expert_actions": np.array([0, 1, 2, 3, 0])}, "has no expert_actions"),
     ],

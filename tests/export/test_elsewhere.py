@@ -31,6 +31,7 @@ def test_the_numpy_policy_is_the_policy(name: str) -> None:
     found = numpy_policy.act(obs)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert numpy_policy.act(obs[:0]).shape == (0, *wanted.shape[1:])
     one, state = numpy_policy.predict(obs[3], None)
     assert state is None
     np.testing.assert_allclose(one, wanted[3], rtol=1e-5, atol=1e-5)
