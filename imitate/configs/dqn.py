@@ -65,6 +65,8 @@ class DQNConfig:
     """Share of the run over which epsilon decays linearly."""
     max_grad_norm: float = 10.0
     """Gradients are clipped to this norm."""
+    average: float = 0.0
+    """Decay of a moving average of weights, which is then handed over; 0: the weights themselves are."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "relu"
@@ -78,7 +80,9 @@ class DQNConfig:
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
         check_range(self, 0, math.inf, "learning_rate", "priority_alpha")
         check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
-        check_range(self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta")
+        check_range(
+            self, 0, 1, "gamma", "tau", "epsilon_final", "exploration_fraction", "priority_beta", "average"
+        )
         if self.learning_starts > self.replay_size // 2:
             raise InputError(
                 f"learning_starts must be at most half of replay_size, got {self.learning_starts} of {self.replay_size}"

@@ -9,7 +9,7 @@ so far, because the paper's 1 - S / T needs positive returns. It follows a movin
 and takes at least a tenth of the run to fall to 0: a student who is level with its teacher from the start would
 otherwise lose it at once. Distillation begins again when the student falls behind. Temperatures are in units of the
 spread of the values over the actions. A teacher without action values is its deterministic action, and the spread is
-that of the student's values.
+that of the student's values. What is handed over is a moving average of the student's weights, as it swings.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class QDagger:
     `expert` is a policy, or a function from observations (N, *obs_shape) to actions (N,). If it has action values
     (`oracle`), these are distilled.
 
+    policy          moving average of the student's weights; the student itself is `dqn.q_net`
     taught          the teacher's steps were taken
     teacher_return  mean return of the teacher's episodes; NaN if none has ended
     student_return  of the student's latest episodes, `lowest` the least that it was; NaN before the first

@@ -11,6 +11,7 @@ policy would be a softmax over values, which is not what was trained.
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,10 +24,11 @@ from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
-from imitate.nn.average import blend
+from imitate.nn.average import Average, blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
+from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import encode
 from imitate.rl.batches import Batch
 from imitate.rl.off_policy import OffPolicy, Tutor
@@ -69,6 +71,8 @@ class DQN(OffPolicy):
 
     SQIL composes it from its parts: `schedule`, `collect`, `replay.add`, `update` on `batches`, and `end_iteration`.
     QDagger sets a `tutor`, which adds a loss.
+
+    policy  what is handed over: the network that acts and learns, or the moving average of its weights
     """
 
     config: DQNConfig
@@ -94,6 +98,12 @@ class DQN(OffPolicy):
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         replay = PrioritizedReplay if config.prioritized else Replay
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
+        self.averaged = self.q_net
+        self.average: Average | None = None
+        if config.average:
+            self.averaged = copy.deepcopy(self.q_net)
+            self.average = Average(self.averaged, self.q_net, config.average)
+            self.policy = self.averaged.policy  # `actor` has the policy that acts
         self.tutor: Tutor | None = None
         self.schedule(0.0)
 
@@ -161,13 +171,27 @@ class DQN(OffPolicy):
         self.updates += 1
         if self.updates % self.config.target_every == 0:
             blend(self._targets, self._learned, self.config.tau)
+        if self.average is not None:
+            self.average.update()
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.q_net.fold()
+        self.averaged.fold()
         self.iteration += 1
         metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
         if history:
             metrics["q_loss"] = float(torch.cat([parts["q_loss"] for parts in history]).mean())
             metrics["mean_q"] = float(torch.cat([parts["values"] for parts in history]).mean())
         return metrics | self.sampler.pop_episodes()
+
+    @property
+    def _more_parts(self) -> tuple[str, ...]:
+        return () if self.average is None else ("averaged", "average")
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | parts_state(self, *self._more_parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        load_parts(self, state, *self._more_parts)

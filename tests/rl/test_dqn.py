@@ -21,9 +21,10 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
+from imitate.rl.actor import encode
 from imitate.rl.dqn import DQN, DQNConfig, dqn_loss, dqn_targets
 
-ALL = {"dueling": True, "n_step": 2, "prioritized": True}
+ALL = {"dueling": True, "n_step": 2, "prioritized": True, "average": 0.9}
 
 
 class Shades(gym.Env[Any, Any]):
@@ -58,7 +59,7 @@ def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> DQ
 
 
 def weights(dqn: DQN) -> torch.Tensor:
-    networks = [*dqn.q_net.parameters(), *dqn.target_net.parameters()]
+    networks = [*dqn.q_net.parameters(), *dqn.target_net.parameters(), *dqn.policy.parameters()]
     return torch.cat([parameter.detach().flatten() for parameter in networks])
 
 
@@ -179,6 +180,28 @@ def test_the_target_network_follows() -> None:
     assert dqn.updates == 2
     wanted = before.lerp(dqn.q_net.policy.output.bias, 0.25)
     torch.testing.assert_close(dqn.target_net.policy.output.bias, wanted)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_the_average_is_handed_over_and_does_not_act(dueling: bool) -> None:
+    dqn = learner("CartPole-v1", average=0.5, dueling=dueling, rounds_per_iteration=26)
+    output = dqn.averaged.value if dueling else dqn.policy.output
+    averaged, descend = [output.bias.clone()], dqn.descend
+
+    def watched(loss: torch.Tensor) -> None:
+        descend(loss)
+        learned = dqn.q_net.value if dueling else dqn.q_net.policy.output
+        decay = min(len(averaged) / (9 + len(averaged)), 0.5)  # low at first
+        averaged.append(averaged[-1].lerp(learned.bias.detach(), 1 - decay))
+
+    dqn.descend = watched  # type: ignore[method-assign]
+    dqn.step()
+    assert len(averaged) == 5
+    torch.testing.assert_close(output.bias, averaged[-1])
+    assert dqn.policy is not dqn.actor.policy
+    obs = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    folded = dqn.policy(torch.from_numpy(obs)).logits
+    torch.testing.assert_close(folded, dqn.averaged(encode(dqn.policy, obs)))
 
 
 @pytest.mark.parametrize("options", [{}, ALL])
