@@ -49,6 +49,8 @@ class PPOConfig(OnPolicyConfig):
     """Value that rpo_alpha reaches linearly by the end of the run; by default rpo_alpha is constant."""
     rpo_in_rollout: bool = False
     """Also perturb the mean while acting, unlike the paper; the old log-probabilities are then of the moved mean."""
+    reset_each_rollout: bool = False
+    """Begin new episodes with every iteration, which cuts those that run; by default they go on."""
     normalize_obs: bool = True
     """Standardise observations by running statistics."""
     normalize_rewards: bool = True

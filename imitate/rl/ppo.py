@@ -141,6 +141,8 @@ class PPO(OnPolicy):
     def collect(self, limit: int | None = None) -> Rollout:
         """A rollout of the current policy, at most `limit` steps."""
         self.moves = []
+        if self.config.reset_each_rollout:
+            self.restart()
         if self.config.rpo_in_rollout:
             self._alpha = self.config.rpo_alpha_at(progress_of(self, limit))
         return self.sampler.collect(self.choose, self.config.num_steps, limit)

@@ -235,3 +235,17 @@ def test_settings_out_of_range_are_refused() -> None:
         PPO(PPOConfig(num_steps=1), envs=envs("Identity-v0", 1), seed=0)
     with pytest.raises(InputError, match="batch_size must be at least 2 to standardise advantages, got 1"):
         PPOConfig(batch_size=1)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_episodes_go_on_in_the_next_rollout_unless_it_resets(reset: bool) -> None:
+    learner = PPO(PPOConfig(reset_each_rollout=reset, num_steps=5), envs=envs("CartPole-v1", 3), seed=0)
+    first = learner.collect()
+    ended = first.last_obs.copy()  # the environments use its memory again
+    second = learner.collect()
+    assert np.array_equal(second.obs[0], ended) is not reset
+    assert np.array_equal(second.obs[0], first.obs[0]) is reset
+    learner.updates += 1  # the random numbers follow from it
+    third = learner.collect()
+    assert bool((np.abs(third.obs[0]) <= 0.05).all()) is reset  # CartPole's first observations
+    assert not np.array_equal(third.obs[0], second.obs[0])
