@@ -9,6 +9,7 @@ from typing import Any
 from gymnasium import spaces
 
 from imitate.algorithms import find
+from imitate.compare.plan.learners import base
 from imitate.compare.plan.scaling import shortened
 from imitate.envs.fields import as_fields
 from imitate.envs.spaces import Space
@@ -22,12 +23,15 @@ __all__ = ["CANDIDATES", "Candidate", "experiment", "imitates", "suited"]
 class Candidate:
     """A learner to try.
 
+    name      of its learner, with a label if that is there twice
     imitates  it does not learn from rewards, so it ends near the expert
+    least     share of the best known return from which on an expert suits it
     settings  those that differ from its preset here
     """
 
     name: str
     imitates: bool = False
+    least: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -35,6 +39,7 @@ CANDIDATES = (
     Candidate("guided", settings={"test": 0.0}),  # the search has a test of its own
     Candidate("qdagger"),
     Candidate("loki"),
+    Candidate("guided@residual", least=0.8, settings={"test": 0.0, "residual": 0.2}),
     Candidate("dagger", imitates=True),
 )
 """In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't.
@@ -49,17 +54,19 @@ def imitates(name: str) -> bool:
     return any(candidate.imitates for candidate in CANDIDATES if candidate.name == name)
 
 
-def suited(observations: Space, actions: Space) -> list[Candidate]:
-    """The candidates that support these spaces."""
+def suited(observations: Space, actions: Space, share: float | None = None) -> list[Candidate]:
+    """The candidates that support these spaces, and suit an expert with this share of the best known return."""
     kind = "continuous" if isinstance(actions, spaces.Box) else "discrete"
     plain = all(
         isinstance(as_fields(space), spaces.Box | spaces.Discrete) for space in (observations, actions)
     )
-    entries = {candidate.name: find(candidate.name) for candidate in CANDIDATES}
+    entries = {candidate.name: find(base(candidate.name)) for candidate in CANDIDATES}
     return [
         candidate
         for candidate in CANDIDATES
-        if entries[candidate.name].actions in ("any", kind) and (plain or entries[candidate.name].structured)
+        if entries[candidate.name].actions in ("any", kind)
+        and (plain or entries[candidate.name].structured)
+        and (share is None or share >= candidate.least)
     ]
 
 
@@ -69,7 +76,7 @@ def experiment(name: str, task: Task, env_kwargs: Mapping[str, Any], steps: int)
     It does not validate: the search does, on episodes that all candidates share.
     """
     (settings,) = (candidate.settings for candidate in CANDIDATES if candidate.name == name)
-    preset = Experiment.preset(name, task.env_id).changed(
+    preset = Experiment.preset(base(name), task.env_id).changed(
         settings,
         env_kwargs=dict(env_kwargs),
         expert=task.expert,

@@ -47,6 +47,11 @@ class Played:
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.returns, strict=True))
 
+    def first(self, count: int) -> Played:
+        """The first of these episodes."""
+        lengths = self.lengths[:count]
+        return Played(self.seeds[:count], self.returns[:count], lengths, sum(lengths))
+
     def __add__(self, more: Played) -> Played:
         return Played(
             self.seeds + more.seeds, self.returns + more.returns, self.lengths + more.lengths, self.steps + more.steps

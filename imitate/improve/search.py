@@ -18,8 +18,6 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
@@ -85,14 +83,15 @@ def _expert(task: Task) -> Expert:
 def _plan(study: Study) -> Plan:
     """Measure the expert, and divide the budget."""
     task, expert = study.task, study.expert
+    first = study.measure_expert().first(LEAST_PAIRS)  # the same when the search is resumed
+    share = teacher(expert, first, None).share
     with closing(make_env(task.env_id, expert.env_kwargs)) as env:
-        candidates = suited(env.observation_space, env.action_space)
-    first = study.measure_expert()
+        candidates = suited(env.observation_space, env.action_space, share)
     plan = affordable(
         [each.name for each in candidates if not each.imitates],
         [each.name for each in candidates if each.imitates],
         task.budget,
-        float(np.mean(first.lengths[:LEAST_PAIRS])),  # the same when the search is resumed
+        first.length,
     )
     played = study.measure_expert(plan.validation)
     logger.info("%s", teacher(expert, played, study.journal.trusted).describe())

@@ -12,16 +12,33 @@ BOX, NUMBER = spaces.Box(-1, 1, (2,)), spaces.Discrete(3)
 
 
 @pytest.mark.parametrize(
-    ("observations", "actions", "names"),
+    ("observations", "actions", "share", "names"),
     [
-        (BOX, NUMBER, ["qdagger", "loki", "dagger"]),
-        (BOX, BOX, ["guided", "loki", "dagger"]),
-        (spaces.Dict(a=BOX), BOX, ["dagger"]),
-        (BOX, spaces.MultiDiscrete([2, 2]), ["dagger"]),
+        (BOX, NUMBER, None, ["qdagger", "loki", "dagger"]),
+        (BOX, BOX, 0.5, ["guided", "loki", "dagger"]),
+        (BOX, BOX, 0.8, ["guided", "loki", "guided@residual", "dagger"]),
+        (BOX, BOX, None, ["guided", "loki", "guided@residual", "dagger"]),
+        (spaces.Dict(a=BOX), BOX, None, ["dagger"]),
+        (BOX, spaces.MultiDiscrete([2, 2]), None, ["dagger"]),
     ],
 )
-def test_the_spaces_decide(observations: spaces.Space, actions: spaces.Space, names: list[str]) -> None:  # type: ignore[type-arg]
-    assert [each.name for each in suited(observations, actions)] == names
+def test_spaces_and_expert_decide(
+    observations: spaces.Space,  # type: ignore[type-arg]
+    actions: spaces.Space,  # type: ignore[type-arg]
+    share: float | None,
+    names: list[str],
+) -> None:
+    assert [each.name for each in suited(observations, actions, share)] == names
+
+
+def test_a_residual_is_guided_learning_with_another_setting() -> None:
+    task = Task("Pendulum-v1", "Pendulum-v1", 20_000, seed=7)
+    run = experiment("guided@residual", task, {}, 4_000)
+    assert (run.algorithm, run.hyperparameters["residual"], run.hyperparameters["test"]) == (
+        "guided",
+        0.2,
+        0.0,
+    )
 
 
 def test_a_run_is_trained_as_the_winner_and_shortened_to_a_small_budget() -> None:
