@@ -238,15 +238,17 @@ def _execute(
     env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
     looks = looks and experiment.evaluable
-    watching: list[Snapshot] = [Looks(experiment, out)] if looks and not (resume and offline) else []
+    watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
     if video_every:
         from imitate.training.films import Films
 
         watching.append(Films(experiment, out, video_every))
 
-    def snapshot(spent: int, policy: ActorPolicy) -> None:
+    def snapshot(spent: int, policy: ActorPolicy) -> dict[str, float]:
+        shown: dict[str, float] = {}
         for each in watching:
-            each(spent, policy)
+            shown |= each(spent, policy) or {}
+        return shown
 
     try:
         with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:

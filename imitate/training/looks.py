@@ -6,10 +6,8 @@ They are outside the budget, choose nothing, and their seeds are those of no val
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 
 import gymnasium as gym
-from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import find
 from imitate.datasets.evaluation import Evaluation, evaluate
@@ -42,12 +40,12 @@ def look(policy: Policy, experiment: Experiment, episodes: int = _EPISODES) -> E
 
 
 class Looks:
-    """Called with (steps spent, policy) before the first iteration and after each, it writes TensorBoard's curve
-    `evaluation/mean_return`: at every tenth of the budget, for offline learners after 1, 2, 4, 8 ... iterations.
+    """A `Snapshot` that gives TensorBoard's curve `evaluation/mean_return`: at every tenth of the budget, for offline
+    learners after 1, 2, 4, 8 ... iterations.
     """
 
-    def __init__(self, experiment: Experiment, out: Path) -> None:
-        self.experiment, self.out = experiment, out
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
         self.offline = find(experiment.algorithm).offline
         self._calls, self._due = -1, 0
 
@@ -59,13 +57,11 @@ class Looks:
         longest = gym.spec(bare_id(self.experiment.env_id)).max_episode_steps or _MOST_STEPS
         return min(int(_SHARE * self.experiment.budget / (_POINTS * longest)), _EPISODES)
 
-    def __call__(self, spent: int, policy: ActorPolicy) -> None:
+    def __call__(self, spent: int, policy: ActorPolicy) -> dict[str, float]:
         self._calls += 1
         position = self._calls if self.offline else spent * _POINTS // self.experiment.budget
         if not self.episodes or position < self._due:
-            return
+            return {}
         self._due = max(2 * position, 1) if self.offline else position + 1
         found = look(policy, self.experiment, self.episodes)
-        if found.complete:
-            with SummaryWriter(str(self.out)) as board:
-                board.add_scalar("evaluation/mean_return", found.mean, self._calls if self.offline else spent)
+        return {"evaluation/mean_return": found.mean} if found.complete else {}

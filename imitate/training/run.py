@@ -51,8 +51,9 @@ Validate = Callable[[ActorPolicy, int], Evaluation]
 """(policy, maximum environment steps) -> Evaluation, which is incomplete if the steps did not suffice."""
 Progress = Callable[[int, dict[str, float]], None]
 """(steps of the budget spent, metrics), after each iteration."""
-Snapshot = Callable[[int, ActorPolicy], None]
-"""(steps of the budget spent, current policy), with 0 before the first iteration and after each."""
+Snapshot = Callable[[int, ActorPolicy], dict[str, float] | None]
+"""(steps of the budget spent, current policy), with 0 before the first iteration and after each, to numbers for
+TensorBoard, by name. It follows the latest file of a folder alone, so all numbers go to the run's own."""
 
 
 class Run:
@@ -117,6 +118,11 @@ class Run:
     def position(self) -> int:
         """The count that `eval_every` and `checkpoint_every` refer to."""
         return self.learner.env_steps or self.account.iterations
+
+    @property
+    def _axis(self) -> int:
+        """The position on TensorBoard's axis: steps of the budget, or iterations of an offline learner."""
+        return self.spent if self.learner.env_steps else self.account.iterations
 
     def finish(self) -> bool:
         """Drive the learner to the end, or to the pause. Returns False if Ctrl-C ended it early.
@@ -202,9 +208,7 @@ class Run:
         for name, value in metrics.items():
             if name.endswith("loss") and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} in iteration {account.iterations}")
-            self._board.add_scalar(
-                f"train/{name}", value, self.spent if self.learner.env_steps else account.iterations
-            )
+            self._board.add_scalar(f"train/{name}", value, self._axis)
         if self.validate is not None and self.position >= account.next_validation:
             account.next_validation = self.position + self.eval_every
             self._run_validation(self.validate)
@@ -221,7 +225,9 @@ class Run:
             return
         began, cpu_began = time.monotonic(), cpu_seconds()
         # Before the first iteration nothing is learned from the demonstrations, whatever they cost.
-        self.snapshot(self.spent if self.account.iterations else 0, self.learner.policy)
+        shown = self.snapshot(self.spent if self.account.iterations else 0, self.learner.policy)
+        for name, value in (shown or {}).items():
+            self._board.add_scalar(name, value, self._axis)
         self._began += time.monotonic() - began
         self._cpu_began += cpu_seconds() - cpu_began
 

@@ -136,6 +136,7 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
         9 if limit == 10 else 0
     )  # iterations of 128 steps pass eight tenths, after the start
     assert points == sorted(points)
+    assert len(list(Path("run").glob("events.*"))) == 1  # a running TensorBoard follows the latest file alone
     said = capsys.readouterr().err
     assert re.search(
         r"it returns \S+ on average in 5 episodes \(\S+ to \S+\): a look outside the budget", said
