@@ -100,6 +100,19 @@ def test_the_kept_student_is_handed_over_if_the_last_one_is_worse() -> None:
     assert whole.policy.output.bias.tolist() == best.tolist()
 
 
+@pytest.mark.parametrize(("kept", "taken"), [([5.0, 0.0, 6.0, 0.0], 0.0), ([5.0, 4.0, 6.0, 6.0], 1.0)])
+def test_the_kept_student_must_be_clearly_ahead(
+    kept: list[float], taken: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one makes 2 on average. With 2.75 the kept one may have been lucky."""
+    played = iter([[4.0, 0.0, 0.0, 4.0], kept, [1.0] * 4, [0.0] * 4])  # last, kept, then the test's
+    monkeypatch.setattr(HandOver, "_returns", lambda *_: dict(enumerate(next(played))))
+    whole = learner(test=0.2)
+    while not whole.done:
+        metrics = whole.step()
+    assert metrics["test_kept"] == taken
+
+
 def test_without_a_test_the_kept_student_is_handed_over() -> None:
     whole = learner(test=0.0)
     while not whole.learner.kept.found:

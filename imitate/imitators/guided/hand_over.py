@@ -1,7 +1,7 @@
 """The test at the end of guided learning: what is handed over is not clearly worse than the expert.
 
-The student and the student as it was when it did best play the same whole episodes, and the better one goes on. On
-other episodes it meets the expert. If the expert is clearly ahead, a clone of it is handed over instead: DAgger's, as
+The student and the student as it was when it did best play the same whole episodes. The last goes on unless the other
+is clearly ahead: three episodes that went best may have been lucky. On other episodes it meets the expert. If the expert is clearly ahead, a clone of it is handed over instead: DAgger's, as
 the expert was asked in the student's own states too.
 """
 
@@ -101,7 +101,7 @@ class HandOver:
         learner = self.learner
         share = room // self._plays(learner.kept.found)
         pairs = int(share / self._length + 1e-6) if self._length else 0
-        self.takes_kept = True  # its own episodes went best, unless others say that the last is better
+        self.takes_kept = True  # if the steps do not last for a test
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: the student is handed over untested", room)
             return {"test_pairs": 0.0}
@@ -115,7 +115,7 @@ class HandOver:
                 self._returns(each.act, choice, share) for each in (learner.policy, learner.kept.best)
             )
             both = paired(last, kept, pairs)
-            self.takes_kept = both is None or both[1].mean() > both[0].mean()
+            self.takes_kept = both is None or wins(both[1], both[0])
             metrics["test_kept"] = float(self.takes_kept)
         own = self._returns(self.policy.act, test, share)
         for ask in learner.experts.asks:
