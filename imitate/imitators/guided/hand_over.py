@@ -1,8 +1,9 @@
 """The test at the end of guided learning: what is handed over is not clearly worse than the expert.
 
 The student and the student as it was when it did best play the same whole episodes. The last goes on unless the other
-is clearly ahead: three episodes that went best may have been lucky. On other episodes it meets the expert. If the expert is clearly ahead, a clone of it is handed over instead: DAgger's, as
-the expert was asked in the student's own states too.
+is clearly ahead: three episodes that went best may have been lucky. On other episodes it meets the expert. If the
+expert is clearly ahead, a clone of it is handed over instead: DAgger's, as the expert was asked in the student's own
+states too.
 """
 
 from __future__ import annotations
