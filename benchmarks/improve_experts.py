@@ -1,9 +1,10 @@
 """Improve on twelve experts, good and bad, and measure what was handed over on episodes that no search has seen.
 
-    python benchmarks/improve_experts.py [--only 'pendulum-*'] [--work FOLDER]
+    python benchmarks/improve_experts.py [--only 'pendulum-*'] [--seed 101] [--work FOLDER]
 
 Each expert gets one search, on seed 100, with its own budget. Student and expert then play the same 100 episodes. The
-same command goes on with an interrupted search, and measures no expert twice. Writes results/improve-experts.json.
+same command goes on with an interrupted search, and measures no expert twice. Writes results/improve-experts.json, or
+with another seed results/improve-other-seeds.json.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from imitate.envs.spaces import Array
 from imitate.files import versions
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "improve-experts.json"
+RESULTS, OTHER_SEEDS = (
+    HERE / "results" / "improve-experts.json",
+    HERE / "results" / "improve-other-seeds.json",
+)
 SEED, EPISODES = 100, 100
 
 # The task, the expert and the budget in environment steps.
@@ -85,10 +89,10 @@ def returns(policy: str, env: str) -> list[float]:
     return found
 
 
-def measure(name: str, out: Path) -> dict[str, Any]:
+def measure(name: str, seed: int, out: Path) -> dict[str, Any]:
     """The verdict of a search, and the paired returns of student and expert."""
     env, expert, budget = EXPERTS[name]
-    search = f"improve {expert} --env {env} --budget {budget} --seed {SEED}"
+    search = f"improve {expert} --env {env} --budget {budget} --seed {seed}"
     sentence = imitate(f"{search} --out {shlex.quote(str(out))}").strip()
     result = json.loads((out / "verdict.json").read_text())
     best = out / "snapshots" / result["verdict"]["policy"]  # which is handed over, unless it is worse
@@ -112,14 +116,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="*", metavar="PATTERN", help="experts, such as 'pendulum-*'")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the search")
     parser.add_argument("--work", type=Path, default=Path("improved"), help="folder of the searches")
     arguments = parser.parse_args()
-    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    seed, results = arguments.seed, RESULTS if arguments.seed == SEED else OTHER_SEEDS
+    record = json.loads(results.read_text()) if results.exists() else {}
     for name in EXPERTS:
-        if fnmatch(name, arguments.only) and name not in record:
-            record[name] = measure(name, arguments.work / name)
-            RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-            print(f"{name}: {record[name]['sentence']}", flush=True)
+        key = name if seed == SEED else f"{name}-{seed}"
+        if fnmatch(name, arguments.only) and key not in record:
+            record[key] = measure(name, seed, arguments.work / key)
+            results.write_text(json.dumps(record, indent=1) + "\n")
+            print(f"{key}: {record[key]['sentence']}", flush=True)
     return 0
 
 
