@@ -18,6 +18,14 @@ def test_the_order_decides_where_episodes_cannot() -> None:
     assert ranked(["a", "b"], {"a": played(10, 20, 30), "b": played(10, 20, 40)}) == ["a", "b"]
 
 
+def test_three_episodes_need_a_larger_lead() -> None:
+    """154 on average with a standard error of 93 is 1.65 of these, and three episodes need 4.3."""
+    returns = {"a": played(-77, 137, 96), "b": played(237, 128, 253)}
+    assert ranked(["a", "b"], returns) == ["a", "b"]
+    more = {"a": played(*[-77, 137, 96] * 4), "b": played(*[237, 128, 253] * 4)}
+    assert ranked(["a", "b"], more) == ["b", "a"]
+
+
 def test_a_lead_of_less_than_three_percent_does_not_decide() -> None:
     assert ranked(["a", "b"], {"a": played(100, 200, 300), "b": played(102, 202, 302)}) == ["a", "b"]
 
