@@ -16,8 +16,8 @@ def ranked(order: Sequence[str], returns: Mapping[str, Mapping[int, float]]) -> 
     """The names, best first: the first of `order` that the leader is not clearly ahead of, and so on with the others.
 
     `returns` has the returns of each by the episode's seed. The leader has the highest mean over the episodes that all
-    have played. "Clearly" is `imitate.rl.paired.wins`, and a 95 % interval above 0: the normal quantile of `wins` is too
-    small for three episodes. So a few episodes rarely tell two good policies apart.
+    have played. "Clearly" is `imitate.rl.paired.wins`, and a 95 % interval above 0: the normal quantile of `wins` is
+    too small for three episodes. So a few episodes rarely tell two good policies apart.
     """
     left, found = list(order), []
     common = set.intersection(*(set(returns[name]) for name in left)) if left else set()
