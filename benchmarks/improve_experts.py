@@ -27,10 +27,8 @@ from imitate.envs.spaces import Array
 from imitate.files import versions
 
 HERE = Path(__file__).parent
-RESULTS, OTHER_SEEDS = (
-    HERE / "results" / "improve-experts.json",
-    HERE / "results" / "improve-other-seeds.json",
-)
+RESULTS = HERE / "results" / "improve-experts.json"
+OTHER_SEEDS = HERE / "results" / "improve-other-seeds.json"
 SEED, EPISODES = 100, 100
 
 # The task, the expert and the budget in environment steps.
@@ -53,7 +51,7 @@ EXPERTS = {
 class Pid:
     """Swings a pendulum up by its energy, and holds it by a PD controller, whose integral part is 0."""
 
-    def act(self, obs: Array, deterministic: bool = True) -> Array:  # noqa: ARG002
+    def act(self, obs: Array) -> Array:
         cos, sin, speed = obs.T
         angle = np.arctan2(sin, cos)
         lacking = 30.0 * (1.0 - cos) - speed**2  # to twice the energy at the top
@@ -66,7 +64,7 @@ class Pid:
 class Leaner:
     """Moves the cart to where its pole leans, and forgets the speeds."""
 
-    def act(self, obs: Array, deterministic: bool = True) -> Array:  # noqa: ARG002
+    def act(self, obs: Array) -> Array:
         return (obs[:, 2] > 0).astype(np.int64)
 
 

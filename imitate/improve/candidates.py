@@ -42,7 +42,8 @@ CANDIDATES = (
     Candidate("guided@residual", least=0.8, settings={"test": 0.0, "residual": 0.2}),
     Candidate("dagger", imitates=True),
 )
-"""In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't.
+"""In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't. The
+residual has no row there.
 
 LOKI's first quarter is AggreVaTeD, which is therefore no candidate of its own: the policy at LOKI's first rung is
 AggreVaTeD's.

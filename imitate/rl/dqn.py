@@ -176,7 +176,6 @@ class DQN(OffPolicy):
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
-        self.q_net.fold()
         self.averaged.fold()
         self.iteration += 1
         metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
