@@ -8,9 +8,13 @@ Pong two hours, Breakout days. Its record, results/ROW.json, has the commands, t
 return (including the teacher's and random actions'), steps, seconds, versions, the machine and the protocol. Returns
 come from 50 deterministic episodes, which are the same for learners, expert and random actions and serve no other
 purpose. `python benchmarks/results.py` then writes the documents.
+
+Seeds that a record already has are not run again: it is gone on with. To measure newer code, delete it first.
 """
 
 import argparse
+import json
+import re
 import statistics
 import sys
 import tempfile
@@ -24,15 +28,42 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
 from imitate.files import versions, write_json
-from imitate.reproduce.rows import EPISODES, read_rows
+from imitate.reproduce.rows import EPISODES, Row, read_rows
 from imitate.reproduce.run_row import run_seed
 
 BENCHMARKS = Path(__file__).parent
 
 
-def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
-    """The record of a row after each seed. Raises CalledProcessError if one of its commands fails."""
+def run_row(
+    name: str, seeds: int | None = None, record: dict[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The record of a row after each of its seeds that `record` lacks.
+
+    Raises CalledProcessError if one of the row's commands fails, ValueError if `record` is of other commands.
+    """
     row = read_rows()[name]
+    record = _begun(name, row) if record is None else record
+    for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):
+        commands = row.commands(seed)
+        if any(each["commands"] == commands for each in record["seeds"]):
+            continue
+        if record["seeds"] and _unseeded(record["seeds"][0]["commands"]) != _unseeded(commands):
+            raise ValueError(f"the record of {name} is of other commands; delete it to measure these")
+        with tempfile.TemporaryDirectory() as folder:
+            found = run_seed(commands, Path(folder)) | {"commit": provenance().get("commit")}
+        if config := found.pop("config", None):
+            record.setdefault("config", config)  # of the first seed; the others differ in the seed
+        record["seeds"].append(found)
+        print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
+        record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
+        if record["expert_mean"] is not None:
+            share = (record["mean"] - record["random"]) / (record["expert_mean"] - record["random"])
+            record["share_of_range"] = share
+        yield record
+
+
+def _begun(name: str, row: Row) -> dict[str, Any]:
+    """A record without seeds."""
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
     record: dict[str, Any] = {"row": name, "env": row.env, "env_kwargs": row.env_kwargs, "expert": row.expert}
@@ -43,17 +74,11 @@ def run_row(name: str, seeds: int | None = None) -> Iterator[dict[str, Any]]:
     if row.expert is not None and row.algorithm != "expert" and not row.teacher:
         expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
         record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
-    for seed in range(row.first_seed, row.first_seed + (row.seeds if seeds is None else seeds)):
-        with tempfile.TemporaryDirectory() as folder:
-            found = run_seed(row.commands(seed), Path(folder))
-        if config := found.pop("config", None):
-            record.setdefault("config", config)  # of the first seed; the others differ in the seed
-        record["seeds"].append(found)
-        print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
-        record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
-        if record["expert_mean"] is not None:
-            record["share_of_range"] = (record["mean"] - random.mean) / (record["expert_mean"] - random.mean)
-        yield record
+    return record
+
+
+def _unseeded(commands: list[str]) -> list[str]:
+    return [re.sub(r"--seed \d+", "", command) for command in commands]
 
 
 def main() -> None:
@@ -71,8 +96,11 @@ def main() -> None:
     if not arguments.rows or (unknown := [name for name in arguments.rows if name not in rows]):
         parser.error(f"no row {', '.join(unknown)}" if arguments.rows else "which rows? --list names them")
     for name in arguments.rows:
-        for record in run_row(name, arguments.seeds):  # written after each seed, as a row may take a day
-            write_json(BENCHMARKS / "results" / f"{name}.json", record)
+        path = BENCHMARKS / "results" / f"{name}.json"
+        begun = json.loads(path.read_text()) if path.exists() else None
+        for record in run_row(name, arguments.seeds, begun):
+            write_json(path, record)  # after each seed, as a row may take a day
+        record = json.loads(path.read_text())
         expert = "" if record["expert_mean"] is None else f" of {record['expert_mean']:.1f}"
         print(f"{name}: {record['mean']:.1f}{expert}, random {record['random']:.1f}")
 

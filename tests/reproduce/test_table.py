@@ -1,0 +1,54 @@
+"""benchmarks/table.py goes on with a record: no seed is run twice."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from imitate.reproduce.rows import read_rows
+
+ROW = "bc-cartpole-10-pairs"
+RETURNS = {"mean": 1.0, "std": 0.0}
+
+
+@pytest.fixture
+def table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "table", Path(__file__).parents[2] / "benchmarks" / "table.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def record(*seeds: int) -> dict[str, Any]:
+    found = [{"commands": read_rows()[ROW].commands(seed), **RETURNS} for seed in seeds]
+    return {"expert_mean": None, "random": 0.0, "seeds": found}
+
+
+def test_only_the_missing_seed_is_run(table: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def run_seed(commands: list[str], _: Path) -> dict[str, Any]:
+        ran.append(commands)
+        return {"commands": commands, "mean": 4.0, "std": 0.0}
+
+    monkeypatch.setattr(table, "run_seed", run_seed)
+    first = read_rows()[ROW].first_seed
+    (grown,) = table.run_row(ROW, 3, record(first, first + 2))
+    assert ran == [read_rows()[ROW].commands(first + 1)]
+    assert grown["mean"] == 2.0
+    assert list(table.run_row(ROW, 3, grown)) == []
+
+
+def test_a_record_of_other_commands_is_not_gone_on_with(table: ModuleType) -> None:
+    old = record(read_rows()[ROW].first_seed)
+    old["seeds"][0]["commands"][1] += " --batch-size 7"
+    with pytest.raises(ValueError, match="delete it"):
+        next(table.run_row(ROW, 1, old))
