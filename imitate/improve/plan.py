@@ -23,6 +23,7 @@ FINAL_RUNGS = (0.5, 0.75, 1.0)
 FINALISTS = 3  # policies of the race that are validated on more episodes, before one goes to the test
 _VALIDATION, _CHOICE, _TEST = 0.15, 0.1, 0.2  # of the budget, at least: the race, the finalists, the test
 _MOST_CHECKS = 0.6  # of the budget, for measuring, validation and test together
+_LEAST_RUNG = 20  # episodes that learners are trained for before they are compared; after fewer it is chance who leads
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class Plan:
 def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, length: float) -> Plan:
     """The plan for as many learners as the budget allows, the first of them, if an episode takes `length` steps.
 
-    Measuring, validation and test take at most 60 % of the budget; with fewer learners there is less to validate.
-    Without racers an imitator takes the winner's part.
+    Measuring, validation and test take at most 60 % of the budget, and nobody is compared after fewer than 20 episodes;
+    with fewer learners there is less to validate and more to learn. Without racers an imitator takes the winner's part.
 
     Raises InputError if the budget is too small for one learner.
     """
@@ -110,7 +111,8 @@ def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, len
     trials.append(([everybody[-1]], []))
     for racing, imitating in trials:
         plan = _plan(racing, imitating, budget, length)
-        if plan.checks <= _MOST_CHECKS * budget:
+        first = plan.rungs[0].share * plan.winner
+        if plan.checks <= _MOST_CHECKS * budget and (not plan.race or first >= _LEAST_RUNG * length):
             return plan
     least = budget
     while (checks := _plan(*trials[-1], least, length).checks) > _MOST_CHECKS * least:
