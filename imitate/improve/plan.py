@@ -15,15 +15,20 @@ from dataclasses import dataclass, replace
 from imitate.errors import InputError
 from imitate.rl.paired import LEAST_PAIRS
 
-__all__ = ["FINALISTS", "FINAL_RUNGS", "PLAYERS", "Plan", "Rung", "affordable", "rungs"]
+__all__ = [
+    "FINALISTS", "FINAL_RUNGS", "MOST_CHOICE", "MOST_TEST", "MOST_VALIDATION", "PLAYERS", "Plan", "Rung", "affordable",
+    "rungs",
+]  # fmt: skip
 
 PLAYERS = 3  # of the test: the expert, the student, and an imitator if the student fails
 FINAL_RUNGS = (0.5, 0.75, 1.0)
 """Shares of the winner's steps after which it is validated when it is alone."""
 FINALISTS = 3  # policies of the race that are validated on more episodes, before one goes to the test
-_VALIDATION, _CHOICE, _TEST = 0.15, 0.1, 0.2  # of the budget, at least: the race, the finalists, the test
+_VALIDATION, _CHOICE, _TEST = 0.15, 0.1, 0.2  # of the budget: the race, the finalists, the test
 _MOST_CHECKS = 0.6  # of the budget, for measuring, validation and test together
-_LEAST_RUNG = 20  # episodes that learners are trained for before they are compared; after fewer it is chance who leads
+# Episodes; more would take steps from learning for little.
+MOST_VALIDATION, MOST_CHOICE, MOST_TEST = 20, 50, 100
+_LEAST_RUNG = 20  # episodes of training before learners are compared; after fewer it is chance who leads
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,12 @@ def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, len
 
 
 def _plan(racers: Sequence[str], imitators: Sequence[str], budget: int, length: float) -> Plan:
-    few = LEAST_PAIRS * length
-    choice, test = max(_CHOICE * budget / FINALISTS, few), max(_TEST * budget / PLAYERS, few)
-    plan = Plan(tuple(racers), tuple(imitators), 0, 0, int(choice), int(test))
-    validation = int(max(_VALIDATION * budget / (plan.validations + 1), few))
-    plan = replace(plan, validation=validation)
+    def part(share: float, players: int, most: int) -> int:
+        return int(max(min(share * budget / players, most * length), LEAST_PAIRS * length))
+
+    choice, test = part(_CHOICE, FINALISTS, MOST_CHOICE), part(_TEST, PLAYERS, MOST_TEST)
+    plan = Plan(tuple(racers), tuple(imitators), 0, 0, choice, test)
+    plan = replace(plan, validation=part(_VALIDATION, plan.validations + 1, MOST_VALIDATION))
     return replace(plan, winner=max(int((budget - plan.checks) / _winners(plan)), 0))
 
 

@@ -14,7 +14,7 @@ from imitate.errors import InputError
 from imitate.experts import Expert
 from imitate.improve.episodes import Played, play
 from imitate.improve.journal import Journal
-from imitate.improve.plan import Plan
+from imitate.improve.plan import MOST_CHOICE, MOST_TEST, MOST_VALIDATION, Plan
 from imitate.improve.teacher import Watched
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
@@ -22,8 +22,6 @@ from imitate.rl.paired import LEAST_PAIRS
 __all__ = ["Study"]
 
 logger = logging.getLogger(__name__)
-
-_MOST_VALIDATION, _MOST_FINAL, _MOST_TEST = 20, 50, 100  # episodes
 
 
 class Study:
@@ -40,7 +38,7 @@ class Study:
 
         Raises InputError if the budget does not last for three.
         """
-        played, seeds = self.journal.expert or Played(), self._seeds(Stream.VALIDATION, _MOST_VALIDATION)
+        played, seeds = self.journal.expert or Played(), self._seeds(Stream.VALIDATION, MOST_VALIDATION)
         if not played.seeds:
             watched = Watched(self.expert)
             played = self._play(watched, seeds[:LEAST_PAIRS], 0.0)
@@ -60,7 +58,7 @@ class Study:
         """Let the learner's snapshots that have not been validated play the validation episodes."""
         for place, snapshot in enumerate(self.journal.snapshots):
             if snapshot.learner == learner and not snapshot.validation.seeds:
-                seeds = self._seeds(Stream.VALIDATION, _MOST_VALIDATION)
+                seeds = self._seeds(Stream.VALIDATION, MOST_VALIDATION)
                 played = self._play(self.policy(snapshot.name), seeds, plan.validation)
                 self.journal.snapshots[place] = replace(snapshot, validation=played)
                 count = len(played.seeds)
@@ -73,7 +71,7 @@ class Study:
         if not journal.finalists:
             steps = len(names) * plan.choice / sum(journal.length(name) for name in names)
             before = [len(journal.snapshot(name).validation.seeds) for name in names]
-            journal.finalists, journal.final = list(names), min(int(min(before) + steps), _MOST_FINAL)
+            journal.finalists, journal.final = list(names), min(int(min(before) + steps), MOST_CHOICE)
             self.keep()
         seeds = self._seeds(Stream.VALIDATION, journal.final)
         for name in journal.finalists:
@@ -98,7 +96,7 @@ class Study:
             so_far = journal.counts[-1] if journal.counts else 0
             each = sum(journal.length(player) for player in players)
             more = int((1.0 - keep) * journal.left / each)
-            journal.counts.append(max(min(so_far + more, _MOST_TEST), LEAST_PAIRS))
+            journal.counts.append(max(min(so_far + more, MOST_TEST), LEAST_PAIRS))
             self.keep()
         seeds = self._seeds(Stream.VERDICT, journal.counts[stage])
         for player in players:

@@ -21,7 +21,7 @@ def test_a_budget_is_divided() -> None:
     """Six validations and the expert's at 15,000 / 7 = 2,142 steps, three finalists of 3,333, three players of 6,666 in
     the test; the 55,009 that are left pay for the winner, a quarter of its steps for the loser, and a quarter for the
     imitator."""
-    plan = affordable(["a", "b"], ["clone"], 100_000, 100.0)
+    plan = affordable(["a", "b"], ["clone"], 100_000, 200.0)
     assert (plan.racers, plan.imitators, plan.validations) == (("a", "b"), ("clone",), 6)
     assert (plan.validation, plan.choice, plan.test) == (2_142, 3_333, 6_666)
     assert plan.winner == int((100_000 - 7 * 2_142 - 3 * 3_333 - 3 * 6_666) / 1.5) == 36_672
@@ -57,6 +57,13 @@ def test_nobody_is_compared_after_less_than_twenty_episodes() -> None:
     """Of 100,000 steps the first rung of two takes 36,672 / 4 = 9,168, which are 20 episodes of 458 steps."""
     assert affordable(["a", "b"], ["clone"], 100_000, 458.0).racers == ("a", "b")
     assert affordable(["a", "b"], ["clone"], 100_000, 459.0).racers == ("a",)
+
+
+def test_checks_take_no_more_than_they_can_use() -> None:
+    """Six validations and the expert's of 20 episodes, three finalists of 50, three players of 100; a step each."""
+    plan = affordable(["a", "b"], ["clone"], 100_000, 1.0)
+    assert (plan.validation, plan.choice, plan.test) == (20, 50, 100)
+    assert plan.winner == int((100_000 - 7 * 20 - 3 * 50 - 3 * 100) / 1.5)
 
 
 @pytest.mark.parametrize("racers", range(1, 6))
