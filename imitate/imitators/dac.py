@@ -31,6 +31,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.gail import absorbed_share, bce, endings, reward_of
+from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
@@ -123,6 +124,8 @@ class DAC(SAC):
     ) -> None:
         check_continuous(type(self).__name__.lower(), envs, ("gail", "gail"))
         super().__init__(config, envs=envs, seed=seed, device=device)
+        if config.mix_demos:
+            warn_of_noise(demos, "dac", "add --no-mix-demos")
         self.demos = replay_of(demos, episodes, self.policy, gamma=config.gamma, every=config.demo_every)
         with seeded(draw_seed(seed, 1)):
             net = self.network(envs.single_observation_space, self.dimensions, config)

@@ -21,6 +21,7 @@ from imitate.configs.dac import DACConfig
 from imitate.configs.gaifo import GAIfOConfig
 from imitate.imitators.architecture import Kind
 from imitate.imitators.dac import DAC, PairNet
+from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.networks import Encoder
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch
@@ -56,6 +57,7 @@ class GAIfO(DAC):
 
     def __init__(self, config: GAIfOConfig, **handed: Any) -> None:
         super().__init__(config, **handed)
+        warn_of_noise(handed["demos"], "gaifo")
         assert self.demos is not None
         frames, ends = self.demos.frames, np.flatnonzero(self.demos.terminated)
         # Formats without final observations repeat the last one: that change of 0 is not the expert's.

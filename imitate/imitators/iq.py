@@ -18,7 +18,8 @@ are least at r = (p_E - p_L) / (p_E + p_L) / (2 chi2). LS-IQ's loss, the default
 which doubles r.
 
 Departures. V(s') is the target network's, and no gradient flows through it. The reward of the absorbing state is this
-closed form; LS-IQ learns its value. Written from the papers.
+closed form; LS-IQ learns its value. All other steps weigh the same in both halves of a batch, whatever the shares are.
+Written from the papers.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.gail import absorbed_share
+from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.dqn import DQN
@@ -230,6 +232,7 @@ def IQ(
     device: torch.device | str = "cpu",
 ) -> SoftDQN | SoftSAC:
     """IQ-Learn on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
+    warn_of_noise(demos, "iq")
     discrete = isinstance(envs.single_action_space, spaces.Discrete)
     learner: Any = SoftDQN if discrete else SoftSAC
     made: SoftDQN | SoftSAC = learner(config, demos, episodes, envs=envs, seed=seed, device=device)

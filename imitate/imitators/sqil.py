@@ -26,6 +26,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.imitators.noisy import warn_of_noise
 from imitate.rl.batches import replay_of
 from imitate.rl.budget import rounds
 from imitate.rl.dqn import DQN
@@ -60,6 +61,7 @@ class SQIL:
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        warn_of_noise(demos, "sqil")
         handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
         self.learner: DQN | SAC
         if isinstance(envs.single_action_space, spaces.Discrete):

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
@@ -15,13 +16,22 @@ from torch import Tensor
 
 from imitate.cli import main
 from imitate.configs.dac import DACConfig
+from imitate.configs.gaifo import GAIfOConfig
+from imitate.configs.iq import IQConfig
+from imitate.configs.sqil import SQILConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.dac import DAC, PairNet, zero_centred_penalty
+from imitate.imitators.gaifo import GAIfO
 from imitate.imitators.gail import absorbed_share
+from imitate.imitators.iq import IQ
+from imitate.imitators.sqil import SQIL
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy
 
@@ -143,6 +153,33 @@ def test_its_reward_can_be_audited(tmp_path: Path, capsys: pytest.CaptureFixture
     words = f"train dac --env {ENV} --demos {demos} --budget 200 --out {tmp_path / 'run'} --audit --hidden 8"
     assert main([*words.split(), "--learning-starts", "50", "--num-envs", "1"]) == 0
     assert "constant reward -1" in capsys.readouterr().out
+
+
+def test_noise_in_the_demonstrations_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With noise, the next observation does not follow from the label. The discriminator alone sees no successors."""
+    env = make_env(ENV)
+    info = DemoInfo(ENV, env.observation_space, env.action_space, noise="gaussian:0.5")
+    labels, executed = np.zeros((9, 1), np.float32), np.ones((9, 1), np.float32)
+    with DemoWriter(tmp_path / "demos.h5", info, expert_actions=True) as writer:
+        writer.append(
+            Trajectory(
+                np.zeros((10, 1), np.float32),
+                executed,
+                np.ones(9, np.float32),
+                False,
+                True,
+                expert_actions=labels,
+            )
+        )
+    learner_of(tmp_path, mix_demos=False)
+    assert not caplog.messages
+    learner_of(tmp_path)
+    envs, demos = SyncVecEnv([lambda: make_env(ENV)] * 2), DemoReader(tmp_path / "demos.h5")
+    SQIL(SQILConfig(), envs=envs, demos=demos, seed=0)
+    IQ(IQConfig(), envs=envs, demos=demos, seed=0)
+    GAIfO(GAIfOConfig(), envs=envs, demos=demos, seed=0)
+    for name, said in zip(("dac", "sqil", "iq", "gaifo"), caplog.messages, strict=True):
+        assert f"noise in their actions: {name} learns" in said
 
 
 def test_what_it_can_not_learn_names_it_and_another_imitator(tmp_path: Path) -> None:
