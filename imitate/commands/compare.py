@@ -51,6 +51,7 @@ def command(
     num_envs: Annotated[int | None, Rare] = None,
     demo_episodes: Annotated[int | None, Rare] = None,
     demo_every: Annotated[int | None, Rare] = None,
+    keep_closest: Annotated[bool | None, Rare] = None,
     audit: Annotated[bool | None, Rare] = None,
     env_kwargs: JsonObject | None = None,
     hyperparameters: JsonObject | None = None,
@@ -86,6 +87,8 @@ def command(
         demo_episodes: demonstrations of every imitator; by default at most 10, or all that the budget pays for where
             a learner has no environment
         demo_every: learn from each n-th step of the demonstrations only
+        keep_closest: SQIL and IQ-Learn keep the policy that is closest to the demonstrations, where their presets
+            validate; these steps count. Otherwise every learner's last policy is measured
         audit: --no-audit leaves out the controls of GAIL and DAC
         env_kwargs: keywords of the environment, as a JSON object
         hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
@@ -119,6 +122,7 @@ def command(
         "num_envs": num_envs,
         "demo_episodes": demo_episodes,
         "demo_every": demo_every,
+        "keep_closest": keep_closest,
         "audit": audit,
         "env_kwargs": env_kwargs,
         "hyperparameters": hyperparameters,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +12,19 @@ import pytest
 from handwritten import named
 
 from imitate.cli import main
-from imitate.compare import Suite
+from imitate.compare import Suite, compare
 from imitate.compare.execute.recording import affordable_episodes
 from imitate.compare.execute.training import training
+from imitate.compare.execute.worker import test as measured
 from imitate.compare.plan.comparison import Comparison, Job, jobs
 from imitate.compare.plan.cost import costs
+from imitate.compare.statistics.job_results import Result
 from imitate.configs.bc import BCConfig
 from imitate.datasets.edit import thinned
 from imitate.datasets.storage.reader import DemoReader
 from imitate.errors import InputError
 from imitate.imitators.bc import BC
+from imitate.nn.stored_policy import load_policy
 
 TOML = """
 algorithms = ["bc", "gail", "iq", "ppo"]
@@ -123,3 +128,36 @@ def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[-1].startswith("24 comparisons, 115 runs, about ")
     assert main(["compare", "few-demos"]) == 2
     assert "name the folder of the report with --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("keep_closest", [False, True])
+def test_only_presets_that_see_no_reward_validate(tmp_path: Path, keep_closest: bool) -> None:
+    """GAIL's preset validates by true returns, which a comparison never does."""
+    part = replace(comparison(keep_closest=keep_closest), algorithms=("bc", "gail", "sqil"))
+    validates = {
+        job.algorithm: training(part, job).run.eval_every > 0  # type: ignore[attr-defined]
+        for job in jobs(part, tmp_path, 500.0)
+        if not job.records and ":" not in job.algorithm
+    }
+    assert validates == {"bc": False, "gail": False, "sqil": keep_closest}
+    assert ("--keep-closest" in part.command) == keep_closest
+
+
+def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Path) -> None:
+    part = comparison(
+        budget=4_500, demo_episodes=1, episodes=2, curve_episodes=1, audit=False, keep_closest=True
+    )
+    page = compare(replace(part, algorithms=("sqil",)), tmp_path / "report", workers=1)
+    (folder,) = (tmp_path / "report" / "runs").glob("sqil-*")
+    result = Result.load(folder)
+    assert result is not None
+    validations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    assert all("distance" in each for each in validations)
+    assert result.validation_steps == sum(each["steps"] for each in validations)
+    assert result.spent == result.curve[-1].steps <= 4_500
+    assert result.curve[-1].queries == result.demo_steps == 500
+    for name, returns in (("policy", result.returns), ("last_policy", result.last_returns)):
+        assert measured(part, load_policy(folder / name)).returns.tolist() == returns
+    facts = json.loads((page.parent / "summary.json").read_text())
+    assert facts["algorithms"]["sqil"]["last_seed_means"] == [np.mean(result.last_returns)]
+    assert any("closest to the demonstrations counts" in each for each in facts["warnings"])

@@ -123,7 +123,9 @@ class Baseline:
         self.save(folder / "policy", model)
         seconds = {"wall_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu_began}
         write_json(folder / "timing.json", seconds)
-        totals = {"env_steps": model.num_timesteps, "demo_steps": 0, "expert_queries": 0}
+        totals = {
+            "env_steps": model.num_timesteps, "demo_steps": 0, "validation_steps": 0, "expert_queries": 0,
+        }  # fmt: skip
         write_json(folder / "finished.json", totals)
         return True
 

@@ -63,7 +63,8 @@ class Training(Protocol):
         self, folder: Path, progress: Callable[[int], None], snapshots: Snapshots | None = None
     ) -> bool:
         """Train in `folder`, or continue; returns False if Ctrl-C came first. Leaves policy/, metrics.jsonl,
-        timing.json and finished.json with env_steps, demo_steps and expert_queries."""
+        timing.json, finished.json with env_steps, demo_steps, validation_steps and expert_queries, and last_policy/
+        if it validated."""
         ...
 
 
@@ -98,24 +99,24 @@ class Trained:
 
     @classmethod
     def create(cls, comparison: Comparison, job: Job, demo_episodes: int | None = None) -> Trained:
-        """The preset, overridden by the settings given and shortened to the budget. The last policy counts, so no steps
-        are spent on validation."""
+        """The preset, overridden by the settings given and shortened to the budget. No steps are spent on validation,
+        unless the comparison and the preset keep the policy that is closest to the demonstrations."""
         name, algorithm = base(job.algorithm), find(job.algorithm)
         given = overrides(comparison, job.algorithm)
         if comparison.demo_every > 1 and job.demos is not None:
             given["demo_every"] = comparison.demo_every
         run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
-        chosen = Experiment.create(
-            name,
-            comparison.env_id,
-            hyperparameters=given,
+        preset = Experiment.preset(name, comparison.env_id)
+        keeps = comparison.keep_closest and preset.validate_by == "demos"
+        chosen = preset.changed(
+            given,
             env_kwargs=dict(comparison.env_kwargs),
             expert=comparison.expert if "expert" in algorithm.needs else None,
             demos=None if job.demos is None else str(job.demos),
             demo_episodes=demo_episodes or job.demo_episodes,
             seed=job.seed,
             budget=job.steps,
-            eval_every=0,
+            eval_every=preset.eval_every if keeps else 0,
             checkpoint_every=CHECKPOINT_EVERY,
             device=comparison.device,
             **run_fields,
@@ -123,7 +124,7 @@ class Trained:
         new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, {**given, **run_fields})
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
         if not algorithm.offline:
-            said = made_for(Experiment.preset(name, comparison.env_id).budget, job.steps) + said
+            said = made_for(preset.budget, job.steps) + said
         source = (
             "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
         )

@@ -184,7 +184,7 @@ def _ended(run: Path, _modified: int) -> tuple[int, float]:
     """The steps and mean return of a finished run."""
     result = Result.load(run)
     assert result is not None
-    return result.env_steps + result.demo_steps, result.mean
+    return result.spent, result.mean
 
 
 def _share(references: References, mean: float) -> float | None:

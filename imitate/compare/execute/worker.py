@@ -49,13 +49,14 @@ def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> No
 
 
 def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
-    """Train or resume, measure the policies on the way, and test the last one; returns False if Ctrl-C came first."""
+    """Train or resume, measure the policies on the way, and test the one that the run hands over, and its last one if
+    that is another; returns False if Ctrl-C came first."""
     before = Result.load(job.folder)
     if before is not None:  # only more test episodes have been asked for since
         final = test(comparison, stored_policy(comparison, job.folder))
-        dataclasses.replace(before, returns=final.returns.tolist(), lengths=final.lengths.tolist()).save(
-            job.folder
-        )
+        last = _test_last(comparison, job.folder) if before.last_returns else []
+        changed = {"returns": final.returns.tolist(), "lengths": final.lengths.tolist(), "last_returns": last}
+        dataclasses.replace(before, **changed).save(job.folder)
         return True
     chosen = training(comparison, job, affordable_episodes(comparison, job))
     online = not find(job.algorithm).offline
@@ -64,14 +65,14 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         return False
     _make_portable(job.folder)
     totals = read_json(job.folder / "finished.json", dict[str, int])
-    demo_steps = totals["demo_steps"]
-    spent = demo_steps + totals["env_steps"]
+    demo_steps, validation_steps = totals["demo_steps"], totals["validation_steps"]
+    spent = demo_steps + totals["env_steps"] + validation_steps
     recording = 0.0
     if job.demos is not None:
         note = recorded(job)
         recording = note.cpu_seconds * demo_steps / note.steps
     seconds = read_json(job.folder / "timing.json", dict[str, float])["cpu_seconds"]
-    marks = snapshots.complete(job.folder / "policy", spent, seconds)
+    marks = snapshots.complete(job.folder / ("last_policy" if validation_steps else "policy"), spent, seconds)
     if not online:
         parts = _parts(comparison, job)
         if parts is None:
@@ -83,13 +84,15 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         algorithm=job.algorithm,
         seed=job.seed,
         budget=job.steps,
-        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
+        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, spent, online), recording),
         returns=final.returns.tolist(),
         lengths=final.lengths.tolist(),
+        last_returns=_test_last(comparison, job.folder) if validation_steps else [],
         # Every recorded action counts as an expert's answer.
         expert_queries=totals["expert_queries"] + demo_steps,
         env_steps=totals["env_steps"],
         demo_steps=demo_steps,
+        validation_steps=validation_steps,
         cpu_seconds=seconds + recording,
         hyperparameters=chosen.hyperparameters,
         stepped=chosen.stepped,
@@ -120,6 +123,12 @@ def test(comparison: Comparison, policy: Policy) -> Evaluation:
         env_kwargs=comparison.env_kwargs,
         num_envs=NUM_ENVS,
     )
+
+
+def _test_last(comparison: Comparison, run: Path) -> list[float]:
+    """Returns of the last policy of a run that kept another, or the same, by validation."""
+    returns: list[float] = test(comparison, stored_policy(comparison, run / "last_policy")).returns.tolist()
+    return returns
 
 
 def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
@@ -175,13 +184,14 @@ def _curve(
     return points
 
 
-def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
-    """The expert's answers up to each number of steps, including recorded ones. Empty for an offline learner, for which
-    every step is an answer."""
+def _answers(folder: Path, demo_steps: int, spent: int, online: bool) -> dict[int, int]:
+    """The expert's answers up to each number of steps, including recorded ones; `spent` are all steps. Empty for an
+    offline learner, for which every step is an answer."""
     if not online:
         return {}
     if not (folder / "metrics.jsonl").is_file():
         raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
     with (folder / "metrics.jsonl").open("rb") as file:
         rows = list(map(Row.parse, file))
-    return {row.budget_steps: row.expert_queries + demo_steps for row in rows} | {demo_steps: demo_steps}
+    known = {demo_steps: demo_steps} | {row.budget_steps: row.expert_queries + demo_steps for row in rows}
+    return known | {spent: known[max(known)]}  # the last validation follows the last row

@@ -47,8 +47,8 @@ class Comparison:
     """One environment, one expert, several algorithms, each with `seeds` seeds and `budget` steps.
 
     first_seed       the seeds are this one and those that follow it
-    budget           environment steps of a run: demonstrations and the learner's own steps. The last policy is
-                     measured; none is selected by validation
+    budget           environment steps of a run: demonstrations, the learner's own steps, and validations if there are
+                     any. The last policy is measured, unless `keep_closest`
     episodes         number of test episodes, the same ones for every learner, the expert and random actions
     curve_episodes   number of episodes for each point of a learning curve. They differ from the test's, are the same
                      for everyone, and do not count against the budget
@@ -56,6 +56,8 @@ class Comparison:
     demo_episodes    number of demonstrations of every learner that has some; None: for a learner with an environment at
                      most 10, in a quarter of its budget, and for another the whole budget
     demo_every       learn from each n-th step of the demonstrations only; they cost what they cost whole
+    keep_closest     learners whose preset keeps the policy that is closest to the demonstrations (SQIL, IQ-Learn) do so
+                     here, which sees no reward; their last policy is measured beside it
     audit            False: without the controls
     hyperparameters  overrides of the presets: {"ppo": {"learning_rate": 1e-3}}; those of "ppo@wide" apply to the
                      learner "ppo@wide"
@@ -79,6 +81,7 @@ class Comparison:
     num_envs: int | None = None
     demo_episodes: int | None = None
     demo_every: int = 1
+    keep_closest: bool = False
     audit: bool = True
     device: str = "cpu"
     hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -162,6 +165,8 @@ class Comparison:
                 words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         if self.demo_every > 1:
             words += ["--demo-every", str(self.demo_every)]
+        if self.keep_closest:
+            words += ["--keep-closest"]
         if not self.audit:
             words += ["--no-audit"]
         if self.first_seed:
@@ -231,7 +236,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256:
                 recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
-                comparison.curve_episodes, source(name),
+                comparison.curve_episodes, source(name), *(("closest",) if comparison.keep_closest else ()),
             )  # fmt: skip
             folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
             episodes = _shown(comparison, offline=algorithm.offline) if use == demos else None

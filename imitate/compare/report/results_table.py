@@ -26,7 +26,7 @@ __all__ = [
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
 FOLDED = (
     *("Worst 10 %", "Steps to 50 %", "Steps to 90 %", "Answers to 95 %", "CPU s to 95 %", "Area under share"),
-    *("Own steps", "Demo steps", "CPU seconds", "Seeds"),
+    *("Last policy", "Own steps", "Demo steps", "CPU seconds", "Seeds"),
 )
 ALL_COLUMNS = SHOWN + FOLDED
 INTERVALS = "Intervals are of 95 %."
@@ -90,6 +90,7 @@ def _row(outcome: Outcome, entry: Entry) -> Row:
         "Area under share": Cell(percent(float(np.mean(areas))), float(np.mean(areas)))
         if areas
         else Cell("–"),
+        "Last policy": Cell(number(last := entry.average("last_mean")), last),
         "Own steps": _count(entry.average("env_steps")),
         "Demo steps": _count(entry.average("demo_steps")),
         "CPU seconds": Cell(number(round(entry.average("cpu_seconds"), 1)), entry.average("cpu_seconds")),
@@ -205,7 +206,9 @@ def runs_csv(outcome: Outcome) -> str:
     text = io.StringIO()
     counts = ("expert_queries", "env_steps", "demo_steps", "cpu_seconds")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["algorithm", "seed", "mean", "std", "worst_tenth", "share_of_expert", *counts])
+    writer.writerow(
+        ["algorithm", "seed", "mean", "std", "worst_tenth", "share_of_expert", "last_mean", *counts]
+    )
     for entry in [*outcome.learners, *outcome.controls]:
         for result in entry.results:
             values = [
@@ -213,6 +216,7 @@ def runs_csv(outcome: Outcome) -> str:
                 float(np.std(result.returns)),
                 worst(result.returns),
                 outcome.share(result.mean),
+                result.last_mean,
             ]
             counted = [getattr(result, name) for name in counts]
             writer.writerow([_quoted(result.algorithm), result.seed, *values, *counted])

@@ -62,6 +62,7 @@ def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
         "seeds": [result.seed for result in entry.results],
         "collapsed": collapse(outcome, entry) or None,
         "seed_means": [result.mean for result in entry.results],
+        "last_seed_means": [result.last_mean for result in entry.results],
         **{name: entry.average(name) for name in counts},
         **{
             f"{cost}_to_{round(100 * goal)}": outcome.to_reach(entry, goal, cost)

@@ -57,8 +57,9 @@ class Result:
     """One learner with one seed, as `result.json` of its run says.
 
     curve             points after 0, 1/16, 2/16 ... of the budget; for an offline learner, flat between trainings
-    returns, lengths  of the test episodes, with its last policy
-    env_steps         the learner's own steps; env_steps + demo_steps is its share of the budget
+    returns, lengths  of the test episodes, with its last policy, or with the one that it kept by validation
+    last_returns      of the same episodes with its last policy, if it validated
+    env_steps         the learner's own steps, beside those of demonstrations and of validations; see `spent`
     cpu_seconds       processor time of recording its demonstrations and of training
     hyperparameters   all of them, including defaults
     stepped           num_envs and backend of its environments; empty if it stepped none
@@ -84,6 +85,18 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
     settings_from: str = ""
+    validation_steps: Count = 0
+    last_returns: list[Number] = field(default_factory=list)
+
+    @property
+    def spent(self) -> int:
+        """Steps of the budget."""
+        return self.env_steps + self.demo_steps + self.validation_steps
+
+    @property
+    def last_mean(self) -> float:
+        """Mean return of the last policy."""
+        return float(np.mean(self.last_returns or self.returns))
 
     @property
     def mean(self) -> float:

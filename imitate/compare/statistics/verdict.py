@@ -184,10 +184,15 @@ def cautions(outcome: Outcome) -> list[str]:
     for entry in outcome.learners:
         notes = [note for note in entry.results[0].notes if note.startswith("preset")]
         said += [f"{entry.title}: {note}." for note in notes]
-        spent = entry.average("env_steps") + entry.average("demo_steps")
+        spent = entry.average("spent")
         if spent < 0.9 * outcome.comparison.budget:
             said.append(
                 f"{entry.title} spent {number(round(spent))} of {number(outcome.comparison.budget)} steps."
+            )
+        if any(result.last_returns for result in entry.results):
+            said.append(
+                f"{entry.title}: its policy that was closest to the demonstrations counts; the last one returns "
+                f"{number(entry.average('last_mean'))}."
             )
         if note := collapse(outcome, entry):
             each = listed([number(value) for value in sorted(result.mean for result in entry.results)])
