@@ -32,6 +32,7 @@ def compare_little(wanted: Comparison, out: Path) -> Path:
     [
         ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
         ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
+        ("08_changed_dynamics.py", [], r"airl  returns -[5-9]\.\d\nlogit returns -[1-9]\d\."),
         ("03_compare.py", ["CartPole-v1", "1000", "1"], r"open .*report\.html"),
         ("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
         pytest.param("06_robot_arm.py", [], r"DAgger: return -[12]\.", marks=pytest.mark.slow),
