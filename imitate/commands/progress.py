@@ -6,19 +6,21 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.algorithms import find
+from imitate.files import plain_json
 from imitate.training.experiment import Experiment
 
 if TYPE_CHECKING:
     from imitate.datasets.evaluation import Evaluation
     from imitate.training.run import Progress
 
-__all__ = ["progress_of", "told"]
+__all__ = ["chosen", "progress_of", "told"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,20 @@ def told(found: Evaluation) -> str:
     return (
         f"it returns {found.mean:.4g} on average in {len(found.returns)} episodes ({low:.4g} to {high:.4g}): "
         "a look outside the budget, not the test"
+    )
+
+
+def chosen(run: Path) -> str:
+    """A line on the validation that chose the policy of a finished run; "" if none did."""
+    path = run / "evaluations.jsonl"
+    rows = [plain_json(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    best = next((row for row in reversed(rows) if row["best"]), None)
+    if best is None:
+        return ""
+    by = "was closest to the demonstrations" if "distance" in best else "did best"
+    return (
+        f"of {len(rows)} validated it {by}, after {best['env_steps']:,} steps of its own with a return of "
+        f"{best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
     )
 
 

@@ -19,7 +19,7 @@ from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Rare
 from imitate.commands.options import run
 from imitate.commands.parsing import Asked
-from imitate.commands.progress import progress_of, told
+from imitate.commands.progress import chosen, progress_of, told
 from imitate.commands.wandb import sent
 from imitate.envs.trust import trust
 from imitate.errors import InputError
@@ -55,7 +55,7 @@ class TrainArguments:
     """steps of the budget between films of the current policy in RUN/videos (iterations, if the learner takes no
     steps); 0: none. They are outside the budget and change nothing"""
     audit: bool = False
-    """GAIL: after the run, also train its controls (five budgets in all) and report their returns"""
+    """gail, dac: after the run, also train its controls (five budgets in all) and report their returns"""
 
 
 _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
@@ -266,6 +266,8 @@ def _execute(
         )
         return status
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
+    if said := chosen(out):
+        print(f"imitate: {said}", file=sys.stderr)
     if looks:
         last = look(load_policy(out), experiment)
         print(f"imitate: {told(last)}", file=sys.stderr)

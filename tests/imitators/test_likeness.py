@@ -13,6 +13,7 @@ from gymnasium import spaces
 from handwritten import Namer, named
 
 from imitate.cli import main
+from imitate.commands.progress import chosen
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -99,6 +100,16 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
     ]
     assert all(row["steps"] == 30 for row in rows)  # three episodes of ten steps
     assert {"mean_return", "std_return", "returns"} <= rows[0].keys()
+    kept = [row for row in rows if row["best"]][-1]
+    said = chosen(tmp_path / "run")
+    assert (
+        f"of {len(rows)} validated it was closest to the demonstrations, after {kept['env_steps']:,} steps"
+        in said
+    )
+    assert said.endswith(
+        f"return of {kept['mean_return']:.4g}; the last one is in {tmp_path / 'run' / 'last_policy'}"
+    )
+    assert not chosen(tmp_path)
 
 
 def test_a_distance_wants_demonstrations() -> None:
