@@ -152,7 +152,10 @@ def resolve_env_id(env_id: str) -> str:
         if version.isdigit() and spec.id.startswith(f"{base}-v") and (spec.version or 0) > int(version)
     ]
     if not newer:
-        raise InputError(f"unknown environment {env_id!r}{did_you_mean(env_id, gym.registry)}")
+        raise InputError(
+            f"unknown environment {env_id!r}{did_you_mean(env_id, gym.registry)}: `imitate envs` lists those here, and "
+            "MODULE:ENV imports the module that registers one of yours"
+        )
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest

@@ -187,7 +187,7 @@ def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str
     assert "if you trust it, say --env robot:Lift" in refused(capsys, "evaluate", "run")
     assert "Lift is not installed here" in refused(capsys, *learn, "--eval-every", "10", "--out", "o")
     assert "the data are of Lift, not of Lifd" in refused(capsys, *learn, "--env", "Lifd", "--out", "o")
-    assert "unknown environment 'Lift'" in refused(
+    assert "unknown environment 'Lift': `imitate envs` lists those here, and MODULE:ENV imports" in refused(
         capsys, "train", "gail", "--env", "Lift", "--demos", "robo.hdf5", "--out", "o"
     )
 
