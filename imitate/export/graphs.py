@@ -48,6 +48,9 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
                 dynamo=False,
             )
         model = onnx.load(str(file))
+        shape = model.graph.output[0].type.tensor_type.shape
+        for dim, size in zip(shape.dim[1:], policy.action_space.shape or (), strict=True):
+            dim.dim_value = size  # the exporter leaves some unknown
         onnx.helper.set_model_props(model, {"policy": json.dumps(policy.describe()), **versions()})
         onnx.save(model, str(file))
         options = onnxruntime.SessionOptions()
