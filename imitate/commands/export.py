@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -82,9 +83,11 @@ def _written(run_folder: Path, to: str, path: Path) -> list[Path]:
     policy = load_policy(run_folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     if to == "sb3":
-        from imitate.export.sb3_zip import to_sb3
+        from imitate.export.sb3_zip import class_of, to_sb3
 
         beside = to_sb3(policy, path)
+        normalised = f", with observations that {beside.name} normalises" if beside is not None else ""
+        print(f"imitate: {class_of(policy)}.load opens it{normalised}", file=sys.stderr)
         return [path] if beside is None else [path, beside]
     if to == "safetensors":
         with atomic_folder(path) as folder:

@@ -13,7 +13,7 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.export.cards import model_card
-from imitate.export.sb3_zip import to_sb3
+from imitate.export.sb3_zip import class_of, to_sb3
 from imitate.files import atomic_folder, read_json, write_json
 from imitate.media.video import record_video
 from imitate.nn.policy import ActorPolicy
@@ -109,8 +109,7 @@ def _filmed(policy: ActorPolicy, env_id: str, env_kwargs: Mapping[str, Any], out
 
 def _zip(policy: ActorPolicy, env_id: str, folder: Path) -> str | None:
     """The name of the SB3 zip in the folder, as huggingface_sb3 has it; None, with a warning, if it can't be one."""
-    algorithm = "sac" if policy.head == "squashed" else "ppo"
-    name = f"{algorithm}-{env_id.rpartition(':')[2].replace('/', '-')}.zip"
+    name = f"{class_of(policy).lower()}-{env_id.rpartition(':')[2].replace('/', '-')}.zip"
     try:
         to_sb3(policy, folder / name)
     except InputError as error:

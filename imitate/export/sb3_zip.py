@@ -9,7 +9,7 @@ TD3 learned without layer norm are SAC's; otherwise they begin anew as well.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ from imitate.nn.networks import Encoder
 from imitate.nn.normalize import LEAST_VARIANCE
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["to_sb3"]
+__all__ = ["class_of", "to_sb3"]
 
 _EPSILON = 1e-8  # VecNormalize's
 _REPLAY, _PIXEL_REPLAY = 1_000_000, 10_000  # steps: SAC's default, and about 1 GB of 84 x 84 x 4 pixels
@@ -36,6 +36,11 @@ class _Spaces(gym.Env[Any, Any]):
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.observation_space, self.action_space = observation_space, action_space
+
+
+def class_of(policy: ActorPolicy) -> Literal["PPO", "SAC"]:
+    """The class of Stable-Baselines3 whose `load` opens the policy's zip."""
+    return "SAC" if policy.head == "squashed" else "PPO"
 
 
 def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:

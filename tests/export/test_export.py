@@ -47,6 +47,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "camera": (spaces.Box(0, 255, (48, 40, 3), np.uint8), spaces.Discrete(6), {}),
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
+    "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
 
 
@@ -84,6 +85,8 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     inputs = Deployed(policy_of(name)).sample(7)
     named = zip(session.get_inputs(), inputs, strict=True)
     assert len(session.run(None, {each.name: x.numpy() for each, x in named})[0]) == 7
+    (action,) = session.get_outputs()
+    assert action.shape == ["batch", *(POLICIES[name][1].shape or ())]
     assert session.get_modelmeta().custom_metadata_map["torch"]
 
 
@@ -189,11 +192,22 @@ def test_the_command(to: str, file: str, tmp_path: Path, capsys: pytest.CaptureF
     save_policy(tmp_path / "run" / "policy", policy_of("discrete"))
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 0
     said = capsys.readouterr()
-    assert (said.out.splitlines(), said.err) == ([str(tmp_path / "run" / file)], "")
+    opened = "imitate: PPO.load opens it\n" if to == "sb3" else ""
+    assert (said.out.splitlines(), said.err) == ([str(tmp_path / "run" / file)], opened)
     assert main(["export", str(tmp_path / "run"), "--to", to]) == 2
     assert "exists: move it" in capsys.readouterr().err
     if to == "safetensors":
         assert load_policy(tmp_path / "run" / file).act(np.zeros(5, np.float32)) in range(4)
+
+
+def test_sb3_says_what_opens_the_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, said in (
+        ("squashed", "SAC.load opens it\n"),
+        ("normalised", "PPO.load opens it, with observations that vecnormalize.pkl normalises\n"),
+    ):
+        save_policy(tmp_path / name / "policy", policy_of(name))
+        assert main(["export", str(tmp_path / name), "--to", "sb3"]) == 0
+        assert capsys.readouterr().err == f"imitate: {said}"
 
 
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
