@@ -75,6 +75,7 @@ def model_card(
         archive=archive,
         normalised=normalised,
         spec=f"hub:{repo}",
+        own=f" --env {env_id}" if ":" in env_id else "",  # a file may not choose what is imported
         spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
         or "an unknown number of steps",
         config=config,

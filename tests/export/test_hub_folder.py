@@ -188,6 +188,16 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "None was given" in card.text
 
 
+def test_the_cards_commands_name_the_module_of_an_own_environment(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", "Identity-v0")
+    config = json.loads((run / "config.json").read_text()) | {"env_id": "robot:Arm-v0"}
+    write_json(run / "config.json", config)
+    assert export(run, "--out", str(tmp_path / "out")) == 0
+    text = ModelCard.load(tmp_path / "out" / "README.md").text
+    assert "imitate evaluate hub:ORG/REPO --env robot:Arm-v0\n" in text
+    assert "imitate train --config config.json --env robot:Arm-v0 --out again\n" in text
+
+
 def test_mistakes_of_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(tmp_path / "run")
     for options, said in (
