@@ -27,6 +27,7 @@ from imitate.errors import InputError
 __all__ = ["FOLDER", "found", "losses", "read", "write"]
 
 FOLDER = False
+_FASTEST = 100_000  # steps a second
 
 
 def found(path: Path) -> bool:
@@ -70,15 +71,18 @@ def read(path: Path, keys: Sequence[str], notes: Notes, *, clip: bool = False) -
         width = actions.shape[1:] if actions is not None else (1,)
         dtype: Any = np.float32 if actions is None or actions.dtype.kind != "f" else actions.dtype.type
         kwargs = arguments.get("env_kwargs")
+        kwargs = kwargs if isinstance(kwargs, dict) else {}
+        rate = kwargs.get("control_freq")
         yield Recording(
             episodes,
             env_id=str(arguments.get("env_name") or ""),
-            env_kwargs=kwargs if isinstance(kwargs, dict) and arguments.get("type") == GYM else {},
+            env_kwargs=kwargs if arguments.get("type") == GYM else {},
             observation_space=space if isinstance(space, Fields) else None,
             action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != GYM else None,
             info=info,
             labelled=labelled,
             state_size=size,
+            fps=float(rate) if isinstance(rate, int | float) and 0 < rate <= _FASTEST else 0.0,
             has_texts=any(texts.of(name, hdf5.group(data, name)) for name in names),
             masks={
                 name: partial(episodes, sorted(set(chosen), key=_number)) for name, chosen in masks.items()

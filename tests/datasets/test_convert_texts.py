@@ -263,3 +263,13 @@ def test_pngs_of_lerobot_are_lossless_too(tmp_path: Path, capsys: pytest.Capture
     assert "npz has no videos: leave --codec out" in capsys.readouterr().err
     assert main(["data", "convert", str(path), str(tmp_path / "d.csv"), "--fps", "3"]) == 2
     assert "csv has no place for steps a second: leave --fps out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rate", "fps"), [(20, 20.0), (-1, 0.0), (1e300, 0.0), ("20", 0.0), (None, 0.0)])
+def test_robosuites_control_frequency_is_the_frames_a_second(rate: Any, fps: float, lift: Path) -> None:
+    with h5py.File(lift, "a") as file:
+        arguments = {**ENV_ARGS, "env_kwargs": {"control_freq": rate}}
+        file["data"].attrs["env_args"] = json.dumps(arguments)
+    convert(lift, lift.with_name("a.h5"), obs_keys=["a"])
+    with DemoReader(lift.with_name("a.h5")) as reader:
+        assert reader.info.fps == fps
