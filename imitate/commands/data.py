@@ -56,13 +56,14 @@ def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
     """Describe demonstrations: episodes, steps, returns, spaces, expert, size; for people rounded, with a histogram.
 
     Args:
-        file: a file of demonstrations, a folder of them or a pattern
+        file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         json: print JSON
     """
-    _say(file, as_json=json)
+    path = source_path(file.as_posix())
+    _say(path, as_json=json)
     if json:
         return 0
-    with DemoReader(file) as reader:
+    with DemoReader(path) as reader:
         block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
         print("\nreturns", *bars(reader.returns, block=block), sep="\n  ")
     return 0
@@ -114,14 +115,14 @@ def replay(
     """Take the recorded actions again and compare, to the last bit; status 2 where something differs.
 
     Args:
-        file: a file of demonstrations, a folder of them or a pattern
+        file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         episodes: only the first so many
         env: module:Env-v0 of the recording, to allow the import of its module
         json: print JSON
     """
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes must be at least 1, got {episodes}")
-    with DemoReader(file) as reader:
+    with DemoReader(source_path(file.as_posix())) as reader:
         chosen = range(min(episodes or len(reader), len(reader)))
         found = [
             difference
@@ -146,13 +147,13 @@ def video(
     """Film recorded episodes, by taking their actions again.
 
     Args:
-        file: a file of demonstrations, a folder of them or a pattern
+        file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         out: the .mp4 to write
         episodes: the numbers of the episodes, from 0
         width: the most pixels from left to right
         env: module:Env-v0 of the recording, to allow the import of its module
     """
-    with DemoReader(file) as reader:
+    with DemoReader(source_path(file.as_posix())) as reader:
         for number in episodes:
             if not 0 <= number < len(reader):
                 raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
@@ -169,10 +170,10 @@ def plot(file: tyro.conf.Positional[Path], /, out: Path) -> int:
     """Plot returns, lengths and actions.
 
     Args:
-        file: a file of demonstrations, a folder of them or a pattern
+        file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         out: the .png or .html to write
     """
-    imitate.datasets.plot.plot(file, out)
+    imitate.datasets.plot.plot(source_path(file.as_posix()), out)
     print(out)
     return 0
 
@@ -181,10 +182,10 @@ def check(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
     """Check every invariant of demonstrations; status 2 if one is broken.
 
     Args:
-        file: a file of demonstrations, a folder of them or a pattern
+        file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         json: print JSON
     """
-    problems = validate(file)
+    problems = validate(source_path(file.as_posix()))
     if json:
         print_json({"valid": not problems, "problems": problems})
     else:

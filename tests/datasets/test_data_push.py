@@ -100,6 +100,15 @@ def test_a_bad_name_and_a_missing_token_are_refused_before_the_network(
     assert "no file of demonstrations at" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hub")
+def test_data_info_reads_what_was_pushed(demos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "push", str(demos), "org/demos"]) == 0
+    assert main(["data", "info", "hub:org/demos"]) == 0
+    assert f"env_id             {CARTPOLE}" in capsys.readouterr().out
+    for command in (["validate"], ["replay"], ["plot", "--out", str(demos.with_name("a.png"))]):
+        assert main(["data", command[0], "hub:org/demos", *command[1:]]) == 0
+
+
 def test_failures_are_one_line(
     hub: Hub, demos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
