@@ -17,7 +17,7 @@ from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets import evaluation
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
-from imitate.envs.trust import import_env, trust
+from imitate.envs.trust import bare_id, import_env, trust
 from imitate.errors import InputError
 from imitate.files import write_json
 from imitate.training.experiment import Experiment
@@ -147,7 +147,8 @@ def _subject(
         import_env(experiment.env_id)
     if env is None and not experiment.evaluable:
         raise InputError(
-            f"{experiment.env_id} is not installed here: install it, or name one with the same spaces by --env"
+            f"{experiment.env_id} is not installed here: install it, or name one with the same spaces by --env; "
+            f"--env MODULE:{bare_id(experiment.env_id)} names one of yours"
         )
     env_id = resolve_env_id(experiment.env_id if env is None else env)
     return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)

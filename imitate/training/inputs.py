@@ -51,7 +51,8 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
         )
     if not is_installed(env_id):
         own = demos.info.env_id
-        hint = f"; --env {own} names that of the demonstrations" if own != env_id else ""
+        hint = f"; --env MODULE:{env_id} names one of yours" if ":" not in env_id else ""
+        hint = f"; --env {own} names that of the demonstrations" if own != env_id else hint
         logger.warning("%s is not installed here: spaces are those of the demonstrations%s", env_id, hint)
         return
     check_env(env_id, demos.info.env_kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +55,10 @@ def test_demonstrations_of_a_module_say_how_to_name_it(
         check_demos(demos, "Own-v0")
         assert "Own-v0 is not installed here" in caplog.text
         assert "--env robot:Own-v0 names that of the demonstrations" in caplog.text
+    with DemoWriter(tmp_path / "without.h5", replace(info, env_id="Own-v0")) as writer:
+        writer.append(
+            Trajectory(np.zeros((2, 4)), np.zeros(1, np.int64), np.ones(1, np.float32), True, False)
+        )
+    with DemoReader(tmp_path / "without.h5") as demos:
+        check_demos(demos, "Own-v0")
+        assert "--env MODULE:Own-v0 names one of yours" in caplog.text
