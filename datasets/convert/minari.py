@@ -24,6 +24,7 @@ from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, sp
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, Space
+from imitate.envs.make import is_installed
 from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
 from imitate.files import read_json
@@ -102,7 +103,12 @@ def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> Demo
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
-    return []
+    if is_installed(info.env_id):
+        return []
+    own = info.env_id if ":" in info.env_id else f"MODULE:{info.env_id}"
+    return [
+        f"recover_environment will not work: {info.env_id} is not known here (--env {own} names one of yours)"
+    ]
 
 
 def _from_hdf5(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import structured  # noqa: F401 registers environments with Dict observations
-from converting import minari
+from converting import UNIT, minari, recording, write
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from PIL import Image
@@ -165,3 +166,11 @@ def test_gymnasium_makes_the_environment_from_its_description(
     assert env.spec is not None
     assert recovered.spec is not None
     assert recovered.spec.max_episode_steps == env.spec.max_episode_steps
+
+
+@pytest.mark.parametrize(("env_id", "named"), [("Own-v0", "MODULE:Own-v0"), ("robot:Own-v0", "robot:Own-v0")])
+def test_an_environment_that_minari_cannot_recover_is_said(env_id: str, named: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.h5", replace(UNIT, env_id=env_id), recording(UNIT))
+    (note,) = convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari").notes
+    assert note.startswith("recover_environment will not work")
+    assert f"(--env {named} names one of yours)" in note
