@@ -63,6 +63,7 @@ def contained(
     if child == 0:
         _child(check, send, seconds, memory)
     os.close(send)
+    slow = False  # also if a signal ends the wait
     try:
         ready, _, _ = select.select([receive], [], [], _PATIENCE * seconds)
         message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""

@@ -74,6 +74,17 @@ def test_a_crash_a_hang_and_greed_are_one_line(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_an_interrupt_while_a_file_is_opened_stays_one() -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            contained(lambda: time.sleep(60), "demos.h5")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_file_is_checked_once_until_it_changes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each check is a fork, and one conversion opens a file up to four times."""
     forks, fork = [], os.fork
