@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from imitate.datasets.asking import acting
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.make import make_env, resolve_env_id
@@ -242,6 +244,8 @@ def _random(asked: Asked) -> Expert:
 
 def _from_callable(asked: Asked) -> Expert:
     module, name = import_typed(asked.spec), asked.spec.rpartition(":")[2]
+    if _is_home(module.__name__, asked.env_id):
+        asked = replace(asked, env_id=f"{module.__name__}:{asked.env_id}")  # which says how to find it again
     env_id, env_kwargs, env = _named_environment(asked)
     if not callable(getattr(module, name, None)):
         raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}")
@@ -267,6 +271,13 @@ def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
     made = env.observation_space, env.action_space
     env.close()
     return env_id, env_kwargs, made
+
+
+def _is_home(module: str, env_id: str | None) -> bool:
+    """True if the environment's class is in the package of this module, whose import registers it."""
+    entry = getattr(gym.registry.get(env_id or ""), "entry_point", None)
+    home = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
+    return home.replace(":", ".").partition(".")[0] == module.partition(".")[0]
 
 
 class _Own:

@@ -14,6 +14,7 @@ from imitate.commands.train import train
 from imitate.envs.make import make_env, resolve_env_id
 from imitate.envs.trust import bare_id, import_env, import_typed, trust
 from imitate.errors import InputError
+from imitate.experts import load_expert
 
 REGISTER = """
 from pathlib import Path
@@ -61,6 +62,26 @@ def test_a_module_that_is_imported_already_needs_no_trust(
     env_id = own_env(tmp_path, "imported_env")
     __import__("imported_env")
     assert resolve_env_id(env_id) == env_id
+
+
+def test_a_controller_finds_the_environment_beside_it_and_its_name_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording with the bare name would lead to runs that can't be evaluated."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "robot.py").write_text(
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Robot(CartPoleEnv):\n"
+        "    pass\n"
+        "gym.register('Robot-v0', entry_point=Robot, max_episode_steps=9)\n"
+        "def make_expert():\n"
+        "    return lambda obs: (obs[:, 2] > 0).astype('int64')\n"
+    )
+    trust("robot:make_expert")
+    assert load_expert("robot:make_expert", env_id="Robot-v0").env_id == "robot:Robot-v0"
+    assert load_expert("robot:make_expert", env_id="robot:Robot-v0").env_id == "robot:Robot-v0"
+    assert load_expert("robot:make_expert", env_id="CartPole-v1").env_id == "CartPole-v1"
 
 
 def test_a_module_and_an_environment_that_are_not_there() -> None:
