@@ -47,6 +47,7 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
     counted = ("env_steps", "demo_steps", "validation_steps")
     share, gain, best = record.get("share_of_range"), minus_teacher(record, teachers), share_of_best(record)
     commit, wanted = record.get("machine", {}).get("commit", "older"), row.get("seeds", 3)
+    commits = dict.fromkeys([commit, *(seed["commit"] for seed in record["seeds"] if seed.get("commit"))])
     marks = [f"{len(record['seeds'])} of {wanted} seeds"] if len(record["seeds"]) < wanted else []
     marks += [row["settings"]] if "settings" in row else []
     return {
@@ -62,7 +63,7 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
         "gain": gain,
         "minus": "" if gain is None else signed(gain),
         "better": gain is not None and gain.low > 0,
-        "commit": commit,
+        "commit": ", ".join(each[:7] for each in commits),
         "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
     }
 
