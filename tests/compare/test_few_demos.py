@@ -158,6 +158,7 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
     assert result.curve[-1].queries == result.demo_steps == 500
     for name, returns in (("policy", result.returns), ("last_policy", result.last_returns)):
         assert measured(part, load_policy(folder / name)).returns.tolist() == returns
+    assert ">Last policy<" in page.read_text()
     facts = json.loads((page.parent / "summary.json").read_text())
     assert facts["algorithms"]["sqil"]["last_seed_means"] == [np.mean(result.last_returns)]
     assert any("closest to the demonstrations counts" in each for each in facts["warnings"])

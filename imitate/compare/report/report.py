@@ -17,10 +17,10 @@ from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves
 from imitate.compare.report.estimates import finals, frontier
 from imitate.compare.report.results_table import (
-    ALL_COLUMNS,
     SHOWN,
     as_csv,
     as_markdown,
+    columns,
     latex,
     rows,
     runs_csv,
@@ -100,7 +100,7 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mappin
         learners=page_data.learners(comparison.algorithms),
         costs=dict(COSTS),
         rows=table,
-        columns=ALL_COLUMNS,
+        columns=columns(outcome),
         shown=len(SHOWN),
         copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": latex(outcome, found)},
         matrix=page_data.matrix(outcome, found),

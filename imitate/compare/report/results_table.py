@@ -20,7 +20,7 @@ from imitate.compare.statistics.verdict import Pair, cost_words, typical_cost
 
 __all__ = [
     *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),
-    *("as_csv", "as_latex", "as_markdown", "certain_best", "latex", "rows", "runs_csv"),
+    *("as_csv", "as_latex", "as_markdown", "certain_best", "columns", "latex", "rows", "runs_csv"),
 ]
 
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
@@ -59,6 +59,12 @@ def rows(outcome: Outcome) -> list[Row]:
     if expert is not None:
         references.insert(0, _reference(outcome, "Expert", expert.measured))
     return [_row(outcome, entry) for entry in outcome.ranked()] + references
+
+
+def columns(outcome: Outcome) -> tuple[str, ...]:
+    """The columns of the page: all, but the last policy's only where a learner may have kept another."""
+    kept = any(result.last_returns for entry in outcome.learners for result in entry.results)
+    return tuple(name for name in ALL_COLUMNS if kept or name != "Last policy")
 
 
 def _row(outcome: Outcome, entry: Entry) -> Row:
