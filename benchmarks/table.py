@@ -26,6 +26,7 @@ from imitate.compare.machine import provenance
 from imitate.datasets import make_env
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
+from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import versions, write_json
 from imitate.reproduce.rows import EPISODES, Row, read_rows
@@ -39,7 +40,7 @@ def run_row(
 ) -> Iterator[dict[str, Any]]:
     """The record of a row after each of its seeds that `record` lacks.
 
-    Raises CalledProcessError if one of the row's commands fails, ValueError if `record` is of other commands.
+    Raises CalledProcessError if one of the row's commands fails, InputError if `record` is of other commands.
     """
     row = read_rows()[name]
     record = _begun(name, row) if record is None else record
@@ -48,7 +49,7 @@ def run_row(
         if any(each["commands"] == commands for each in record["seeds"]):
             continue
         if record["seeds"] and _unseeded(record["seeds"][0]["commands"]) != _unseeded(commands):
-            raise ValueError(f"the record of {name} is of other commands; delete it to measure these")
+            raise InputError(f"the record of {name} is of other commands; delete it to measure these")
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(commands, Path(folder)) | {"commit": provenance().get("commit")}
         if config := found.pop("config", None):
@@ -63,7 +64,7 @@ def run_row(
 
 
 def _begun(name: str, row: Row) -> dict[str, Any]:
-    """A record without seeds."""
+    """A record without seeds: the returns of random actions and of the expert."""
     actions = make_env(row.env, row.env_kwargs).action_space
     random = evaluate(RandomPolicy(actions), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
     record: dict[str, Any] = {"row": name, "env": row.env, "env_kwargs": row.env_kwargs, "expert": row.expert}
@@ -78,6 +79,7 @@ def _begun(name: str, row: Row) -> dict[str, Any]:
 
 
 def _unseeded(commands: list[str]) -> list[str]:
+    """The commands without the seed, which are the same for all seeds of a row."""
     return [re.sub(r"--seed \d+", "", command) for command in commands]
 
 
@@ -98,8 +100,11 @@ def main() -> None:
     for name in arguments.rows:
         path = BENCHMARKS / "results" / f"{name}.json"
         begun = json.loads(path.read_text()) if path.exists() else None
-        for record in run_row(name, arguments.seeds, begun):
-            write_json(path, record)  # after each seed, as a row may take a day
+        try:
+            for record in run_row(name, arguments.seeds, begun):
+                write_json(path, record)  # after each seed, as a row may take a day
+        except InputError as error:
+            parser.error(str(error))
         record = json.loads(path.read_text())
         expert = "" if record["expert_mean"] is None else f" of {record['expert_mean']:.1f}"
         print(f"{name}: {record['mean']:.1f}{expert}, random {record['random']:.1f}")

@@ -45,8 +45,8 @@ def chosen(run: Path) -> str:
         return ""
     by = "was closest to the demonstrations" if "distance" in best else "did best"
     return (
-        f"of {len(rows)} validated it {by}, after {best['env_steps']:,} steps of its own with a return of "
-        f"{best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
+        f"of {len(rows)} policies that were validated this one {by}, after {best['env_steps']:,} steps of its own "
+        f"with a return of {best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
     )
 
 

@@ -103,8 +103,8 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
     kept = [row for row in rows if row["best"]][-1]
     said = chosen(tmp_path / "run")
     assert (
-        f"of {len(rows)} validated it was closest to the demonstrations, after {kept['env_steps']:,} steps"
-        in said
+        f"of {len(rows)} policies that were validated this one was closest to the demonstrations, after "
+        f"{kept['env_steps']:,} steps" in said
     )
     assert said.endswith(
         f"return of {kept['mean_return']:.4g}; the last one is in {tmp_path / 'run' / 'last_policy'}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from imitate.errors import InputError
 from imitate.reproduce.rows import read_rows
 
 ROW = "bc-cartpole-10-pairs"
@@ -50,5 +51,5 @@ def test_only_the_missing_seed_is_run(table: ModuleType, monkeypatch: pytest.Mon
 def test_a_record_of_other_commands_is_not_gone_on_with(table: ModuleType) -> None:
     old = record(read_rows()[ROW].first_seed)
     old["seeds"][0]["commands"][1] += " --batch-size 7"
-    with pytest.raises(ValueError, match="delete it"):
+    with pytest.raises(InputError, match="delete it"):
         next(table.run_row(ROW, 1, old))
