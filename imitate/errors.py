@@ -7,7 +7,16 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["LARGEST", "Fault", "InputError", "check_range", "did_you_mean", "one_line", "raised"]
+__all__ = [
+    "LARGEST",
+    "Fault",
+    "InputError",
+    "check_range",
+    "did_you_mean",
+    "one_line",
+    "pip_install",
+    "raised",
+]
 
 
 LARGEST = 1 << 53
@@ -56,6 +65,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
+
+
+def pip_install(extra: str) -> str:
+    """The command that adds an extra to the installed package, in the folder of the clone."""
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def one_line(error: BaseException | str) -> str:

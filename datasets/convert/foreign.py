@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError, one_line, pip_install
 
 __all__ = ["Most", "Notes", "most", "needs", "refused"]
 
@@ -22,9 +22,7 @@ def needs(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError(
-            f"this format needs {module.partition('.')[0]}: pip install 'imitate-rl[formats]'"
-        ) from error
+        raise InputError(f"this format needs {module.partition('.')[0]}: {pip_install('formats')}") from error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from imitate.errors import InputError
+from imitate.errors import InputError, pip_install
 
 __all__ = ["LEVEL", "MOST_RATIO", "ZSTD", "check_frames", "register"]
 
@@ -33,7 +33,7 @@ def register(path: str | Path) -> None:
         plugins = import_module(name)
     except ImportError as error:
         raise InputError(
-            f"{path}: pictures compressed with zstd need hdf5plugin: pip install 'imitate-rl[zstd]'"
+            f"{path}: pictures compressed with zstd need hdf5plugin: {pip_install('zstd')}"
         ) from error
     for number in () if theirs else plugins.FILTERS.values():
         if number != ZSTD and h5py.h5z.filter_avail(number):

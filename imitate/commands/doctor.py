@@ -16,7 +16,7 @@ from typing import Literal
 
 from imitate.commands.options import print_json, run
 from imitate.compare.machine import processors
-from imitate.errors import one_line
+from imitate.errors import one_line, pip_install
 
 __all__ = ["doctor"]
 
@@ -52,9 +52,7 @@ def doctor(argv: list[str]) -> int:
 
 def _looked(name: str, probe: Callable[[], str]) -> Finding:
     """The finding of one probe, whatever it raises."""
-    extra = (
-        f"pip install -c constraints.txt -e '.[{EXTRAS[name]}]'" if name in EXTRAS else OTHERS.get(name, "")
-    )
+    extra = pip_install(EXTRAS[name]) if name in EXTRAS else OTHERS.get(name, "")
     try:
         return Finding(name, "ok", probe())
     except _Missing as error:

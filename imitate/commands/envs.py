@@ -16,7 +16,7 @@ from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_supported
-from imitate.errors import InputError
+from imitate.errors import InputError, pip_install
 
 __all__ = ["envs"]
 
@@ -36,7 +36,7 @@ FAMILIES = (
     Family("Toy text", "gymnasium.envs.toy_text", "gymnasium"),
     Family("Box2D", "gymnasium.envs.box2d", "Box2D", "pip install 'gymnasium[box2d]'"),
     Family("Our own", "imitate.", "pybullet", "pip install pybullet"),
-    Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", "pip install 'gymnasium[mujoco]'"),
+    Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", pip_install("mujoco")),
     Family("Atari", "ale_py", "ale_py", "pip install ale-py"),
 )
 
@@ -70,7 +70,7 @@ def survey() -> dict[str, Any]:
         environments[family.title] = {env_id: backends for env_id, backends in found.items() if backends}
     if not envpool.installed():
         adds = "backend envpool, C++: classic control, toy text, Box2D, and MuJoCo if installed"
-        extras.append({"command": "pip install 'imitate-rl[envpool]'", "adds": adds})
+        extras.append({"command": pip_install("envpool"), "adds": adds})
     return {"environments": environments, "extras": extras}
 
 

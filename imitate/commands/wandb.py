@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from imitate.errors import InputError
+from imitate.errors import InputError, pip_install
 from imitate.training.experiment import Experiment
 
 __all__ = ["sent"]
@@ -22,7 +22,7 @@ def sent(experiment: Experiment, out: Path) -> Iterator[None]:
     try:
         import wandb
     except ImportError as error:
-        raise InputError("--wandb needs Weights & Biases: pip install 'imitate-rl[wandb]'") from error
+        raise InputError(f"--wandb needs Weights & Biases: {pip_install('wandb')}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
     run = wandb.init(
         project=None if "WANDB_PROJECT" in os.environ else "imitate",

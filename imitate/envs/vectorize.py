@@ -13,7 +13,7 @@ from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.make import Env, make_env, resolve_env_id
 from imitate.envs.trust import trust, trusted
 from imitate.envs.vec import MOST_ENVS, SyncVecEnv, VecEnv
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, did_you_mean, pip_install
 
 __all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
 
@@ -84,7 +84,7 @@ def resolve_backend(backend: str, env_id: str, env_kwargs: Mapping[str, Any] | N
         raise InputError(f"backend ale is for Atari, not for {env_id}; use auto, gymnasium, async or envpool")
     if backend == "envpool":
         if not envpool.installed():
-            raise InputError("backend envpool: EnvPool is not installed; pip install 'imitate-rl[envpool]'")
+            raise InputError(f"backend envpool: EnvPool is not installed; {pip_install('envpool')}")
         if env_kwargs:
             raise InputError(f"backend envpool takes no env_kwargs, got {dict(env_kwargs)}; use gymnasium")
         if not envpool.knows(env_id):

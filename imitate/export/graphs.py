@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, pip_install
 from imitate.export.deployed import Deployed, compare
 from imitate.files import atomic, versions
 from imitate.nn.policy import ActorPolicy
@@ -31,7 +31,7 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise InputError(f"export to onnx needs {error.name}: pip install 'imitate-rl[export]'") from error
+        raise InputError(f"export to onnx needs {error.name}: {pip_install('export')}") from error
     deployed = Deployed(policy)
     axes = {name: {0: "batch"} for name in (*deployed.names, "action")}
     with atomic(path) as file:

@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from imitate.algorithms import find
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
-from imitate.errors import LARGEST, InputError
+from imitate.errors import LARGEST, InputError, pip_install
 from imitate.files import atomic, lock, plain_json, read_json, write_json
 from imitate.training.experiment import Experiment
 from imitate.tune.ranges import nested, searched
@@ -81,7 +81,7 @@ def tune(
     try:
         import optuna
     except ImportError as error:
-        raise InputError("tuning needs Optuna: pip install 'imitate-rl[tune]'") from error
+        raise InputError(f"tuning needs Optuna: {pip_install('tune')}") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     fixed = dict(held or {}) | (dict.fromkeys(_SPARED) if base.init else {})
     with closing(make_env(base.env_id, base.env_kwargs)) as env:

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from imitate.compare.backends import Failure, Task
 from imitate.compare.backends.transport import files_at, read, receive
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError, one_line, pip_install
 from imitate.files import versions
 
 try:
@@ -27,7 +27,7 @@ try:
     from ray import exceptions
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ModuleNotFoundError as error:
-    raise InputError("--backend ray needs Ray: pip install 'imitate-rl[ray]'") from error
+    raise InputError(f"--backend ray needs Ray: {pip_install('ray')}") from error
 
 from imitate.compare.backends.ray_worker import Parcel, carry_out, mailbox, mailbox_name
 
