@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from imitate.envs.paddle_hits import PaddleHits
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -21,6 +22,7 @@ __all__ = [
     "is_atari",
     "preprocessed",
     "protocol",
+    "rewards_hits",
     "settings",
 ]
 
@@ -29,6 +31,8 @@ FIRE = 1
 FRAME_SKIP = 4
 MOST_SKIPPED = 60
 NOOPS = 30
+OWN = ("frame_skip", "reward")
+"""Keywords of ours, which the emulator does not take."""
 SIZE = 84
 STACK = 4
 
@@ -43,11 +47,12 @@ def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[s
     """The emulator's keyword arguments: those of the id, overridden by `env_kwargs`.
 
     `repeat_action_probability`, the stickiness of actions, is 0.25 for `ALE/*-v5` (arXiv:1709.06009) and 0 for
-    `*NoFrameskip-v4`, on which the zoo's experts were trained. `frame_skip` is left out: it is of the preprocessing.
+    `*NoFrameskip-v4`, on which the zoo's experts were trained. `frame_skip` and `reward` are left out: the emulator
+    has neither.
 
     Raises InputError if `frameskip` is given, since the emulator must not skip frames itself.
     """
-    given = {name: value for name, value in (env_kwargs or {}).items() if name != "frame_skip"}
+    given = {name: value for name, value in (env_kwargs or {}).items() if name not in OWN}
     if "frameskip" in given:
         raise InputError(
             f"{env_id} skips frames in the preprocessing: give frame_skip instead of frameskip in --env-kwargs"
@@ -66,11 +71,24 @@ def frame_skip(env_kwargs: Mapping[str, Any] | None = None) -> int:
     return skip
 
 
-def preprocessed(env: gym.Env[Any, Any], skip: int = FRAME_SKIP) -> gym.Env[Any, Any]:
+def rewards_hits(env_kwargs: Mapping[str, Any] | None = None) -> bool:
+    """True if `reward` in `env_kwargs` is "paddle_hits", not "score", which it is unless given. Raises InputError if it
+    is something else."""
+    reward = (env_kwargs or {}).get("reward", "score")
+    if reward not in ("score", "paddle_hits"):
+        raise InputError(f"reward must be score or paddle_hits, got {reward!r}; correct --env-kwargs")
+    return bool(reward == "paddle_hits")
+
+
+def preprocessed(
+    env: gym.Env[Any, Any], skip: int = FRAME_SKIP, *, paddle_hits: bool = False
+) -> gym.Env[Any, Any]:
     """The preprocessing of arXiv:1709.06009: frame skip 4, maximum of the last two, 84 x 84 grey, 4 frames stacked.
 
-    In addition, FIRE begins every life. With a frame skip of 1 there is no maximum.
+    In addition, FIRE begins every life. With a frame skip of 1 there is no maximum. With `paddle_hits` the reward is
+    that of `imitate.envs.paddle_hits`.
     """
+    env = PaddleHits(env) if paddle_hits else env
     env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=skip, screen_size=SIZE)
     env = FireFirst(env) if fires(env) else env
     return gym.wrappers.FrameStackObservation(env, stack_size=STACK)
@@ -85,9 +103,10 @@ def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
         return ""
     sticky, skip = settings(env_id, env_kwargs)["repeat_action_probability"], frame_skip(env_kwargs)
     seen = f"frame skip {skip}{' (maximum of the last two)' * (skip > 1)}"
+    counted = "paddle hits" if rewards_hits(env_kwargs) else "raw scores"
     return (
         f"sticky actions {sticky:g}, up to {NOOPS} no-ops, {seen}, "
-        f"{SIZE} x {SIZE} grey, {STACK} frames, raw scores of full games"
+        f"{SIZE} x {SIZE} grey, {STACK} frames, {counted} of full games"
     )
 
 

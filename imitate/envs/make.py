@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
-from imitate.envs.atari import frame_skip, is_atari, preprocessed, settings
+from imitate.envs.atari import frame_skip, is_atari, preprocessed, rewards_hits, settings
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
@@ -42,7 +42,8 @@ def make_env(
     """One environment. `module:Env-v0` imports `module` first, if the user typed it (see `imitate.envs.trust`).
 
     Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the id
-    decides about sticky actions, and the keyword `frame_skip` about skipped frames. For other environments the keyword
+    decides about sticky actions, the keyword `frame_skip` about skipped frames, and `reward="paddle_hits"` makes Pong
+    and Breakout pay for strokes instead of points (`imitate.envs.paddle_hits`). For other environments the keyword
     `time_feature=True` appends the remaining time to observations (`imitate.envs.time_feature`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
@@ -64,7 +65,7 @@ def make_env(
         with current_folder(env_id):
             env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **kwargs)
         if atari:
-            env = preprocessed(env, frame_skip(env_kwargs))
+            env = preprocessed(env, frame_skip(env_kwargs), paddle_hits=rewards_hits(env_kwargs))
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
         if env.spec is None or env.spec.max_episode_steps is None:
