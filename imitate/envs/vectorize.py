@@ -54,7 +54,8 @@ def make_vec(
         return games
     if episodic_life or clip_rewards:
         raise InputError(
-            f"episodic_life and clip_rewards are for Atari on backend ale, not for {env_id} on {backend}"
+            f"episodic_life and clip_rewards are for Atari on backend ale, not for {env_id} on {backend}; "
+            "train with --no-episodic-life --no-clip-rewards"
         )
     if backend == "envpool":
         return PoolVecEnv(envpool.EnvPool(env_id, num_envs))

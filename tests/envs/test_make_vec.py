@@ -223,7 +223,7 @@ def test_auto_and_what_does_not_go_together(monkeypatch: pytest.MonkeyPatch) -> 
         make_vec("Identity-v0", 1, backend="envpool")
     with pytest.raises(InputError, match="for Atari"):
         make_vec("CartPole-v1", 1, backend="ale")
-    with pytest.raises(InputError, match="for Atari"):
+    with pytest.raises(InputError, match=r"for Atari .*; train with --no-episodic-life --no-clip-rewards"):
         make_vec("CartPole-v1", 1, clip_rewards=True)
     with pytest.raises(InputError, match=r"num_envs must be in \[1, 10000\], got 0"):
         make_vec("CartPole-v1", 0)
