@@ -12,6 +12,7 @@ __all__ = [
     "Fault",
     "InputError",
     "check_range",
+    "check_switches",
     "did_you_mean",
     "one_line",
     "pip_install",
@@ -58,6 +59,13 @@ def check_range(owner: object, low: float, high: float, *names: str) -> None:
         if not low <= value <= high:
             wanted = f"at least {low}" if high >= LARGEST and not value > high else f"in [{low}, {high}]"
             raise InputError(f"{name} must be {wanted}, got {value}")
+
+
+def check_switches(**switches: object) -> None:
+    """Raise InputError unless each is true or false: the text "false", from JSON, would count as true."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be true or false, got {value!r}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

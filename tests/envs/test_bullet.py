@@ -201,6 +201,21 @@ def test_without_friction_a_push_has_its_whole_force() -> None:
         make_env(CART_POLE, {"friction": -1.0})
 
 
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        (PLATE, "observe_rates"),
+        ("imitate/ReachArm-v0", "goal_dict"),
+        ("imitate/PixelCartPole-v0", "line"),
+    ],
+)
+def test_switches_are_true_or_false(env_id: str, name: str) -> None:
+    """The text "false" would count as true, and three times two rates would widen the space."""
+    for value in ("false", 3):
+        with pytest.raises(InputError, match=f"{name} must be true or false, got {value!r}"):
+            make_env(env_id, {name: value})
+
+
 def test_a_plate_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="plate must be one of damped, undamped, notebook, got 'icy'"):
         make_env(PLATE, {"plate": "icy"})

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from imitate.envs.tasks.bullet import World, check_action
+from imitate.errors import check_switches
 
 __all__ = ["BalancingPlate"]
 
@@ -80,6 +81,7 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
     ) -> None:
         if plate not in PLATES:
             raise ValueError(f"plate must be one of {', '.join(PLATES)}, got {plate!r}")
+        check_switches(observe_rates=observe_rates)
         self._kind, self._observe_rates = PLATES[plate], observe_rates
         limits = [1.0] * 3 + [_FASTEST] * 3 + [1.0] * 2 + [_FASTEST] * 2 * observe_rates
         high = np.array(limits, np.float32) * np.float32(_SCALE)

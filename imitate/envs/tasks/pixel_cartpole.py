@@ -18,7 +18,7 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError, check_range
+from imitate.errors import InputError, check_range, check_switches
 
 __all__ = ["PixelCartPole", "make_pixel_cartpole"]
 
@@ -59,6 +59,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
     ) -> None:
         if view not in ("cameras", "rendered"):
             raise InputError(f"view must be cameras or rendered, got {view!r}")
+        check_switches(line=line)
         if line and view != "rendered":
             raise InputError('the line is drawn into the rendered picture: set view to "rendered" too')
         if size < 36:

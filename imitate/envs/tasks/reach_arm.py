@@ -13,6 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from imitate.envs.tasks.bullet import World
+from imitate.errors import check_switches
 
 __all__ = ["FASTEST", "HIGH_GOAL", "LOW_GOAL", "READY", "TOLERANCE", "ReachArm"]
 
@@ -63,6 +64,7 @@ class ReachArm(gym.Env[Any, Any]):
     ) -> None:
         if reward not in ("dense", "sparse"):
             raise ValueError(f"reward must be dense or sparse, got {reward!r}")
+        check_switches(goal_dict=goal_dict)
         self.reward, self.goal_dict, self.render_mode = reward, goal_dict, render_mode
         high = np.repeat([4.0, 10.0, 1.5], [7, 7, 3])
         seen, place = _box(high), _box(high[-3:])
