@@ -135,10 +135,9 @@ def _verdict(summary: Summary | None, among: tuple[float, float] | None, agrees:
     if among is None:
         return f"the record has {summary.mean:,.1f} from one seed, so no interval"
     low, high = among
+    point = ", a point, since its seeds are all alike" if low == high else ""
     where = "inside" if agrees else "OUTSIDE"
-    return (
-        f"the record has {summary.mean:,.1f} ({len(summary.means)} seeds): {where} {low:,.1f} to {high:,.1f}"
-    )
+    return f"the record has {summary.mean:,.1f} ({len(summary.means)} seeds): {where} {low:,.1f} to {high:,.1f}{point}"
 
 
 def _mean(row: Row, seed: int, folder: Path | None) -> float:

@@ -95,7 +95,7 @@ def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: p
 def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
     returns["--seed 1000"] = 499.0
     assert main(["reproduce", "ppo-cartpole"]) == 1
-    assert "OUTSIDE 500.0 to 500.0" in capsys.readouterr().out
+    assert "OUTSIDE 500.0 to 500.0, a point, since its seeds are all alike" in capsys.readouterr().out
 
 
 def test_the_failing_form_runs_beside_the_working_one(
