@@ -63,9 +63,7 @@ def reproduce(argv: list[str]) -> int:
                 )
         named = [*rows, *(form for name in rows for form in failing_forms(name) if failing)]
         if failing and len(named) == len(rows):
-            logger.info(
-                "no failing form of %s is a row; docs/experiments.md says why it failed", ", ".join(rows)
-            )
+            logger.info("no row is a failing form of %s", ", ".join(rows))
         found = []
         for name in dict.fromkeys(named):
             found.append(_reproduced(name, known[name], range(seed, seed + seeds), out))

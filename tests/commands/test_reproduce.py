@@ -107,6 +107,19 @@ def test_the_failing_form_runs_beside_the_working_one(
     assert means == {"gail-cartpole-30-pairs": [500.0], "gail-cartpole-30-pairs-positive": [9.0]}
 
 
+@pytest.mark.usefixtures("returns")
+@pytest.mark.parametrize("row", ["ppo-acrobot", "gail-cartpole-30-pairs-positive"])
+def test_a_row_without_a_failing_form_runs_alone(
+    row: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is in no experiment, and one that is itself a failing form."""
+    with caplog.at_level("INFO"):
+        main(["reproduce", row, "--failing"])
+    assert f"no row is a failing form of {row}" in caplog.messages
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{row}: 500.0")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
