@@ -42,6 +42,12 @@ def test_the_list_has_figures_and_costs(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["ppo-cartpole"]["mean"] == 500.0
 
 
+def test_every_row_has_a_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.endswith(("minutes", "hour", "night", "days", "(estimated)"))] == []
+
+
 def test_rows_that_were_not_run_yet_have_an_estimated_cost(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
