@@ -40,7 +40,7 @@ def reproduce(argv: list[str]) -> int:
 
         Args:
             rows: names of rows, as --list prints them
-            list: print the rows with their recorded figures and costs
+            list: print these rows, or all, with their recorded figures and costs
             failing: run the forms that failed before this project, beside the rows that mend them
             seeds: seeds to run
             seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
@@ -49,18 +49,18 @@ def reproduce(argv: list[str]) -> int:
             json: print it as JSON
         """
         known = read_rows()
-        if list:
-            _list(known, read_summaries(), json=json)
-            return 0
         if seeds < 1:
             raise InputError(f"--seeds must be at least 1, got {seeds}")
-        if not rows:
+        if not (rows or list):
             raise InputError("which rows? `imitate reproduce --list` names them")
         for name in rows:
             if name not in known:
                 raise InputError(
                     f"no row {name!r}{did_you_mean(name, known)}: `imitate reproduce --list` names them"
                 )
+        if list:
+            _list({name: known[name] for name in rows or known}, read_summaries(), json=json)
+            return 0
         named = [*rows, *(form for name in rows for form in failing_forms(name) if failing)]
         if failing and len(named) == len(rows):
             logger.info("no row is a failing form of %s", ", ".join(rows))

@@ -42,10 +42,18 @@ def test_the_list_has_figures_and_costs(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["ppo-cartpole"]["mean"] == 500.0
 
 
+def test_named_rows_are_listed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list", "ppo-cartpole"]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("ppo-cartpole ")
+
+
 def test_every_row_has_a_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if not line.endswith(("minutes", "hour", "night", "days", "(estimated)"))] == []
+    assert [
+        line for line in lines if not line.endswith(("minutes", "hour", "night", "days", "(estimated)"))
+    ] == []
 
 
 def test_rows_that_were_not_run_yet_have_an_estimated_cost(
@@ -131,6 +139,7 @@ def test_a_row_without_a_failing_form_runs_alone(
     [
         ([], "which rows?"),
         (["ppo-cartpol"], "did you mean 'ppo-cartpole'"),
+        (["ppo-cartpol", "--list"], "did you mean 'ppo-cartpole'"),
         (["ppo-cartpole", "--seeds", "0"], "--seeds must be at least 1, got 0"),
     ],
 )
