@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from imitate.configs.continuous import ContinuousConfig
+from imitate.errors import InputError, check_range
 
 __all__ = ["SACConfig"]
 
@@ -22,3 +24,12 @@ class SACConfig(ContinuousConfig):
     """Weight at the start, if it adapts."""
     target_entropy: float | None = None
     """By default minus the number of action dimensions (arXiv:1812.05905)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ent_coef is not None:
+            check_range(self, 0, math.inf, "ent_coef")
+        if not 0 < self.ent_coef_init < math.inf:
+            raise InputError(
+                f"ent_coef_init must be above 0, got {self.ent_coef_init}; give ent_coef 0 to leave the entropy out"
+            )

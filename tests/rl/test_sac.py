@@ -152,6 +152,19 @@ def test_the_temperature_falls_while_entropy_is_above_its_target() -> None:
     assert math.isclose(SAC(small(ent_coef=0.2), envs=envs_of(), seed=0).temperature.now, 0.2)
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"ent_coef": -0.1}, r"ent_coef must be at least 0, got -0\.1"),
+        ({"ent_coef_init": 0.0}, r"ent_coef_init must be above 0, got 0\.0"),
+        ({"ent_coef_init": math.nan}, "ent_coef_init must be above 0, got nan"),
+    ],
+)
+def test_a_temperature_without_a_logarithm_is_refused(settings: dict[str, float], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        small(**settings)
+
+
 def test_a_state_continues_byte_for_byte() -> None:
     ends = []
     learner = SAC(small(total_steps=600), envs=envs_of(), seed=1)
