@@ -178,6 +178,17 @@ def test_the_expert_retires() -> None:
     assert shares[-1] is None
 
 
+def test_an_expert_that_has_retired_does_not_come_back_when_the_budget_grows() -> None:
+    """A search gives a learner what validations left over. The replay has states in which the expert was not asked."""
+    learner = Guided(small(total_steps=2_000, guidance_fraction=0.5), envs=envs_of(), expert=half, seed=3)
+    while learner.guided:
+        learner.step(1_000 - learner.env_steps)
+    asked = learner.expert_queries
+    learner.step()  # 500 of 2,000
+    assert not learner.guided
+    assert learner.expert_queries == asked
+
+
 def test_an_expert_takes_the_first_steps_of_each_episode_and_ever_fewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -188,9 +188,10 @@ class Guided(OffPolicy):
     # Learning
 
     def schedule(self, progress: float) -> None:
-        self.progress = progress
+        # An expert that has retired does not come back if the budget grows: the replay has states without its action.
+        self.progress = max(self.progress, progress)
         if self.config.lr_schedule == "linear":
-            left = (1.0 - progress) / max(1.0 - self.config.guidance_fraction, 1e-9)
+            left = (1.0 - self.progress) / max(1.0 - self.config.guidance_fraction, 1e-9)
             self.updater.set_learning_rate(self.config.learning_rate * min(left, 1.0))
 
     def learn(self) -> list[dict[str, Tensor]]:
