@@ -65,6 +65,10 @@ class GuidedConfig(TQCConfig):
         )
         check_range(self, 0, 0.5, "test")
         check_range(self, 0, 2, "residual")
+        if self.actor_every != 1:
+            raise InputError(
+                f"the student of guided learns in every gradient step, got actor_every {self.actor_every}: leave it out"
+            )
         asked = max(self.guidance_fraction, self.cloning_fraction if self.cloning else 0.0)
         after = math.ceil((1.0 - asked) * self.total_steps)
         if self.test and not self.residual and self.replay_size < after:

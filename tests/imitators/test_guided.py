@@ -243,6 +243,8 @@ def test_settings_that_cannot_work_are_refused() -> None:
         InputError, match=r"replay_size 499 forgets what the expert was asked .* more than 500"
     ):
         small(replay_size=499)
+    with pytest.raises(InputError, match="every gradient step, got actor_every 2: leave it out"):
+        small(actor_every=2)
     small(replay_size=499, test=0.0)
     small(replay_size=499, cloning_fraction=0.6)
     small(replay_size=499, residual=0.1)
