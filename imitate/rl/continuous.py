@@ -220,6 +220,8 @@ class ActorCritic(OffPolicy):
             least_reward=config.least_reward,
         )
         if demos is not None:
+            if config.batch_size < 2:
+                raise InputError("half of a batch are demonstrations: batch_size must be at least 2, got 1")
             self.demos = replay_of(
                 demos, episodes, policy,
                 gamma=config.gamma, n_step=config.n_step, executed=True, least_reward=config.least_reward,

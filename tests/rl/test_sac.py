@@ -202,6 +202,8 @@ def test_demonstrations_without_rewards_are_noticed(tmp_path: Path, caplog: pyte
         writer.append(Trajectory(obs, actions, np.zeros(3, np.float32), terminated=False, truncated=True))
     with DemoReader(tmp_path / "demos.h5") as demos:
         SAC(small(), envs=envs, seed=0, demos=demos)
+        with pytest.raises(InputError, match=r"half of a batch .* batch_size must be at least 2, got 1"):
+            SAC(small(batch_size=1), envs=envs, seed=0, demos=demos)
     assert "the rewards of these demonstrations are all 0" in caplog.text
 
 
