@@ -67,7 +67,7 @@ def play(
     room: float,
     limit: int,
 ) -> Played:
-    """Play the episodes of `seeds` in their order, three at a time, as long as three more probably fit into `room`.
+    """Play the episodes of `seeds` in their order, three at a time, as long as the next ones probably fit into `room`.
 
     An episode that has begun is played to its end, since the short ones alone would be no fair sample; only `limit`, in
     environment steps, cuts it. The first three are played in any case.
@@ -76,9 +76,10 @@ def play(
     count = min(LEAST_PAIRS, len(seeds))
     with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * count)) as envs:
         for start in range(0, len(seeds), count):
-            if start and played.steps + longest > room:
+            some = seeds[start : start + count]
+            if start and played.steps + longest * len(some) / count > room:
                 break
-            found = list(scores(policy, envs, seeds[start : start + count], limit=limit - played.steps))
+            found = list(scores(policy, envs, some, limit=limit - played.steps))
             found.sort(key=lambda score: seeds.index(score.seed))
             whole = [score for score in found if score.whole]
             for score in whole:
