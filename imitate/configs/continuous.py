@@ -45,7 +45,7 @@ class ContinuousConfig:
     n_step: int = 1
     """Rewards that a target sums before it bootstraps."""
     num_critics: int = 2
-    """Critics; a target takes the least of their values."""
+    """Critics. A target takes the least of their values; TQC's and guided's take all quantiles but the highest."""
     layer_norm: bool = False
     """Normalise the critics' hidden layers."""
     dropout: float = 0.0

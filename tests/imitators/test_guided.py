@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -167,6 +169,27 @@ def test_a_student_that_learned_nothing_is_not_handed_over() -> None:
     assert metrics["test_lost"] == 1.0
     assert learner.env_steps <= 1_000
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -0.5
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize(("expert", "updates", "lost"), [(lambda obs: obs, 0.0, 1.0), (half, 0.5, 0.0)])
+def test_without_steps_for_a_test_returns_in_training_decide(
+    cut: bool, expert: Any, updates: float, lost: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A student that learned nothing beside an expert that is always right, and a good one beside one that is half
+    right."""
+    if cut:  # every episode of the test
+        monkeypatch.setattr(HandOver, "_returns", lambda *_: {})
+    else:  # no steps are left for it
+        monkeypatch.setattr(HandOver, "_plays", lambda *_: 1_000_000)
+        monkeypatch.setattr(HandOver, "_spare", lambda *_: 20)
+    config = small(total_steps=1_200, offline_updates=0, updates_per_step=updates, clone_updates=500)
+    learner = HandOver(config, envs=envs_of(), expert=expert, seed=3)
+    metrics: dict[str, float] = {}
+    while not learner.done:
+        metrics |= learner.step()
+    assert metrics["test_lost"] == lost
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
 
 
 def test_the_expert_retires() -> None:

@@ -113,6 +113,16 @@ def test_the_kept_student_must_be_clearly_ahead(
     assert metrics["test_kept"] == taken
 
 
+def test_three_lucky_episodes_do_not_choose_the_kept_student(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lead of two standard errors is clear in many pairs; in three it is Student's t of 2.92 that counts."""
+    played = iter([[0.0] * 3, [1.0, 3.0, 5.6], [1.0] * 3, [0.0] * 3])  # last, kept, then the test's
+    monkeypatch.setattr(HandOver, "_returns", lambda *_: dict(enumerate(next(played))))
+    whole = learner(test=0.2)
+    while not whole.done:
+        metrics = whole.step()
+    assert metrics["test_kept"] == 0.0
+
+
 def test_without_a_test_the_kept_student_is_handed_over() -> None:
     whole = learner(test=0.0)
     while not whole.learner.kept.found:

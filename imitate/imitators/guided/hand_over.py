@@ -3,7 +3,7 @@
 The student and the student as it was when it did best play the same whole episodes. The last goes on unless the other
 is clearly ahead: three episodes that went best may have been lucky. On other episodes it meets the expert. If the
 expert is clearly ahead, a clone of it is handed over instead: DAgger's, as the expert was asked in the student's own
-states too.
+states too. If the steps do not last for a test, returns in training decide.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from scipy import special
 
 from imitate.configs.guided import GuidedConfig
 from imitate.datasets.asking import Askable
@@ -23,7 +25,7 @@ from imitate.envs.vec import VecEnv
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.residual import Residual
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
+from imitate.rl.paired import LEAST_PAIRS, lead, paired, played, wins
 
 __all__ = ["HandOver"]
 
@@ -102,45 +104,60 @@ class HandOver:
         learner = self.learner
         share = room // self._plays(learner.kept.found)
         pairs = int(share / self._length + 1e-6) if self._length else 0
-        self.takes_kept = True  # if the steps do not last for a test
+        self.takes_kept, metrics = True, {"test_pairs": 0.0}
         if pairs < LEAST_PAIRS:
-            logger.warning("%d steps are too few for a test: the student is handed over untested", room)
-            return {"test_pairs": 0.0}
-        seeds = list(
-            itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), 2 * pairs)
-        )
-        choice, test = seeds[:pairs], seeds[pairs:]
-        metrics = {"test_pairs": 0.0}
-        if learner.kept.found:
-            last, kept = (
-                self._returns(each.act, choice, share) for each in (learner.policy, learner.kept.best)
+            logger.warning("%d steps are too few for a test: returns in training decide", room)
+            lost = self._behind_in_training()
+        else:
+            seeds = list(
+                itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), 2 * pairs)
             )
-            both = paired(last, kept, pairs)
-            self.takes_kept = both is None or wins(both[1], both[0])
-            metrics["test_kept"] = float(self.takes_kept)
-        own = self._returns(self.policy.act, test, share)
-        for ask in learner.experts.asks:
-            before = self.env_steps
-            both = paired(self._returns(ask, test, share), own, pairs)
-            learner.experts.queries += self.env_steps - before
-            if both is None:
-                logger.warning(
-                    "most episodes of the test were cut: the student is not compared with this expert"
-                )
-                continue
-            lost = wins(*both)
-            metrics |= {"test_pairs": float(len(both[0])), "test_lost": float(lost)}
-            metrics |= {"test_expert": float(both[0].mean()), "test_return": float(both[1].mean())}
-            logger.info(
-                "in %d paired episodes the student makes %.4g, the expert %.4g: %s is handed over",
-                len(both[0]), both[1].mean(), both[0].mean(), "a clone of the expert" if lost else "the student",
-            )  # fmt: skip
-            if lost:
-                learner.clone_alone(self.config.clone_updates)
-                self.takes_kept = False
-                break
+            if learner.kept.found:
+                self.takes_kept = self._prefers_kept(seeds[:pairs], share)
+                metrics["test_kept"] = float(self.takes_kept)
+            lost = self._loses(seeds[pairs:], share, metrics)
+        metrics["test_lost"] = float(lost)
+        if lost:
+            learner.clone_alone(self.config.clone_updates)
+            self.takes_kept = False
         learner.restart()
         return metrics
+
+    def _behind_in_training(self) -> bool:
+        """The student's latest episodes in training were worth less than the experts' first ones."""
+        learner = self.learner
+        latest = float(np.mean(learner.kept.latest)) if learner.kept.found else learner.returned
+        return latest is None or learner.expert_returned is None or latest < learner.expert_returned
+
+    def _prefers_kept(self, seeds: Sequence[int], share: int) -> bool:
+        """The student as it was when it did best is clearly ahead of the last, or they can't be compared."""
+        policies = self.learner.policy, self.learner.kept.best
+        last, kept = (self._returns(policy.act, seeds, share) for policy in policies)
+        both = paired(kept, last, len(seeds))
+        return both is None or _clearly(*both)
+
+    def _loses(self, seeds: Sequence[int], share: int, metrics: dict[str, float]) -> bool:
+        """An expert is clearly ahead of the student; adds the latest expert's figures to the metrics."""
+        experts, own = self.learner.experts, self._returns(self.policy.act, seeds, share)
+        for ask in experts.asks:
+            before = self.env_steps
+            both = paired(self._returns(ask, seeds, share), own, len(seeds))
+            experts.queries += self.env_steps - before
+            if both is None:
+                logger.warning("most episodes of the test were cut: returns in training decide")
+                lost = self._behind_in_training()
+            else:
+                lost, (expert, student) = wins(*both), (float(each.mean()) for each in both)
+                metrics |= {
+                    "test_pairs": float(len(both[0])), "test_expert": expert, "test_return": student
+                }  # fmt: skip
+                logger.info(
+                    "in %d paired episodes the student makes %.4g, the expert %.4g: %s is handed over",
+                    len(both[0]), student, expert, "a clone of the expert" if lost else "the student",
+                )  # fmt: skip
+            if lost:
+                return True
+        return False
 
     def _returns(self, act: Callable[[Array], Array], seeds: Sequence[int], limit: int) -> dict[int, float]:
         """The returns, by seed, of these whole episodes, in at most `limit` steps."""
@@ -158,3 +175,8 @@ class HandOver:
         self.learner.load_state_dict(state)
         for name in self._FLAGS:
             setattr(self, name, state[name])
+
+
+def _clearly(returns: Array, others: Array) -> bool:
+    """`wins`, by Student's quantile: three pairs take 2.92 standard errors, not 1.645."""
+    return wins(returns, others) and lead(returns, others) > special.stdtrit(len(returns) - 1, 0.95)

@@ -58,6 +58,7 @@ class Guided(OffPolicy):
     student   the policy that acts and learns
     leaders   of each environment's episode, the expert that begins it; `taken` are the steps since then
     length    mean length of the episodes that ended in the latest iteration, `expert_length` in the first; 0 before
+    returned  their mean return, and `expert_returned`; None before
     """
 
     config: GuidedConfig
@@ -74,7 +75,7 @@ class Guided(OffPolicy):
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        check_continuous("guided", envs)
+        check_continuous("guided", envs, ("qdagger", "ppo"))
         space, actions = envs.single_observation_space, envs.single_action_space
         shape = CriticShape(
             config.num_critics, config.quantiles, config.hidden, config.gamma,
@@ -94,6 +95,8 @@ class Guided(OffPolicy):
         self.obs_shape = space.shape or ()
         self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
         self.progress = self.length = self.expert_length = 0.0
+        self.returned: float | None = None
+        self.expert_returned: float | None = None
         self.kept = Kept(handed_over, envs.num_envs, config.greedy_share)
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = handed_over
@@ -233,6 +236,8 @@ class Guided(OffPolicy):
         episodes = self.sampler.pop_episodes()
         self.length = episodes.get("train_length", self.length)
         self.expert_length = self.expert_length or self.length
+        self.returned = episodes.get("train_return", self.returned)
+        self.expert_returned = self.returned if self.expert_returned is None else self.expert_returned
         return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
@@ -256,7 +261,7 @@ class Guided(OffPolicy):
         self.kept.begin(self.sampler.envs.num_envs)
         self._ahead, self._shares = None, []
 
-    _SCALARS = ("progress", "length", "expert_length")
+    _SCALARS = ("progress", "length", "expert_length", "returned", "expert_returned")
 
     def state_dict(self) -> dict[str, Any]:
         scalars = {name: getattr(self, name) for name in self._SCALARS}

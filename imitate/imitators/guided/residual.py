@@ -130,8 +130,9 @@ class Residual(Guided):
         return self.kept.choose(obs, unit, begun, self.rng)
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
+        found = self.updater.step(batch, Phase(self.offline, False, 0.0), self.generator)
         self.updates += 1
-        return self.updater.step(batch, Phase(self.offline, False, 0.0), self.generator)
+        return found
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         assert self.policy.critic is not None
