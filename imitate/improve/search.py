@@ -162,8 +162,9 @@ def _test(study: Study, student: str) -> Verdict:
         found = gain(tests[student], tests["expert"])
     elif found is not None and (imitator := _imitator(study, student)) is not None:
         study.test([imitator])
-        second = gain(tests[imitator], tests["expert"])
-        if second is not None and second.mean > found.mean:
+        second, ahead = (gain(tests[imitator], tests[other]) for other in ("expert", student))
+        # Ahead in the episodes of both: one bad episode, which only one of them played, must not decide.
+        if second is not None and ahead is not None and ahead.mean > 0:
             student, found = imitator, second
     return verdict_of(student, found, study.task.budget)
 

@@ -221,6 +221,25 @@ def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
     assert load_policy(out / "policy").act(teachers.np.arange(3)).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("imitators", "wins"), [([9.0] * 3, False), ([11.0] * 3, True)])
+def test_the_better_of_student_and_imitator_is_so_in_the_episodes_of_both(
+    imitators: list[float], wins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the student played the episode of seed 3, which went badly."""
+    monkeypatch.setattr(search, "_imitator", lambda *_: "dagger-9")
+    tests = {
+        "guided-9": Played([0, 1, 2, 3], [10.0] * 3 + [-90.0], [1] * 4, 4),
+        "expert": Played([0, 1, 2, 3], [12.0, 12.1, 11.9, 12.0], [1] * 4, 4),
+        "dagger-9": Played([0, 1, 2], imitators, [1] * 3, 3),
+    }
+    study: Any = SimpleNamespace(
+        journal=SimpleNamespace(tests=tests, counts=[4]),
+        test=lambda *_, **__: None,
+        task=SimpleNamespace(budget=100),
+    )
+    assert search._test(study, "guided-9").learner == ("dagger" if wins else "guided")
+
+
 def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds a search with budget 3000, not 4000: choose another --out"):
         improve(task(budget=4_000), found[0])
