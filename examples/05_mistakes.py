@@ -1,7 +1,8 @@
 """Common mistakes of hand-written PPOs, put between `collect` and `update`, or into the loss. Takes two minutes.
-A return of 500 can hide a critic that learned nothing, hence the explained variance.
+A return of 500 can hide a critic that learned nothing, hence the explained variance. Arguments: environment and seed.
 """
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from imitate.datasets import SyncVecEnv, make_env
 from imitate.rl import ppo
 from imitate.rl.rollout import Rollout
 
+ENV, SEED = [*sys.argv[1:], *["CartPole-v1", "0"][len(sys.argv) - 1 :]]
 CONFIG = PPOConfig(total_steps=25_000, num_steps=128, gamma=0.98, gae_lambda=0.8, learning_rate=1e-3)
 right_loss = ppo.ppo_loss
 
@@ -32,9 +34,7 @@ def reset_each_time(learner: PPO, rollout: Rollout) -> Rollout:
     return learner.restart() or rollout
 
 
-def clipped_at_the_return(
-    policy: Any, value_net: Any, batch: Any, config: PPOConfig, clip_coef: float
-) -> Any:
+def clipped_at_the_return(policy: Any, value_net: Any, batch: Any, config: Any, clip_coef: float) -> Any:
     """The value is clipped around the return, not the old value: no gradient wherever it is wrong."""
     loss, parts = right_loss(policy, value_net, batch, replace(config, vf_coef=0.0), clip_coef)
     error = (value_net(batch["obs"]).flatten() - batch["returns"]).clamp(-clip_coef, clip_coef)
@@ -42,12 +42,12 @@ def clipped_at_the_return(
 
 
 def run(name: str, mistake: Any = None, config: PPOConfig = CONFIG) -> None:
-    learner, explained = PPO(config, envs=SyncVecEnv([lambda: make_env("CartPole-v1")] * 8), seed=0), []
+    learner, explained = PPO(config, envs=SyncVecEnv([lambda: make_env(ENV)] * 8), seed=int(SEED)), []
     while not learner.done:
         rollout = learner.collect(config.total_steps - learner.env_steps)
         rollout = mistake(learner, rollout) if mistake else rollout
         explained += [learner.update(rollout, learner.env_steps / config.total_steps)["explained_variance"]]
-    result = evaluate(learner.policy, "CartPole-v1").mean
+    result = evaluate(learner.policy, ENV).mean
     print(f"{name:22} returns {result:5.1f}, median explained variance {np.median(explained):5.2f}")
 
 
