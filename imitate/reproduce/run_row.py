@@ -37,7 +37,8 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     if config := _json(run / "config.json"):
         found["config"] = config
     elif expert := _json(run / "expert.json"):  # of Stable-Baselines3
-        found |= {"config": expert["hyperparameters"], "env_steps": expert["steps"]}
+        learned = expert["training"]
+        found |= {"config": learned["hyperparameters"], "env_steps": learned["steps"]}
     result: dict[str, Any] = json.loads(_output(measure, folder) if training else output)
     return found | result
 

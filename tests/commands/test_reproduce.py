@@ -158,3 +158,13 @@ def test_every_row_under_ten_minutes_runs(row: str, capsys: pytest.CaptureFixtur
     (found,) = json.loads(capsys.readouterr().out)
     fails = any(row in each.failing for each in read_experiments())
     assert fails or found["means"][0] > read_summaries()[row].random
+
+
+def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(tmp_path: Path) -> None:
+    train = (
+        "imitate expert train --algo dqn --env CartPole-v1 --steps 300 --eval-episodes 1 --seed 7 --out run"
+    )
+    found = run_seed([train, "imitate evaluate run --episodes 2 --json"], tmp_path)
+    assert found["env_steps"] == 300
+    assert found["config"]["learning_starts"] == 1000  # the zoo's
+    assert len(found["returns"]) == 2
