@@ -23,6 +23,7 @@ from shown import (
     LONG_PPO,
     Shown,
     by_teacher,
+    commits_of,
     costs_by_task,
     costs_of_three,
     figures,
@@ -88,7 +89,7 @@ def summaries(known: dict[str, Any]) -> dict[str, Summary]:
             steps=max(counted),
             minutes=round(statistics.fmean(spent_), 2),
             cpu=record.get("machine", {}).get("cpu", ""),
-            commit=record.get("machine", {}).get("commit", ""),
+            commit=", ".join(commits_of(record)),
         )
     return found
 

@@ -41,20 +41,26 @@ LONG_PPO = {
 """Tasks of examples/mujoco on which PPO was run for a million steps: PPO's row, and a row with the same teacher."""
 
 
+def commits_of(record: Record) -> list[str]:
+    """The code of a record's seeds, seven letters each; `older` where it was not stored."""
+    first = record.get("machine", {}).get("commit", "older")
+    seeds = [seed["commit"] for seed in record["seeds"] if seed.get("commit")]
+    return [commit[:7] for commit in dict.fromkeys([first, *seeds])]
+
+
 def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[str, Any]:
     """A row of rows.toml with the figures that tables show. Steps include demonstrations and validation, for the seed
     that took most."""
     counted = ("env_steps", "demo_steps", "validation_steps")
     share, gain, best = record.get("share_of_range"), minus_teacher(record, teachers), share_of_best(record)
-    commit, wanted = record.get("machine", {}).get("commit", "older"), row.get("seeds", 3)
-    commits = dict.fromkeys([commit, *(seed["commit"] for seed in record["seeds"] if seed.get("commit"))])
+    wanted, commits = row.get("seeds", 3), commits_of(record)
     marks = [f"{len(record['seeds'])} of {wanted} seeds"] if len(record["seeds"]) < wanted else []
     marks += [row["settings"]] if "settings" in row else []
     return {
         **row,
         "name": name,
         "label": ", ".join([row["label"], *marks]),
-        "older": commit == "older",
+        "older": commits[0] == "older",
         "mean": record["mean"],
         "each": ", ".join(f"{seed['mean']:.1f}" for seed in record["seeds"]),
         "expert_return": record["expert_mean"],
@@ -63,7 +69,7 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
         "gain": gain,
         "minus": "" if gain is None else signed(gain),
         "better": gain is not None and gain.low > 0,
-        "commit": ", ".join(each[:7] for each in commits),
+        "commit": ", ".join(commits),
         "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
     }
 

@@ -26,7 +26,7 @@ class Summary:
     random   mean return of random actions
     steps    environment steps of the seed that took most, with demonstrations and validation
     minutes  mean minutes of a seed, on the machine of the record
-    cpu, commit  that machine's processor and the code's commit, or "" if older records don't say
+    cpu, commit  that machine's processor, or "", and the commits of the code; `older` if the record does not say
     """
 
     means: tuple[float, ...]
@@ -36,7 +36,7 @@ class Summary:
     steps: int
     minutes: float
     cpu: str = ""
-    commit: str = ""
+    commit: str = "older"
 
     @property
     def mean(self) -> float:
