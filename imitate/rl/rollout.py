@@ -197,6 +197,11 @@ class Sampler:
         self._obs, self._begun = step.obs, step.terminated | step.truncated
         return rollout(num_steps)
 
+    @property
+    def ended(self) -> list[Score]:
+        """The training episodes that ended since the last `pop_episodes`."""
+        return self._ended.copy()
+
     def pop_episodes(self) -> dict[str, float]:
         """Mean return and length of the training episodes that ended since the last call; empty if none did.
 

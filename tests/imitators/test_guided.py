@@ -192,6 +192,25 @@ def test_without_steps_for_a_test_returns_in_training_decide(
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
 
 
+def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
+    """Not of the first iteration alone, in which only short ones end."""
+    learner = Guided(small(learning_starts=300), envs=envs_of(), expert=half, seed=3)
+    returns: list[float] = []
+    popped = learner.sampler.pop_episodes
+
+    def pop() -> dict[str, float]:
+        if not learner.ready:
+            returns.extend(score.episode_return for score in learner.sampler.ended)
+        return popped()
+
+    learner.sampler.pop_episodes = pop  # type: ignore[method-assign]
+    while learner.env_steps < 600:
+        learner.step()
+    assert len(returns) == 24  # of ten steps, in two iterations of 64 steps of two environments
+    assert learner.expert_returned == pytest.approx(np.mean(returns))
+    assert learner.expert_length == 10
+
+
 def test_the_expert_retires() -> None:
     learner = Guided(small(guidance_fraction=0.3), envs=envs_of(), expert=half, seed=3)
     shares = []

@@ -179,4 +179,4 @@ class HandOver:
 
 def _clearly(returns: Array, others: Array) -> bool:
     """`wins`, by Student's quantile: three pairs take 2.92 standard errors, not 1.645."""
-    return wins(returns, others) and lead(returns, others) > special.stdtrit(len(returns) - 1, 0.95)
+    return wins(returns, others) and lead(returns, others) > float(special.stdtrit(len(returns) - 1, 0.95))

@@ -57,8 +57,10 @@ class Guided(OffPolicy):
     policy    moving average of the student's weights; `kept` has it as it was when it did best
     student   the policy that acts and learns
     leaders   of each environment's episode, the expert that begins it; `taken` are the steps since then
-    length    mean length of the episodes that ended in the latest iteration, `expert_length` in the first; 0 before
-    returned  their mean return, and `expert_returned`; None before
+    length    mean length of the episodes that ended in the latest iteration; 0 before
+    returned  their mean return; None before
+    experts_own  [sum of returns, sum of lengths, number] of the episodes that ended while only the experts acted, or in
+                 the first iteration in which any ended. `expert_length` and `expert_returned` are the means
     """
 
     config: GuidedConfig
@@ -97,6 +99,7 @@ class Guided(OffPolicy):
         self.progress = self.length = self.expert_length = 0.0
         self.returned: float | None = None
         self.expert_returned: float | None = None
+        self.experts_own = [0.0, 0.0, 0.0]
         self.kept = Kept(handed_over, envs.num_envs, config.greedy_share)
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = handed_over
@@ -229,15 +232,19 @@ class Guided(OffPolicy):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.iteration += 1
+        if not (self.ready and self.experts_own[-1]) and self.sampler.ended:
+            for score in self.sampler.ended:
+                self.experts_own = np.add(self.experts_own, (score.episode_return, score.length, 1)).tolist()
+            self.expert_returned, self.expert_length = (
+                x / self.experts_own[-1] for x in self.experts_own[:2]
+            )
         metrics = {"ent_coef": self.updater.temperature.now}
         if self._shares:
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []
         metrics |= means(history)
         episodes = self.sampler.pop_episodes()
         self.length = episodes.get("train_length", self.length)
-        self.expert_length = self.expert_length or self.length
         self.returned = episodes.get("train_return", self.returned)
-        self.expert_returned = self.returned if self.expert_returned is None else self.expert_returned
         return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
@@ -261,14 +268,14 @@ class Guided(OffPolicy):
         self.kept.begin(self.sampler.envs.num_envs)
         self._ahead, self._shares = None, []
 
-    _SCALARS = ("progress", "length", "expert_length", "returned", "expert_returned")
+    _NOTED = ("progress", "length", "returned", "expert_length", "expert_returned", "experts_own")
 
     def state_dict(self) -> dict[str, Any]:
-        scalars = {name: getattr(self, name) for name in self._SCALARS}
-        return super().state_dict() | scalars | {"expert_queries": self.expert_queries}
+        noted = {name: getattr(self, name) for name in self._NOTED}
+        return super().state_dict() | noted | {"expert_queries": self.expert_queries}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.experts.queries = state["expert_queries"]
-        for name in self._SCALARS:
+        for name in self._NOTED:
             setattr(self, name, state[name])
