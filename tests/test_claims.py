@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from imitate.experts.training.models import zoo_settings
 from imitate.training.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
@@ -197,10 +198,14 @@ def test_a_row_repeats_the_settings_of_its_record_or_says_otherwise() -> None:
             for word in row.get("options", "").split()
             if word.startswith("--")
         }
-        then, now = (
-            found["config"]["hyperparameters"],
-            Experiment.preset(row["algorithm"], row["env"]).hyperparameters,
-        )
+        ours, _, theirs = row["algorithm"].partition("sb3:")
+        if theirs:
+            then, now = found["config"], zoo_settings(theirs, row["env"])
+        else:
+            then, now = (
+                found["config"]["hyperparameters"],
+                Experiment.preset(ours, row["env"]).hyperparameters,
+            )
         differ = {
             key
             for key in then.keys() & now.keys() - given - {"total_steps", "fqe"}
