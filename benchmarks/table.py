@@ -24,7 +24,7 @@ from typing import Any
 
 from imitate.compare.machine import provenance
 from imitate.datasets import make_env
-from imitate.datasets.evaluation import evaluate
+from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -52,11 +52,16 @@ def run_row(
             raise InputError(f"the record of {name} is of other commands; delete it to measure these")
         with tempfile.TemporaryDirectory() as folder:
             found = run_seed(commands, Path(folder)) | {"commit": provenance().get("commit")}
+            if row.teacher:
+                found["teacher_returns"] = measured(str(Path(folder) / "teacher"), row).returns.tolist()
         if config := found.pop("config", None):
             record.setdefault("config", config)  # of the first seed; the others differ in the seed
         record["seeds"].append(found)
         print(f"{name} seed {seed}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr)
         record["mean"] = statistics.fmean(seed["mean"] for seed in record["seeds"])
+        if row.teacher:
+            record["expert_returns"] = [seed["teacher_returns"] for seed in record["seeds"]]
+            record["expert_mean"] = statistics.fmean(map(statistics.fmean, record["expert_returns"]))
         if record["expert_mean"] is not None:
             share = (record["mean"] - record["random"]) / (record["expert_mean"] - record["random"])
             record["share_of_range"] = share
@@ -73,9 +78,13 @@ def _begun(name: str, row: Row) -> dict[str, Any]:
     record |= {"expert_mean": None, "seeds": []}
     # The row's own measurement is the expert's, or each seed has a teacher of its own.
     if row.expert is not None and row.algorithm != "expert" and not row.teacher:
-        expert = evaluate(load_expert(row.expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
+        expert = measured(row.expert, row)
         record |= {"expert_mean": expert.mean, "expert_returns": expert.returns.tolist()}
     return record
+
+
+def measured(expert: str, row: Row) -> Evaluation:
+    return evaluate(load_expert(expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
 
 
 def _unseeded(commands: list[str]) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from imitate.errors import InputError
@@ -46,6 +48,20 @@ def test_only_the_missing_seed_is_run(table: ModuleType, monkeypatch: pytest.Mon
     assert ran == [read_rows()[ROW].commands(first + 1)]
     assert grown["mean"] == 2.0
     assert list(table.run_row(ROW, 3, grown)) == []
+
+
+def test_each_seeds_own_teacher_is_measured(table: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = replace(read_rows()[ROW], expert="teacher", teacher="--budget 100", seeds=2)
+    monkeypatch.setattr(table, "read_rows", lambda: {ROW: row})
+    monkeypatch.setattr(
+        table, "run_seed", lambda commands, _: {"commands": commands, "mean": 4.0, "std": 0.0}
+    )
+    teachers = iter([[1.0, 3.0], [5.0, 7.0]])
+    monkeypatch.setattr(table, "measured", lambda *_: SimpleNamespace(returns=np.array(next(teachers))))
+    *_, whole = table.run_row(ROW, record=record())
+    assert whole["expert_returns"] == [[1.0, 3.0], [5.0, 7.0]]
+    assert whole["expert_mean"] == 4.0
+    assert whole["share_of_range"] == 1.0
 
 
 def test_a_record_of_other_commands_is_not_gone_on_with(table: ModuleType) -> None:
