@@ -160,7 +160,10 @@ def test_every_row_under_ten_minutes_runs(row: str, capsys: pytest.CaptureFixtur
     assert fails or found["means"][0] > read_summaries()[row].random
 
 
-def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(tmp_path: Path) -> None:
+def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=in_this_process))
     train = (
         "imitate expert train --algo dqn --env CartPole-v1 --steps 300 --eval-episodes 1 --seed 7 --out run"
     )
