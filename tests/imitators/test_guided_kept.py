@@ -123,6 +123,15 @@ def test_three_lucky_episodes_do_not_choose_the_kept_student(monkeypatch: pytest
     assert metrics["test_kept"] == 0.0
 
 
+@pytest.mark.parametrize("length", [754.83, 100.0, 33.3])
+def test_the_steps_that_are_kept_last_for_three_pairs(length: float) -> None:
+    """Lengths are means: with twelve times 754.83 steps each play had 2,264, a step too few for three episodes."""
+    whole = learner(test=0.001, total_steps=100_000, replay_size=200_000)
+    whole.learner.expert_length = length
+    share = whole._spare() // whole._plays(kept=True)
+    assert 3 * length <= share < 3 * length + 1
+
+
 def test_without_a_test_the_kept_student_is_handed_over() -> None:
     whole = learner(test=0.0)
     while not whole.learner.kept.found:

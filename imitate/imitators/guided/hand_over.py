@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ class HandOver:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
         if not self.config.test:
             return 0
-        least = self._plays(self.config.greedy_share > 0) * LEAST_PAIRS * self._length
+        least = self._plays(self.config.greedy_share > 0) * math.ceil(LEAST_PAIRS * self._length)
         return int(min(max(self.config.test * self.config.total_steps, least), 0.5 * self.config.total_steps))
 
     def _plays(self, kept: bool) -> int:
