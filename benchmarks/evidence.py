@@ -61,7 +61,8 @@ def returns(record: Mapping[str, Any]) -> Array:
 
 
 def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Array | None:
-    """Returns (E,) of a row's teacher, or those measured again later for an older record; None if there are none."""
+    """Returns (E,) of a row's teacher, or (S, E) if each seed has one of its own, or (E,) of those measured again later
+    for an older record; None if there are none."""
     if "expert_returns" in record:
         return np.array(record["expert_returns"], float)
     found = teachers.get(str(record["expert"]))

@@ -84,6 +84,7 @@ def _begun(name: str, row: Row) -> dict[str, Any]:
 
 
 def measured(expert: str, row: Row) -> Evaluation:
+    """The test episodes of an expert in the row's environment."""
     return evaluate(load_expert(expert), row.env, episodes=EPISODES, env_kwargs=row.env_kwargs)
 
 

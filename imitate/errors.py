@@ -76,7 +76,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def pip_install(extra: str) -> str:
-    """The command that adds an extra to the installed package, in the folder of the clone."""
+    """The command that installs an extra; it is for the folder of the clone."""
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 

@@ -207,7 +207,7 @@ def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
     while learner.env_steps < 600:
         learner.step()
     assert len(returns) == 24  # of ten steps, in two iterations of 64 steps of two environments
-    assert learner.expert_returned == pytest.approx(np.mean(returns))
+    assert learner.expert_return == pytest.approx(np.mean(returns))
     assert learner.expert_length == 10
 
 

@@ -125,10 +125,11 @@ class HandOver:
         return metrics
 
     def _behind_in_training(self) -> bool:
-        """The student's latest episodes in training were worth less than the experts' first ones."""
+        """The student's latest episodes in training were worth less than the experts' first ones, or too few ended to
+        tell."""
         learner = self.learner
-        latest = float(np.mean(learner.kept.latest)) if learner.kept.found else learner.returned
-        return latest is None or learner.expert_returned is None or latest < learner.expert_returned
+        latest = float(np.mean(learner.kept.latest)) if learner.kept.found else learner.train_return
+        return latest is None or learner.expert_return is None or latest < learner.expert_return
 
     def _prefers_kept(self, seeds: Sequence[int], share: int) -> bool:
         """The student as it was when it did best is clearly ahead of the last, or they can't be compared."""
@@ -138,7 +139,7 @@ class HandOver:
         return both is None or _clearly(*both)
 
     def _loses(self, seeds: Sequence[int], share: int, metrics: dict[str, float]) -> bool:
-        """An expert is clearly ahead of the student; adds the latest expert's figures to the metrics."""
+        """An expert is clearly ahead of the student. The figures of the last expert that it met go into `metrics`."""
         experts, own = self.learner.experts, self._returns(self.policy.act, seeds, share)
         for ask in experts.asks:
             before = self.env_steps

@@ -58,9 +58,9 @@ class Guided(OffPolicy):
     student   the policy that acts and learns
     leaders   of each environment's episode, the expert that begins it; `taken` are the steps since then
     length    mean length of the episodes that ended in the latest iteration; 0 before
-    returned  their mean return; None before
-    experts_own  [sum of returns, sum of lengths, number] of the episodes that ended while only the experts acted, or in
-                 the first iteration in which any ended. `expert_length` and `expert_returned` are the means
+    train_return  their mean return; None before
+    expert_totals  [returns, lengths, episodes], the sums over the episodes that ended while only the experts acted, or
+                   in the first iteration in which any ended. `expert_return` and `expert_length` are the means
     """
 
     config: GuidedConfig
@@ -97,9 +97,9 @@ class Guided(OffPolicy):
         self.obs_shape = space.shape or ()
         self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
         self.progress = self.length = self.expert_length = 0.0
-        self.returned: float | None = None
-        self.expert_returned: float | None = None
-        self.experts_own = [0.0, 0.0, 0.0]
+        self.train_return: float | None = None
+        self.expert_return: float | None = None
+        self.expert_totals = [0.0, 0.0, 0.0]
         self.kept = Kept(handed_over, envs.num_envs, config.greedy_share)
         super().__init__(config, student, envs=envs, seed=seed, device=torch.device(device))
         self.policy = handed_over
@@ -232,11 +232,11 @@ class Guided(OffPolicy):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self.iteration += 1
-        if not (self.ready and self.experts_own[-1]) and self.sampler.ended:
-            for score in self.sampler.ended:
-                self.experts_own = np.add(self.experts_own, (score.episode_return, score.length, 1)).tolist()
-            self.expert_returned, self.expert_length = (
-                x / self.experts_own[-1] for x in self.experts_own[:2]
+        if not (self.ready and self.expert_totals[2]) and self.sampler.ended:
+            ended = [[score.episode_return, score.length, 1] for score in self.sampler.ended]
+            self.expert_totals = np.sum([self.expert_totals, *ended], 0).tolist()
+            self.expert_return, self.expert_length = (
+                x / self.expert_totals[2] for x in self.expert_totals[:2]
             )
         metrics = {"ent_coef": self.updater.temperature.now}
         if self._shares:
@@ -244,7 +244,7 @@ class Guided(OffPolicy):
         metrics |= means(history)
         episodes = self.sampler.pop_episodes()
         self.length = episodes.get("train_length", self.length)
-        self.returned = episodes.get("train_return", self.returned)
+        self.train_return = episodes.get("train_return", self.train_return)
         return metrics | episodes
 
     def clone_alone(self, count: int) -> None:
@@ -268,7 +268,7 @@ class Guided(OffPolicy):
         self.kept.begin(self.sampler.envs.num_envs)
         self._ahead, self._shares = None, []
 
-    _NOTED = ("progress", "length", "returned", "expert_length", "expert_returned", "experts_own")
+    _NOTED = ("progress", "length", "train_return", "expert_length", "expert_return", "expert_totals")
 
     def state_dict(self) -> dict[str, Any]:
         noted = {name: getattr(self, name) for name in self._NOTED}
