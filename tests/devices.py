@@ -18,7 +18,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.experts import load_expert
 
 TINY: dict[str, dict[str, Any]] = {
-    "bc": {"max_epochs": 3},
+    "bc": {"max_epochs": 5},
     "dagger": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3},
     "aggrevated": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
     "aggrevate": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
@@ -34,13 +34,16 @@ TINY: dict[str, dict[str, Any]] = {
     "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
+    "sac": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
+    "tqc": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
+    "td3": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 10, "prioritized": True, "dueling": True},
     "reinforce": {"num_episodes": 4},
     "a2c": {"rounds_per_iteration": 2},
 }
 """Settings of every algorithm with which an iteration takes a moment."""
 
-CONTINUOUS = ("rpo", "gaifo", "td3bc")
+CONTINUOUS = ("rpo", "gaifo", "td3bc", "sac", "tqc", "td3")
 
 
 def record(folder: Path, env_id: str) -> Path:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from devices import TINY, maker
 
+from imitate.nn.graphed import Graphed
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
 
@@ -37,6 +38,43 @@ def test_every_learner_trains_resumes_and_acts_on_both_devices(name: str, tmp_pa
     on_cpu, on_gpu = (load_policy(tmp_path / "policy", device=device) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(on_cpu.act(obs), on_gpu.act(obs), atol=1e-4)
     assert on_gpu.act(obs, deterministic=False).shape == on_cpu.act(obs, deterministic=False).shape
+
+
+@pytest.mark.parametrize("name", ["ppo", "rpo", "sac", "tqc", "dqn"])
+def test_a_replayed_step_is_the_step_itself(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = []
+    for replays in (True, False):
+        if not replays:
+            monkeypatch.setattr(Graphed, "__call__", lambda graphed, batch: graphed.step(batch))
+        learner = maker(name, tmp_path, "cuda")()
+        for _ in range(3):
+            metrics = learner.step()
+        learned.append((metrics, learner.policy.state_dict()))
+        assert any(graphed.recorded for graphed in graphs(learner)) == replays
+    (metrics, weights), (metrics_apart, weights_apart) = learned
+    assert metrics == pytest.approx(metrics_apart, rel=1e-3, abs=1e-3)
+    for key, weight in weights.items():
+        torch.testing.assert_close(weight, weights_apart[key], atol=1e-4, rtol=1e-3)
+
+
+def graphs(learner: object) -> list[Graphed]:
+    """The recorded steps of a learner."""
+    held = [*vars(learner).values(), *getattr(learner, "_steps", {}).values()]
+    return [each for each in held if isinstance(each, Graphed)]
+
+
+def test_a_replayed_step_that_diverges_is_named_and_changes_nothing(tmp_path: Path) -> None:
+    learner = maker("sac", tmp_path, "cuda")()
+    for _ in range(3):
+        learner.step()
+    before = learner.policy.output.weight.clone()
+    batch = {name: torch.full_like(column, torch.nan) for name, column in learner.batches(1)[0].items()}
+    learner.update(batch)
+    with pytest.raises(FloatingPointError, match="training diverged"):
+        learner.end_iteration([])
+    assert torch.equal(before, learner.policy.output.weight)
 
 
 def test_a_policy_that_is_moved_still_samples(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ class Adam:
 
     The parameters and their gradients are views of two vectors. A parameter that something else has moved since, such
     as another optimiser, is moved back by the next step, with its current value.
+
+    In a CUDA graph a step can't raise: one that diverges changes nothing, and `check` raises the error of it later.
     """
 
     def __init__(
@@ -36,11 +38,21 @@ class Adam:
         max_grad_norm: float = math.inf,
     ) -> None:
         self.parameters = list(dict.fromkeys(parameters))  # a shared body appears in both networks
-        self.learning_rate, self.eps = learning_rate, eps
-        self.weight_decay, self.max_grad_norm = weight_decay, max_grad_norm
+        self.eps, self.weight_decay, self.max_grad_norm = eps, weight_decay, max_grad_norm
         self._gather()
         self._mean, self._square = torch.zeros_like(self._vector), torch.zeros_like(self._vector)
-        self._count = torch.zeros((), device=self._vector.device)
+        self._count, self._diverged, self._rate = torch.zeros((3, 1), device=self._vector.device)
+        self.learning_rate = learning_rate
+
+    @property
+    def learning_rate(self) -> float:
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self._learning_rate = rate
+        if self._vector.is_cuda:  # a recorded graph reads it there
+            self._rate.fill_(rate)
 
     def step(self, loss: Tensor) -> None:
         """Take a step down the gradient of a scalar loss; parameters that it does not depend on have gradient 0.
@@ -58,13 +70,33 @@ class Adam:
         Call `collect_views` before these are written. Raises FloatingPointError as `step` does.
         """
         norm = torch.linalg.vector_norm(self._gradient)
+        if self._vector.is_cuda and torch.cuda.is_current_stream_capturing():
+            diverged = (loss + norm).isfinite().logical_not().float().view(1)
+            self._descend(norm, self._rate, diverged)
+            self._count -= diverged
+            self._diverged += diverged
+            return
         # One transfer from the device checks both; if a gradient is not finite, neither is the norm.
         if not math.isfinite(loss + norm):
             raise FloatingPointError(
                 f"the loss is {float(loss):g} and its gradient's norm {float(norm):g} in update "
                 f"{int(self._count) + 1}: training diverged; lower learning_rate or max_grad_norm"
             )
-        self._descend(norm)
+        self._descend(norm, self._learning_rate)
+
+    def check(self) -> None:
+        """Raise FloatingPointError if steps in CUDA graphs diverged since the last call."""
+        if self._vector.is_cuda and (steps := int(self._diverged)):
+            self._diverged.zero_()
+            raise FloatingPointError(
+                f"the loss or its gradient was not finite in {steps} updates around update {int(self._count)}: "
+                "training diverged; lower learning_rate or max_grad_norm"
+            )
+
+    def place(self) -> int:
+        """Where the parameters are, after `collect_views`."""
+        self.collect_views()
+        return self._vector.data_ptr()
 
     def collect_views(self) -> None:
         """Move parameters that something else has moved back into the vector, and their gradients too."""
@@ -84,7 +116,7 @@ class Adam:
             parameter.data, parameter.grad = values.view_as(parameter), gradient.view_as(parameter)
             self._views.append((parameter, parameter.data_ptr(), parameter.grad))
 
-    def _descend(self, norm: Tensor) -> None:
+    def _descend(self, norm: Tensor, rate: Tensor | float, diverged: Tensor | None = None) -> None:
         scale = None  # the gradient is divided by this
         if self.max_grad_norm < math.inf:
             scale = (norm / self.max_grad_norm).clamp(min=1.0)
@@ -97,7 +129,7 @@ class Adam:
             [self._square],
             [],
             [self._count],
-            lr=self.learning_rate,
+            lr=rate,
             beta1=BETA1,
             beta2=BETA2,
             weight_decay=self.weight_decay,
@@ -105,6 +137,7 @@ class Adam:
             amsgrad=False,
             maximize=False,
             grad_scale=scale,
+            found_inf=diverged,
         )
 
     def restart(self) -> None:

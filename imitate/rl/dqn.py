@@ -25,6 +25,7 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, blend
+from imitate.nn.graphed import Graphed
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
@@ -96,6 +97,7 @@ class DQN(OffPolicy):
         self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
         self._learned, self._targets = tuple(self.q_net.parameters()), tuple(self.target_net.parameters())
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
+        self._graphed = Graphed(self._step, self.optimizer)
         replay = PrioritizedReplay if config.prioritized else Replay
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
         self.averaged = self.q_net
@@ -158,16 +160,24 @@ class DQN(OffPolicy):
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step; the target network follows. Returns the parts (B,) of the loss."""
+        parts = self._graphed(batch) if self.tutor is None else self._step(batch)
+        self._follow()
+        return parts
+
+    def _step(self, batch: Batch) -> dict[str, Tensor]:
         targets = dqn_targets(self.q_net, self.target_net, batch, double=self.config.double)
         loss, parts = dqn_loss(self.q_net, targets, batch, self.config.huber)
         if self.tutor is not None:
             loss = loss + self.tutor.loss(self.q_net, batch)
-        self.descend(loss)
+        self.optimizer.step(loss)
         return {name: part.detach() for name, part in parts.items()}
 
     def descend(self, loss: Tensor) -> None:
         """One gradient step on a loss () of q_net; the target network follows."""
         self.optimizer.step(loss)
+        self._follow()
+
+    def _follow(self) -> None:
         self.updates += 1
         if self.updates % self.config.target_every == 0:
             blend(self._targets, self._learned, self.config.tau)
@@ -176,6 +186,7 @@ class DQN(OffPolicy):
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
+        self._graphed.check()
         self.averaged.fold()
         self.iteration += 1
         metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}

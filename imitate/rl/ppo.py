@@ -30,6 +30,7 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
+from imitate.nn.graphed import Graphed
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import with_head
@@ -43,14 +44,18 @@ __all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
 
 
 def ppo_loss(
-    policy: ActorPolicy, value_net: nn.Module, batch: dict[str, Tensor], config: PPOConfig, clip_coef: float
+    policy: ActorPolicy,
+    value_net: nn.Module,
+    batch: dict[str, Tensor],
+    config: PPOConfig,
+    clip_coef: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
 
     The part `log_ratio` is computed without RPO's perturbation.
 
-    batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns, values, and for RPO
-    a perturbation (B, D) of the mean.
+    clip_coef is a number (). batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns,
+    values, and for RPO a perturbation (B, D) of the mean.
     """
     distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
     log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
@@ -128,6 +133,7 @@ class PPO(OnPolicy):
             self.scaler = ReturnScaler(envs.num_envs, config.gamma)
         learned = [*self.policy.parameters(), *self.value_net.parameters()]
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
+        self._graphed = Graphed(self._descend, self.optimizer)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits a policy
@@ -168,11 +174,18 @@ class PPO(OnPolicy):
             self.optimizer.restart()  # the policy's moments begin here
         data = self._samples(rollout, guide)
         history: list[dict[str, Tensor]] = []  # one entry per minibatch
+        graphed = (
+            self.device.type == "cuda" and config.target_kl is None and self.updates >= config.value_warmup
+        )
+        clip = torch.tensor(clip_coef, device=self.device)
         for batch in self._minibatches(data):
             if rpo_alpha:
                 noise = perturbation(batch["raw_actions"], rpo_alpha, self.generator)
                 batch = batch | {"perturbation": noise}
-            loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip_coef)
+            if graphed:
+                history.append(self._graphed(batch | {"clip_coef": clip}))
+                continue
+            loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip)
             history.append({name: part.detach() for name, part in parts.items()})
             log_ratio = history[-1]["log_ratio"]
             if config.target_kl is not None and approximate_kl(log_ratio) > 1.5 * config.target_kl:
@@ -181,6 +194,7 @@ class PPO(OnPolicy):
                 loss = config.vf_coef * parts["value_error"].mean()
             self.optimizer.step(loss)
             self.policy.project_()
+        self._graphed.check()
         self.updates += 1
         # Only now: statistics change between iterations, so that the policy that acted is the one updated.
         self.policy.encoder.observe(self.flat(rollout.obs))
@@ -199,6 +213,13 @@ class PPO(OnPolicy):
         schedules = {"learning_rate": self.optimizer.learning_rate}
         schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}
         return {name: float(value) for name, value in metrics.items()} | schedules
+
+    def _descend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """One gradient step; returns the parts (B,) of the loss."""
+        loss, parts = ppo_loss(self.policy, self.value_net, batch, self.config, batch["clip_coef"])
+        self.optimizer.step(loss)
+        self.policy.project_()
+        return {name: part.detach() for name, part in parts.items()}
 
     @torch.no_grad()
     def _samples(self, rollout: Rollout, guide: Guide | None) -> dict[str, Tensor]:

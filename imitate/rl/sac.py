@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
+from imitate.nn.graphed import Graphed
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
 
@@ -45,7 +47,7 @@ def least(outputs: Tensor) -> tuple[Tensor, Tensor]:
     return values.squeeze(-1), torch.zeros_like(outputs).scatter_(0, which[None], 1.0)
 
 
-def actor_gradient(distribution: Gaussian, noise: Tensor, slopes: Tensor, ent_coef: float) -> Tensor:
+def actor_gradient(distribution: Gaussian, noise: Tensor, slopes: Tensor, ent_coef: Tensor | float) -> Tensor:
     """Gradient of the policy's loss by its outputs, means and log standard deviations (B, 2 D).
 
     The loss is `mean(ent_coef * log_prob(u) - value(tanh(u)))` at `u = mean + std * noise` (arXiv:1812.05905, eq. 7).
@@ -93,7 +95,8 @@ class Temperature:
         self.target = -float(dimensions) if config.target_entropy is None else config.target_entropy
         self.log = nn.Parameter(torch.tensor([math.log(config.ent_coef_init)], device=device))
         self.optimizer = Adam([self.log], config.learning_rate)
-        self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
+        self.now: Tensor | float = self.log.detach().exp()
+        self._publish()
 
     def adapt(self, log_probs: Tensor) -> None:
         """One gradient step on -log(ent_coef) * (mean log-probability + target)."""
@@ -104,7 +107,16 @@ class Temperature:
         assert self.log.grad is not None
         self.log.grad.copy_(slope)
         self.optimizer.descend(slope)
-        self.now = float(self.log.detach().exp())
+        self._publish()
+
+    def _publish(self) -> None:
+        """Set `now`, on a GPU in place, where a recorded graph reads it."""
+        if self.fixed is not None:
+            self.now = self.fixed
+        elif isinstance(self.now, Tensor) and self.log.is_cuda:
+            self.now.copy_(self.log.detach().exp())
+        else:
+            self.now = float(self.log.detach().exp())
 
     def state_dict(self) -> dict[str, Any]:
         return {"log": self.log.detach(), "optimizer": self.optimizer.state_dict()}
@@ -113,7 +125,7 @@ class Temperature:
         with torch.no_grad():
             self.log.copy_(state["log"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.now = float(self.log.detach().exp()) if self.fixed is None else self.fixed
+        self._publish()
 
 
 class SAC(ActorCritic):
@@ -142,6 +154,13 @@ class SAC(ActorCritic):
         )  # fmt: skip
         self.reading, self.dimensions = reading, self.policy.output.out_features // 2
         self.temperature = Temperature(config, self.dimensions, self.device)
+        optimizers = self.critics.optimizer, self.policy_net.optimizer, self.temperature.optimizer
+        graphed = self.device.type == "cuda" and not config.dropout  # which draws random numbers
+        self._steps: dict[bool, Callable[[Batch], dict[str, Tensor]]] = {
+            improves: Graphed(step, *optimizers) if graphed else step
+            for improves in (False, True)
+            for step in [partial(self._descend, improves=improves)]
+        }
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then a sample of the policy."""
@@ -152,9 +171,15 @@ class SAC(ActorCritic):
 
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One gradient step of critics, policy and temperature; returns means."""
-        obs, next_obs = batch["obs"], batch["next_obs"]
-        noise = torch.randn(2, len(obs), self.dimensions, generator=self.generator, device=self.device)
+        """One gradient step of critics, and of policy and temperature if it is due; returns means."""
+        size = 2, len(batch["obs"]), self.dimensions
+        noise = torch.randn(size, generator=self.generator, device=self.device)
+        self.updates += 1
+        step = self._steps[self.updates % self.config.actor_every == 0]
+        return step(batch | {"noise": noise})
+
+    def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
+        obs, next_obs, noise = batch["obs"], batch["next_obs"], batch["noise"]
         following = self.policy.gaussian(self.policy_net.outputs(next_obs))
         raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
         bonus = -self.temperature.now * following.log_prob(raw)
@@ -163,8 +188,7 @@ class SAC(ActorCritic):
             obs, batch["actions"], lambda outputs: self.reading.loss(outputs, targets), self.generator
         )
         found = {"q_loss": q_loss, "mean_q": outputs.mean()}
-        self.updates += 1
-        if self.updates % self.config.actor_every == 0:
+        if improves:
             found |= self.improve(obs, noise[1])
         self.critics.follow()
         return found
@@ -187,4 +211,6 @@ class SAC(ActorCritic):
         return found | {"entropy": -log_probs.mean()}
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
-        return {"ent_coef": self.temperature.now} | super().end_iteration(history)
+        for optimizer in (self.critics.optimizer, self.policy_net.optimizer):
+            optimizer.check()
+        return {"ent_coef": float(self.temperature.now)} | super().end_iteration(history)

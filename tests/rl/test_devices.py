@@ -72,7 +72,7 @@ def test_actor_critics(policy: ActorPolicy, obs_space: spaces.Space) -> None:  #
     obs = policy.encoder.prepare(raw_obs(obs_space))
     names = ("log_probs", "advantages", "returns", "values")
     batch = {name: column() for name in names} | {"obs": obs, "raw_actions": actions_of(policy)}
-    loss, _ = ppo_loss(policy, value_net, batch, PPOConfig(ent_coef=0.1, clip_value=True), 0.2)
+    loss, _ = ppo_loss(policy, value_net, batch, PPOConfig(ent_coef=0.1, clip_value=True), column().amax())
     check(loss, policy, value_net)
     distribution, values = evaluate_actor_critic(policy, value_net, obs)
     loss, _ = a2c_loss(distribution, values, actions_of(policy), column(), A2CConfig())

@@ -186,15 +186,16 @@ def test_the_target_network_follows() -> None:
 def test_the_average_is_handed_over_and_does_not_act(dueling: bool) -> None:
     dqn = learner("CartPole-v1", average=0.5, dueling=dueling, rounds_per_iteration=26)
     output = dqn.averaged.value if dueling else dqn.policy.output
-    averaged, descend = [output.bias.clone()], dqn.descend
+    averaged, update = [output.bias.clone()], dqn.update
 
-    def watched(loss: torch.Tensor) -> None:
-        descend(loss)
+    def watched(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        parts = update(batch)
         learned = dqn.q_net.value if dueling else dqn.q_net.policy.output
         decay = min(len(averaged) / (9 + len(averaged)), 0.5)  # low at first
         averaged.append(averaged[-1].lerp(learned.bias.detach(), 1 - decay))
+        return parts
 
-    dqn.descend = watched  # type: ignore[method-assign]
+    dqn.update = watched  # type: ignore[method-assign]
     dqn.step()
     assert len(averaged) == 5
     torch.testing.assert_close(output.bias, averaged[-1])

@@ -48,7 +48,7 @@ def loss_parts(
     data["obs"] = data["obs"][:, None]
     data["raw_actions"] = torch.zeros(size, 1)
     data["log_probs"] = at_zero - data.pop("ratios").log()
-    loss, parts = ppo_loss(policy, torch.nn.Flatten(0), data, config, clip_coef)
+    loss, parts = ppo_loss(policy, torch.nn.Flatten(0), data, config, torch.tensor(clip_coef))
     return float(loss.detach()), {name: part.tolist() for name, part in parts.items()}
 
 

@@ -42,7 +42,7 @@ def test_the_mean_is_moved_in_the_log_probability_of_the_update() -> None:
         "values": torch.zeros(2),
         "perturbation": torch.tensor([[0.0], [0.5]]),
     }
-    _, parts = ppo_loss(policy, value_net, batch, PPOConfig(standardize_advantages=False), 0.2)
+    _, parts = ppo_loss(policy, value_net, batch, PPOConfig(standardize_advantages=False), torch.tensor(0.2))
     # log N(1; .5, 1) - log N(1; 0, 1) = -.125 + .5
     torch.testing.assert_close(parts["ratio"].log(), torch.tensor([0.0, 0.375]))
     assert parts["log_ratio"].tolist() == [0.0, 0.0]  # the policy itself has not moved

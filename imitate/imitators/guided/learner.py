@@ -238,7 +238,7 @@ class Guided(OffPolicy):
             self.expert_return, self.expert_length = (
                 x / self.expert_totals[2] for x in self.expert_totals[:2]
             )
-        metrics = {"ent_coef": self.updater.temperature.now}
+        metrics = {"ent_coef": float(self.updater.temperature.now)}
         if self._shares:
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []
         metrics |= means(history)

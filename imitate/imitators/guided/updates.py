@@ -150,7 +150,7 @@ class Updates:
         return Pull(slopes, expert, cloning * slopes.norm(dim=-1).mean() * cloned)
 
     def _descend(
-        self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull], ent_coef: float
+        self, obs: Tensor, noise: Tensor, pull: Callable[[Tensor], Pull], ent_coef: Tensor | float
     ) -> dict[str, Tensor]:
         """One gradient step of the student, and of the temperature if entropy counts."""
         found: dict[str, Tensor] = {}
