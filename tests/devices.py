@@ -34,6 +34,11 @@ TINY: dict[str, dict[str, Any]] = {
     "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
+    "dac": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
+    "guided": {
+        **{"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16, "total_steps": 10_000},
+        **{"offline_updates": 4, "clone_updates": 4},
+    },
     "sac": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "tqc": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "td3": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
@@ -43,7 +48,7 @@ TINY: dict[str, dict[str, Any]] = {
 }
 """Settings of every algorithm with which an iteration takes a moment."""
 
-CONTINUOUS = ("rpo", "gaifo", "td3bc", "sac", "tqc", "td3")
+CONTINUOUS = ("rpo", "gaifo", "td3bc", "sac", "tqc", "td3", "dac", "guided")
 
 
 def record(folder: Path, env_id: str) -> Path:
@@ -72,7 +77,7 @@ def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
     if "demos" in algorithm.needs:
         handed["demos"] = DemoReader(record(folder, env_id))
     if "expert" in algorithm.needs:
-        handed["expert"] = load_expert("CartPole-v1")
+        handed["expert"] = load_expert(env_id)
     made: list[None] = []
 
     def make() -> Any:

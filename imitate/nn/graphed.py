@@ -1,4 +1,4 @@
-"""Gradient steps that a GPU replays as one CUDA graph.
+"""Gradient steps and networks that a GPU replays as one CUDA graph.
 
 A gradient step is a hundred kernels and more, each of a few microseconds. The processor takes longer to launch them one
 by one than the GPU to run them; a recorded graph launches them all at once.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from imitate.nn.adam import Adam
 
@@ -19,19 +19,21 @@ Columns = dict[str, Tensor]
 
 
 class Graphed:
-    """A gradient step that is recorded at its second call with batches of one shape, and replayed from then on.
+    """A function of a batch that is recorded at its second call with one shape, and replayed from then on.
 
     On a CPU it is called as it is.
 
-    step        takes a batch and returns what to log. It may depend on nothing else that changes, does not wait for the
-                GPU, and draws no random numbers
-    optimizers  those that it uses; once they have moved their parameters, it is recorded again
-
-    Call `check` after the last of a few steps.
+    step        the function; it may depend on nothing else that changes, does not wait for the GPU, and draws no random
+                numbers
+    optimizers  those whose steps it takes; call `check` after the last of a few steps
+    network     whose parameters it reads; once these have moved, it is recorded again
     """
 
-    def __init__(self, step: Callable[[Columns], Columns], *optimizers: Adam) -> None:
+    def __init__(
+        self, step: Callable[[Columns], Columns], *optimizers: Adam, network: nn.Module | None = None
+    ) -> None:
         self.step, self.optimizers = step, optimizers
+        self.read = () if network is None else tuple(network.parameters())
         self._graphs: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, Columns, Columns]] = {}
         self._seen: set[tuple[object, ...]] = set()
         self._stream: torch.cuda.Stream | None = None
@@ -45,7 +47,8 @@ class Graphed:
         if not next(iter(batch.values())).is_cuda:
             return self.step(batch)
         shapes = tuple((name, column.shape, column.dtype) for name, column in batch.items())
-        key = (*shapes, *(optimizer.place() for optimizer in self.optimizers))
+        places = (optimizer.place() for optimizer in self.optimizers)
+        key = (*shapes, *places, *(parameter.data_ptr() for parameter in self.read))
         if key not in self._graphs and key not in self._seen:
             self._seen.add(key)
             return self._apart(lambda: self.step(batch))

@@ -10,16 +10,22 @@ from torch import Tensor, nn
 from imitate.configs.shared import LOG_STD_RANGE
 from imitate.envs.spaces import Array
 from imitate.nn.distributions import sample_gaussian, sample_softmax
+from imitate.nn.graphed import Graphed
 from imitate.nn.networks import numpy_forward
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["Actor", "encode"]
+__all__ = ["Actor", "encode", "raw"]
 
 
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
     """Raw observations (B, *obs_shape), prepared for the networks."""
-    prepared: Tensor = policy.encoder.prepare(torch.from_numpy(obs).to(policy.output.weight.device))
+    prepared: Tensor = policy.encoder.prepare(raw(policy, obs))
     return prepared
+
+
+def raw(policy: ActorPolicy, obs: Array) -> Tensor:
+    """Raw observations as they are, on the policy's device."""
+    return torch.from_numpy(obs).to(policy.output.weight.device)
 
 
 class Actor:
@@ -33,6 +39,7 @@ class Actor:
         self.policy, self._encoder = policy, policy.encoder
         layers = nn.Sequential(*policy.encoder.net, policy.output)
         self._forward = None if policy.encoder.is_image else numpy_forward(layers)
+        self._graphed = Graphed(self._outputs, network=policy)
         space = policy.action_space
         if isinstance(space, spaces.Box):
             self._center, self._scale = (space.high + space.low) / 2, (space.high - space.low) / 2
@@ -44,10 +51,13 @@ class Actor:
         """
         if self._forward is not None:
             return self._forward(self._encoder.prepare_numpy(obs))
-        with torch.inference_mode():
-            features = self.policy.encoder(encode(self.policy, obs))
-            outputs: Array = self.policy.output(features).cpu().numpy()
+        with torch.no_grad():
+            outputs: Array = self._graphed({"obs": raw(self.policy, obs)})["outputs"].cpu().numpy()
         return outputs
+
+    def _outputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        encoder = self.policy.encoder
+        return {"outputs": self.policy.output(encoder(encoder.prepare(batch["obs"])))}
 
     def sample(self, obs: Array, rng: np.random.Generator, moved: Array | None = None) -> tuple[Array, Array]:
         """Actions for the environment, and the raw actions, on which log-probabilities are defined.

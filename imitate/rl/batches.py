@@ -76,7 +76,8 @@ def replay_of(
     for episode in (demos[index] for index in chosen):
         episode = replace(episode, rewards=rewarded(episode))
         for part in (episode,) if every == 1 else _single_steps(episode, every):
-            actions = policy.to_unit(torch.as_tensor(part.actions if executed else part.labels))
+            given = torch.as_tensor(part.actions if executed else part.labels)
+            actions = policy.to_unit(given.to(policy.output.weight.device))
             if isinstance(policy.action_space, spaces.Box):
                 actions = actions.clamp(-1.0, 1.0)
             rollouts.append(Rollout.of_episode(part, actions.cpu().numpy(), part.rewards))

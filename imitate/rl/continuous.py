@@ -244,7 +244,7 @@ class ActorCritic(OffPolicy):
     def uniform(self, count: int) -> tuple[Array, Array]:
         """Random actions (N, D) in the environment's units and in [-1, 1], for the first steps."""
         actions = uniform_actions(self.policy.action_space, count, self.rng)
-        return actions, self.policy.to_unit(torch.from_numpy(actions)).cpu().numpy()
+        return actions, self.policy.to_unit(torch.from_numpy(actions).to(self.device)).cpu().numpy()
 
     def schedule(self, progress: float) -> None:
         if self.config.lr_schedule == "linear":

@@ -30,7 +30,7 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.actor import encode
+from imitate.rl.actor import raw
 from imitate.rl.batches import Batch
 from imitate.rl.off_policy import OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
@@ -98,6 +98,7 @@ class DQN(OffPolicy):
         self._learned, self._targets = tuple(self.q_net.parameters()), tuple(self.target_net.parameters())
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         self._graphed = Graphed(self._step, self.optimizer)
+        self._valued = Graphed(self._values, network=self.q_net)
         replay = PrioritizedReplay if config.prioritized else Replay
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
         self.averaged = self.q_net
@@ -133,9 +134,12 @@ class DQN(OffPolicy):
     def values(self, obs: Array) -> Array:
         """Action values (N, A) of raw observations (N, *obs_shape)."""
         if self.config.dueling:  # the streams are not in the policy's output before `fold`
-            with torch.inference_mode():
-                return np.asarray(self.q_net(encode(self.policy, obs)).cpu())
+            with torch.no_grad():
+                return np.asarray(self._valued({"obs": raw(self.policy, obs)})["values"].cpu())
         return self.actor.outputs(obs)
+
+    def _values(self, batch: Batch) -> dict[str, Tensor]:
+        return {"values": self.q_net(self.policy.encoder.prepare(batch["obs"]))}
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps of one round; returns the parts (B,) of each one's loss."""

@@ -172,7 +172,7 @@ class Guided(OffPolicy):
         self._told.append(advice)
         unit = self._chosen(obs, advice, begun)
         self.kept.note()
-        return self.student.from_unit(torch.from_numpy(unit)).numpy(), unit
+        return self.actor.from_unit(unit), unit
 
     def _chosen(self, obs: Array, advice: Array, begun: Array) -> Array:
         """Actions (N, D) in [-1, 1]."""
