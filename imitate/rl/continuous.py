@@ -125,21 +125,19 @@ class PolicyNet:
     parts = ("optimizer",)  # the network is the policy's
 
     def __init__(self, policy: ActorPolicy, config: Rates) -> None:
-        layers = [*policy.encoder.net.linear, policy.output]
-        self.stack = Stack([layer.weight for layer in layers], [layer.bias for layer in layers])
+        self.stack = Stack.of_layers([*policy.encoder.net.linear, policy.output])
         self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
 
     def outputs(self, obs: Tensor) -> Tensor:
         """The head's outputs, without gradients."""
-        outputs: Tensor = self.stack(obs)[0][0]
-        return outputs
+        return self.stack.outputs(obs)
 
     def descend(self, obs: Tensor, gradient: Callable[[Tensor], Tensor]) -> None:
         """One gradient step; `gradient` takes the outputs (B, A) to the gradient of the loss by them."""
         outputs, tape = self.stack(obs)
-        by_outputs = gradient(outputs[0])
+        by_outputs = gradient(outputs)
         self.optimizer.collect_views()
-        self.stack.backward(tape, by_outputs[None])
+        self.stack.backward(tape, by_outputs)
         self.optimizer.descend()
 
     def state_dict(self) -> dict[str, Any]:

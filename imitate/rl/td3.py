@@ -50,7 +50,7 @@ def smoothed_targets(
     """Targets (B, 1): returns plus the lesser value of the target policy's next action with clipped noise."""
     noise = torch.randn(batch["actions"].shape, generator=generator, device=batch["actions"].device)
     noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
-    following = (target_policy(batch["next_obs"])[0][0].tanh() + noise).clamp(-1.0, 1.0)
+    following = (target_policy.outputs(batch["next_obs"]).tanh() + noise).clamp(-1.0, 1.0)
     return soft_targets(critics.of_target(batch["next_obs"], following), 0.0, batch)
 
 

@@ -36,8 +36,8 @@ def test_one_network_by_hand() -> None:
     for parameter in stack.parameters():
         parameter.grad = torch.zeros_like(parameter)
     outputs, tape = stack(torch.tensor([[3.0]]))
-    assert outputs.tolist() == [[[50.5]]]
-    slope = stack.backward(tape, torch.ones(1, 1, 1), inputs=slice(0, 1))
+    assert outputs.tolist() == [[50.5]]
+    slope = stack.backward(tape, torch.ones(1, 1), inputs=slice(0, 1))
     assert slope is not None
     assert slope.tolist() == [[20.0]]  # 10 * 2; the second unit is off
     assert second.grad is not None

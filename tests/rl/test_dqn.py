@@ -182,6 +182,21 @@ def test_the_target_network_follows() -> None:
     torch.testing.assert_close(dqn.target_net.policy.output.bias, wanted)
 
 
+@pytest.mark.parametrize("settings", [{}, {"huber": 0.05}, {"prioritized": True}, {"double": False}])
+def test_the_step_by_hand_is_that_of_autograd(settings: dict[str, Any]) -> None:
+    weights = []
+    for by_hand in (True, False):
+        dqn = learner("CartPole-v1", hidden=(8, 8), rounds_per_iteration=30, **settings)
+        assert dqn._nets is not None
+        if not by_hand:
+            dqn._nets = None
+        dqn.step()
+        assert dqn.updates > 4
+        weights.append(dqn.q_net.state_dict())
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weight, weights[1][name], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("dueling", [False, True])
 def test_the_average_is_handed_over_and_does_not_act(dueling: bool) -> None:
     dqn = learner("CartPole-v1", average=0.5, dueling=dueling, rounds_per_iteration=26)
