@@ -32,13 +32,21 @@ from imitation_rows import (
     gail_imitate,
     gail_imitation,
 )
-from off_policy import SETTINGS, sac_imitate, sac_sb3, tqc_imitate, tqc_sb3
+from off_policy import SETTINGS, sac_imitate, sac_sb3, sac_sbx, sac_tianshou, tqc_imitate, tqc_sb3
 from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 
 RESULTS = Path(__file__).parent.parent / "results" / "speed.json"
-PEER_PYTHON = "IMITATE_PEER_PYTHON"
+PYTHONS = {
+    "imitation": "IMITATE_PEER_PYTHON",
+    "sbx": "IMITATE_SBX_PYTHON",
+    "tianshou": "IMITATE_TIANSHOU_PYTHON",
+}
+"""Peers that need their own Python, and the variables that name it."""
 Measurement = Callable[..., float]  # (folder of the data, settings of a row) -> rate
-LIBRARIES = ("imitate-rl", "imitation", "stable-baselines3", "torch", "numpy", "gymnasium")
+LIBRARIES = (
+    *("imitate-rl", "imitation", "stable-baselines3", "sbx-rl", "jax", "tianshou", "torch", "numpy"),
+    "gymnasium",
+)
 
 
 def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
@@ -145,6 +153,8 @@ ROWS = {
     "DAgger": Row(dagger_imitate, dagger_imitation, 5.0, settings=DAGGER),
     "PPO, SB3's defaults": Row(ppo_imitate, ppo_sb3, 1.8, ppo_bare, DEFAULTS),
     "SAC": Row(sac_imitate, sac_sb3, 1.5, settings=SETTINGS),
+    "SAC beside sbx": Row(sac_imitate, sac_sbx, 1.0, settings=SETTINGS),
+    "SAC beside Tianshou": Row(sac_imitate, sac_tianshou, 1.5, settings=SETTINGS),
     "TQC": Row(tqc_imitate, tqc_sb3, 1.5, settings=SETTINGS),
 }
 FUNCTIONS = {
@@ -224,7 +234,8 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
         functions = [function.__name__ for function in (row.ours, row.peer, row.limit) if function]
         missing = any(python_for(function) is None for function in functions)
         if missing:
-            print(f"{name:40} skipped: {PEER_PYTHON} does not name a Python that has `imitation`")
+            wanted = PYTHONS[python_name(row.peer.__name__)]
+            print(f"{name:40} skipped: {wanted} does not name a Python that has the peer")
             continue
         rates: dict[str, list[float]] = {function: [] for function in functions}
         for _ in range(repetitions):  # in turn, so that all meet the same disturbances
@@ -245,17 +256,20 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
 def measure(function: str, settings: dict[str, int], data: Path) -> dict[str, Any]:
     command = [str(python_for(function)), __file__, "--measure", function, json.dumps(settings), str(data)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment |= {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def python_name(function: str) -> str:
-    return "peer" if function.endswith("_imitation") else "ours"
+    peer = function.rpartition("_")[2]
+    return peer if peer in PYTHONS else "ours"
 
 
 def python_for(function: str) -> str | None:
-    return os.environ.get(PEER_PYTHON) if python_name(function) == "peer" else sys.executable
+    peer = python_name(function)
+    return os.environ.get(PYTHONS[peer]) if peer in PYTHONS else sys.executable
 
 
 def versions() -> dict[str, str]:
