@@ -16,6 +16,8 @@ from imitate.nn.adam import Adam
 __all__ = ["Graphed"]
 
 Columns = dict[str, Tensor]
+MOST = 16
+"""Recordings that are kept, each with its own memory; batches of further shapes are not recorded."""
 
 
 class Graphed:
@@ -34,8 +36,9 @@ class Graphed:
     ) -> None:
         self.step, self.optimizers = step, optimizers
         self.read = () if network is None else tuple(network.parameters())
-        self._graphs: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, Columns, Columns]] = {}
-        self._seen: set[tuple[object, ...]] = set()
+        self._graphs: dict[object, tuple[torch.cuda.CUDAGraph, Columns, Columns]] = {}
+        self._seen: set[object] = set()
+        self._places: tuple[int, ...] = ()
         self._stream: torch.cuda.Stream | None = None
 
     @property
@@ -46,12 +49,18 @@ class Graphed:
     def __call__(self, batch: Columns) -> Columns:
         if not next(iter(batch.values())).is_cuda:
             return self.step(batch)
-        shapes = tuple((name, column.shape, column.dtype) for name, column in batch.items())
-        places = (optimizer.place() for optimizer in self.optimizers)
-        key = (*shapes, *places, *(parameter.data_ptr() for parameter in self.read))
-        if key not in self._graphs and key not in self._seen:
+        places = [optimizer.place() for optimizer in self.optimizers]
+        places += [parameter.data_ptr() for parameter in self.read]
+        if self._places != tuple(places):
+            self._places = tuple(places)
+            self._graphs.clear()
+            self._seen.clear()
+        key = tuple((name, column.shape, column.dtype) for name, column in batch.items())
+        if key not in self._seen and len(self._seen) < MOST:
             self._seen.add(key)
             return self._apart(lambda: self.step(batch))
+        if key not in self._seen:
+            return self.step(batch)
         if key not in self._graphs:
             self._graphs[key] = self._record(batch)
         graph, inputs, outputs = self._graphs[key]

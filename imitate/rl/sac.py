@@ -10,7 +10,7 @@ losses below by the networks' outputs; tests compare them with autograd.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -155,12 +155,10 @@ class SAC(ActorCritic):
         self.reading, self.dimensions = reading, self.policy.output.out_features // 2
         self.temperature = Temperature(config, self.dimensions, self.device)
         optimizers = self.critics.optimizer, self.policy_net.optimizer, self.temperature.optimizer
-        graphed = self.device.type == "cuda" and not config.dropout  # which draws random numbers
-        self._steps: dict[bool, Callable[[Batch], dict[str, Tensor]]] = {
-            improves: Graphed(step, *optimizers) if graphed else step
-            for improves in (False, True)
-            for step in [partial(self._descend, improves=improves)]
-        }
+        steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
+        self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
+        if not config.dropout:  # which draws random numbers
+            self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then a sample of the policy."""
