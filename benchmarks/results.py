@@ -43,6 +43,7 @@ README = BENCHMARKS.parent / "README.md"
 RESULTS, SPEED = BENCHMARKS / "RESULTS.md", BENCHMARKS / "SPEED.md"
 SCALE = BENCHMARKS.parent / "docs" / "scale.md"
 EXPERIMENTS = BENCHMARKS.parent / "docs" / "experiments.md"
+FEW_DEMOS = BENCHMARKS.parent / "docs" / "few-demonstrations.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
 LEAST_SEEDS = 3
@@ -60,6 +61,7 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     results = BEGIN + render("README-results.md", known) + END
     readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
     written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md", EXPERIMENTS: "experiments.md"}
+    written[FEW_DEMOS] = "few-demonstrations.md"
     texts = {path: render(template, known) for path, template in written.items()}
     found = summaries(known)
     for path in PAGES.glob("*.md"):
@@ -153,12 +155,26 @@ def render(template: str, known: dict[str, Any]) -> str:
     }
     environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
+    environment.globals |= {"ends": ends, "on_the_way": on_the_way}
     environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}
     missing = [name for name in ROWS if name not in known]
     text = environment.get_template(template).render(
         record=known, row=rows, sections=sections, missing=missing, shown=shown
     )
     return "\n\n".join(filled(block) for block in re.split(r"\n{2,}", text))
+
+
+def ends(runs: list[dict[str, Any]]) -> str:
+    """The ends of the interval of a learner's mean return; empty for fewer than three seeds."""
+    if len(runs) < LEAST_SEEDS:
+        return ""
+    low, high = interval([run["returns"] for run in runs])
+    return f"{low:,.1f} to {high:,.1f}"
+
+
+def on_the_way(runs: list[dict[str, Any]], steps: float) -> float:
+    """The mean over runs of the last point of each curve up to these steps."""
+    return statistics.fmean([score for at, score in run["curve"] if at <= steps][-1] for run in runs)
 
 
 def filled(block: str) -> str:

@@ -1,0 +1,47 @@
+"""Keep comparisons of few demonstrations as a record: every run's returns, its curve and what it cost.
+
+    python benchmarks/few_demos/record.py FOLDER [FOLDER ...]   -> benchmarks/results/few-demos.json
+
+A FOLDER is that of a suite. Runs that have not ended are left out, and a comparison with none is too.
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from imitate.files import write_json
+
+RESULTS = Path(__file__).parent.parent / "results" / "few-demos.json"
+KEPT = ("seed", "returns", "last_returns", "env_steps", "demo_steps", "validation_steps", "cpu_seconds")
+
+
+def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
+    """One comparison: its task, its references, and its runs by learner."""
+    references = json.loads((folder / "references.json").read_text())
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for place in json.loads((folder / "runs.json").read_text()).values():
+        path = folder / place / "result.json"
+        if path.exists():
+            found = json.loads(path.read_text())
+            curve = [(point["steps"], statistics.fmean(point["returns"])) for point in found["curve"]]
+            of_run = {name: found[name] for name in KEPT} | {"curve": curve, "machine": found["machine"]}
+            runs.setdefault(found["algorithm"], []).append(of_run)
+    expert = references["expert"]
+    return {
+        **{name: described[name] for name in ("env_id", "budget", "demo_episodes", "demo_every")},
+        "expert": expert["spec"],
+        "expert_returns": expert["measured"]["returns"],
+        "random_returns": references["random"]["returns"],
+        "runs": runs,
+    }
+
+
+if __name__ == "__main__":
+    record = {}
+    for suite in map(Path, sys.argv[1:]):
+        for name, described in json.loads((suite / "suite.json").read_text())["parts"].items():
+            if (suite / name / "references.json").exists():
+                record[name] = part(suite / name, described)
+    write_json(RESULTS, {name: each for name, each in record.items() if each["runs"]})
