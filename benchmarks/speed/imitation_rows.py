@@ -55,6 +55,26 @@ def bc_imitation(data: Path, *, batch_size: int) -> float:
     return rate(epoch)
 
 
+def collect_bare(data: Path) -> float:  # noqa: ARG001
+    """The upper limit: environments are stepped by given actions, and nothing is kept."""
+    import numpy as np
+
+    from imitate.envs.make import make_env
+    from imitate.envs.seeds import episode_seeds
+    from imitate.envs.vec import SyncVecEnv
+
+    envs = SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS)
+    envs.reset(episode_seeds(0))
+    actions = np.random.default_rng(0).integers(2, size=(20_000, NUM_ENVS))
+
+    def step() -> int:
+        for chosen in actions:
+            envs.step(chosen)
+        return int(actions.size)
+
+    return rate(step)
+
+
 def collect_imitate(data: Path) -> float:
     """Collect with `imitate`, to a file on disk."""
     from imitate.datasets.collect import collect

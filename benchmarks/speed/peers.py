@@ -25,6 +25,7 @@ from dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dq
 from imitation_rows import (
     bc_imitate,
     bc_imitation,
+    collect_bare,
     collect_imitate,
     collect_imitation,
     dagger_imitate,
@@ -144,7 +145,7 @@ DAGGER = {"steps": 32_000, "round_steps": 4_000, "round_updates": 500}
 ROWS = {
     "BC, batch 32": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 32}),
     "BC, batch 256": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 256}),
-    "collection": Row(collect_imitate, collect_imitation, 3.0),
+    "collection": Row(collect_imitate, collect_imitation, 3.0, collect_bare),
     "PPO, n_steps 32, batch 256, 20 epochs": Row(ppo_imitate, ppo_sb3, 2.5, ppo_bare, SHORT),
     "DQN, train_freq 4, batch 64": Row(dqn_imitate, dqn_sb3, 2.5, dqn_bare, VECTORS),
     "DQN from pixels, train_freq 4, batch 32": Row(dqn_imitate, dqn_sb3, 1.2, dqn_bare, PIXELS),
