@@ -300,7 +300,9 @@ class DemoWriter:
         self.flush()
         if self._reader is None:
             self._reader = DemoReader(self._file)
-        self._reader.refresh()
+        # Once an epoch: reading and checking the table again took half of the time of fitting a small store.
+        elif len(self._reader) != self._written["episodes"]:
+            self._reader.refresh()
         return self._reader
 
     def close(self) -> None:
