@@ -115,7 +115,10 @@ def test_a_head_that_does_not_fit_the_actions_is_refused_before_the_imitation(tm
 
 @pytest.mark.parametrize("guidance", [0.0, 0.5])
 @pytest.mark.parametrize("steps", [2, 4, 5])
-def test_a_checkpoint_of_either_phase_goes_on(tmp_path: Path, steps: int, guidance: float) -> None:
+def test_a_checkpoint_of_either_phase_goes_on(
+    tmp_path: Path, steps: int, guidance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 20)
     short = IMITATION | {"updates_per_iteration": 5, "final_updates": 5}
     with learning(tmp_path / "store.h5", total_steps=2_000, guidance=guidance, aggrevated=short) as learner:
         for _ in range(steps):

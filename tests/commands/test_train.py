@@ -18,6 +18,7 @@ from typed import PPO, config, help_of, refused
 
 from imitate.cli import main
 from imitate.datasets.storage.reader import DemoReader
+from imitate.imitators.roll_in.teachers import Teachers
 from imitate.nn.stored_policy import load_policy
 
 CURVE = "evaluation/mean_return"
@@ -39,7 +40,8 @@ def test_another_network_than_that_of_init_is_refused(capsys: pytest.CaptureFixt
     assert main([*PPO, "--init", "run", "--hidden", "64", "64", "--budget", "300", "--out", "tuned"]) == 0
 
 
-def test_several_experts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_experts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))  # gradient steps of the critics
     dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "1")
     few = ("--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
     two = ("--expert", "CartPole-v1", "--expert", "random")
