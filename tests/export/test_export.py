@@ -25,7 +25,7 @@ from imitate.nn.stored_policy import load_policy, save_policy
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))
 BOUNDED = spaces.Box(np.float32([-2, 0, -1]), np.float32([2, 1, 3]))
-PICTURE = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+PICTURE = spaces.Box(0, 255, (4, 44, 44), np.uint8)
 PARTS = spaces.Dict({"camera": spaces.Box(0, 255, (40, 48, 3), np.uint8), "grip": spaces.Discrete(3, start=1),
                      "joints": spaces.Box(-np.inf, np.inf, (7,), np.float64)})  # fmt: skip
 
