@@ -36,7 +36,7 @@ from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy
 
 SMALL: dict[str, Any] = {
-    "total_steps": 1_500, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "replay_size": 10_000,
+    "total_steps": 1_000, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "replay_size": 10_000,
     "rounds_per_iteration": 8, "learning_rate": 3e-3, "discriminator_learning_rate": 3e-3,
 }  # fmt: skip
 ENV = "ContinuousIdentity-v0"
@@ -150,7 +150,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], messag
 
 def test_its_reward_can_be_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", ENV, 3)
-    words = f"train dac --env {ENV} --demos {demos} --budget 200 --out {tmp_path / 'run'} --audit --hidden 8"
+    words = f"train dac --env {ENV} --demos {demos} --budget 100 --out {tmp_path / 'run'} --audit --hidden 8"
     assert main([*words.split(), "--learning-starts", "50", "--num-envs", "1"]) == 0
     assert "constant reward -1" in capsys.readouterr().out
 

@@ -23,7 +23,7 @@ from imitate.nn.state import load_state, save_state
 
 ENVS = ["Identity-v0", "ContinuousIdentity-v0"]
 SMALL: dict[str, Any] = {
-    "total_steps": 1_200,
+    "total_steps": 700,
     "actor_learning_rate": 3e-3,
     "dqn": {
         "gamma": 0.5, "learning_starts": 100, "hidden": (32,), "num_updates": 4, "num_steps": 1,
