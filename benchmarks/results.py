@@ -46,6 +46,8 @@ EXPERIMENTS = BENCHMARKS.parent / "docs" / "experiments.md"
 FEW_DEMOS = BENCHMARKS.parent / "docs" / "few-demonstrations.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
+NEWER_SEARCHES = ("lunarlander-dqn-105", "lunarlander-dqn-106", "lunarlander-dqn-107")
+"""Searches of `imitate improve` by its present plan."""
 LEAST_SEEDS = 3
 """Of an interval: that of two says nothing."""
 PAGES = BENCHMARKS.parent / "docs" / "algorithms"
@@ -155,7 +157,7 @@ def render(template: str, known: dict[str, Any]) -> str:
     }
     environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
-    environment.globals |= {"ends": ends, "on_the_way": on_the_way}
+    environment.globals |= {"NEWER_SEARCHES": NEWER_SEARCHES, "ends": ends, "on_the_way": on_the_way}
     environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}
     missing = [name for name in ROWS if name not in known]
     text = environment.get_template(template).render(
