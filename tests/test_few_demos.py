@@ -1,0 +1,34 @@
+"""The record of comparisons with few demonstrations has what ended, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).parent.parent / "benchmarks" / "few_demos" / "record.py"
+DESCRIBED = {"env_id": "CartPole-v1", "budget": 100, "demo_episodes": 1, "demo_every": 20, "seeds": 2}
+
+
+def write(path: Path, data: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data))
+
+
+def test_runs_that_have_ended_are_kept(tmp_path: Path) -> None:
+    expert = {"spec": "CartPole-v1:ppo", "measured": {"returns": [500.0]}}
+    write(tmp_path / "references.json", {"expert": expert, "random": {"returns": [20.0]}})
+    write(tmp_path / "runs.json", {"iq-seed100": "runs/a", "iq-seed101": "runs/b"})
+    run = {"algorithm": "iq", "seed": 100, "returns": [400.0, 500.0], "last_returns": [], "machine": {}}
+    run |= {"env_steps": 99, "demo_steps": 1, "validation_steps": 0, "cpu_seconds": 2.0}
+    write(tmp_path / "runs" / "a" / "result.json", run | {"curve": [{"steps": 50, "returns": [10.0, 20.0]}]})
+    found = runpy.run_path(str(RECORD))["part"](tmp_path, DESCRIBED)
+    assert (found["env_id"], found["expert"], found["expert_returns"]) == (
+        "CartPole-v1",
+        expert["spec"],
+        [500],
+    )
+    (kept,) = found["runs"]["iq"]
+    assert kept["curve"] == [(50, 15.0)]
+    assert kept["returns"] == [400, 500]
