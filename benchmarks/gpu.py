@@ -1,6 +1,6 @@
-"""How fast learners are on a GPU, with and without CUDA graphs, on this machine's processors, and beside SB3.
+"""Speeds of learners on a GPU, with and without CUDA graphs, on this machine's processors, and beside SB3.
 
-    python benchmarks/gpu.py [CASE ...] --out results/gpu.json
+    python benchmarks/gpu.py [CASE ...] --out benchmarks/results/gpu.json
 
 A case is a learner and its settings; each measurement has a process of its own, alone on the machine: environment steps
 a second by the clock, the median of the iterations of `--seconds` after a warm-up. Pong and Breakout have the presets'
@@ -31,7 +31,6 @@ from imitate.files import versions, write_json
 from imitate.nn.graphed import Graphed
 from imitate.training.settings import make_config, tuned
 
-RESULTS = Path(__file__).parent / "results" / "gpu.json"
 ATARI = {"repeat_action_probability": 0.0}
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo-pong": ("ppo", "ALE/Pong-v5", {}),
@@ -113,7 +112,8 @@ def rates(steps: Callable[[], int], learn: Callable[[], object], seconds: float)
     while time.perf_counter() - begun < seconds:
         before, at = steps(), time.perf_counter()
         learn()
-        torch.cuda.synchronize() if torch.cuda.is_available() else None
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         found.append((steps() - before) / (time.perf_counter() - at))
     return found
 

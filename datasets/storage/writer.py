@@ -300,7 +300,7 @@ class DemoWriter:
         self.flush()
         if self._reader is None:
             self._reader = DemoReader(self._file)
-        # Once an epoch: reading and checking the table again took half of the time of fitting a small store.
+        # Asked for once an epoch: the table is read and checked again only if it grew.
         elif len(self._reader) != self._written["episodes"]:
             self._reader.refresh()
         return self._reader

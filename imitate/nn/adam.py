@@ -94,7 +94,7 @@ class Adam:
             )
 
     def place(self) -> int:
-        """Where the parameters are, after `collect_views`."""
+        """The address of the parameters, after `collect_views`."""
         self.collect_views()
         return self._vector.data_ptr()
 

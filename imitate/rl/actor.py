@@ -14,22 +14,22 @@ from imitate.nn.graphed import Graphed
 from imitate.nn.networks import numpy_forward
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["Actor", "encode", "raw"]
+__all__ = ["Actor", "encode", "on_device"]
 
 
 def encode(policy: ActorPolicy, obs: Array) -> Tensor:
     """Raw observations (B, *obs_shape), prepared for the networks."""
-    prepared: Tensor = policy.encoder.prepare(raw(policy, obs))
+    prepared: Tensor = policy.encoder.prepare(on_device(policy, obs))
     return prepared
 
 
-def raw(policy: ActorPolicy, obs: Array) -> Tensor:
-    """Raw observations as they are, on the policy's device."""
+def on_device(policy: ActorPolicy, obs: Array) -> Tensor:
+    """Raw observations (B, *obs_shape) as they are, on the policy's device."""
     return torch.from_numpy(obs).to(policy.output.weight.device)
 
 
 class Actor:
-    """Acts with a policy, in NumPy if its network is a small one on the CPU.
+    """Acts with a policy, in NumPy if its network is a small one on the CPU, and on a GPU as a CUDA graph.
 
     For small networks the overhead of a torch call is as large as the arithmetic of a layer.
     """
@@ -52,7 +52,7 @@ class Actor:
         if self._forward is not None:
             return self._forward(self._encoder.prepare_numpy(obs))
         with torch.no_grad():
-            outputs: Array = self._graphed({"obs": raw(self.policy, obs)})["outputs"].cpu().numpy()
+            outputs: Array = self._graphed({"obs": on_device(self.policy, obs)})["outputs"].cpu().numpy()
         return outputs
 
     def _outputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -174,13 +174,14 @@ class PPO(OnPolicy):
             self.optimizer.restart()  # the policy's moments begin here
         data = self._samples(rollout, guide)
         history: list[dict[str, Tensor]] = []  # one entry per minibatch
-        whole = config.target_kl is None and self.updates >= config.value_warmup  # no step is cut short
+        # Otherwise a step depends on its own loss, or trains only a part: no graph can.
+        graphed = config.target_kl is None and self.updates >= config.value_warmup
         clip = torch.tensor(clip_coef, device=self.device)
         for batch in self._minibatches(data):
             if rpo_alpha:
                 noise = perturbation(batch["raw_actions"], rpo_alpha, self.generator)
                 batch = batch | {"perturbation": noise}
-            if whole:
+            if graphed:
                 history.append(self._graphed(batch | {"clip_coef": clip}))
                 continue
             loss, parts = ppo_loss(self.policy, self.value_net, batch, config, clip)

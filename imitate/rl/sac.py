@@ -157,7 +157,7 @@ class SAC(ActorCritic):
         optimizers = self.critics.optimizer, self.policy_net.optimizer, self.temperature.optimizer
         steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
         self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
-        if not config.dropout:  # which draws random numbers
+        if not config.dropout:  # its random numbers are of a generator that a graph does not know
             self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
@@ -177,6 +177,7 @@ class SAC(ActorCritic):
         return step(batch | {"noise": noise})
 
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
+        """`update` with the batch's `noise` (2, B, D): for the next actions, and for those that the policy improves."""
         obs, next_obs, noise = batch["obs"], batch["next_obs"], batch["noise"]
         following = self.policy.gaussian(self.policy_net.outputs(next_obs))
         raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])

@@ -1,4 +1,4 @@
-"""When steps are recorded; `tests/test_gpu.py` records real ones."""
+"""Steps are recorded at their second call, and again if parameters moved; `tests/test_gpu.py` records real ones."""
 
 from __future__ import annotations
 
