@@ -38,9 +38,9 @@ class Row:
     protocol: str = ""
     settings: str = ""
 
-    def commands(self, seed: int) -> list[str]:
+    def commands(self, seed: int, device: str | None = None) -> list[str]:
         """The commands for a seed, in an empty folder; all but the last write the run folder `run`, and the last
-        measures it, or the expert itself."""
+        measures it, or the expert itself. `device` is where our learners learn."""
         env = ["--env", self.env, *(["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else [])]
         measure = shlex.split(f"--episodes {EPISODES} --json {self.evaluation}")
         if self.algorithm == "expert":
@@ -57,6 +57,7 @@ class Row:
         elif self.expert is not None:
             train += ["--expert", self.expert]
         train += [*shlex.split(self.options), "--seed", str(seed), "--out", "run"]
+        train += [] if device is None or sb3 else ["--device", device]
         return [*before, shlex.join(train), shlex.join(["imitate", "evaluate", "run", *measure])]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -48,6 +49,24 @@ def test_only_the_missing_seed_is_run(table: ModuleType, monkeypatch: pytest.Mon
     assert ran == [read_rows()[ROW].commands(first + 1)]
     assert grown["mean"] == 2.0
     assert list(table.run_row(ROW, 3, grown)) == []
+
+
+def test_seeds_on_another_device_belong_to_the_same_record(
+    table: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        table, "run_seed", lambda commands, _: {"commands": commands, "mean": 4.0, "std": 0.0}
+    )
+    first = read_rows()[ROW].first_seed
+    with ThreadPoolExecutor(2) as pool:
+        *_, whole = table.run_row(ROW, 3, record(first + 1), device="cuda", pool=pool)
+    trained = [seed["commands"][1] for seed in whole["seeds"]]
+    assert [command.split()[-4:] for command in trained] == [
+        ["--out", "run", "--device", "cuda"],
+        ["--seed", str(first + 1), "--out", "run"],
+        ["--out", "run", "--device", "cuda"],
+    ]
+    assert list(table.run_row(ROW, 3, whole)) == []
 
 
 def test_each_seeds_own_teacher_is_measured(table: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
