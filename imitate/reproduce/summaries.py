@@ -25,7 +25,7 @@ class Summary:
     expert   mean return of the expert; None if there is none
     random   mean return of random actions
     steps    environment steps of the seed that took most, with demonstrations and validation
-    minutes  mean minutes of a seed, on the machine of the record
+    minutes  mean minutes of a seed on the machine of the record, or estimated if a GPU did all of them
     cpu, commit  that machine's processor, or "", and the commits of the code; `older` if the record does not say
     """
 
