@@ -78,8 +78,8 @@ def test_a_rows_commands_are_those_of_its_record() -> None:
         path = RECORDS / f"{name}.json"
         if not path.exists():
             continue
-        recorded = json.loads(path.read_text())["seeds"][0]["commands"]
-        ours = row.commands(row.first_seed)
+        first = json.loads(path.read_text())["seeds"][0]
+        recorded, ours = first["commands"], row.commands(row.first_seed, "cuda" if "device" in first else None)
         assert [sorted(shlex.split(c)) for c in recorded] == [sorted(shlex.split(c)) for c in ours]
 
 

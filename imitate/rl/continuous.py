@@ -90,9 +90,10 @@ class Critics:
         return outputs
 
     def fit(
-        self, obs: Tensor, actions: Tensor, loss: Graded, generator: torch.Generator
+        self, obs: Tensor, actions: Tensor, loss: Graded, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """One gradient step on a loss of the outputs; returns the loss () and the outputs."""
+        """One gradient step on a loss of the outputs; returns the loss () and the outputs. Without a generator no
+        units are dropped."""
         outputs, tape = self.online(torch.cat([obs, actions], -1), generator)
         found, gradient = loss(outputs)
         self.optimizer.collect_views()

@@ -51,11 +51,11 @@ def test_the_student_clones_where_the_expert_is_better_and_where_it_acted(
     updater = updates()
     slopes = torch.tensor([[3.0, 4.0]]).expand(3, 2)
     monkeypatch.setattr(updater.critics, "slope", lambda *_: (torch.zeros(3), slopes))
-    monkeypatch.setattr(updater, "values", lambda *_: torch.tensor([[-1.0], [2.0], [-1.0]]))
+    monkeypatch.setattr(updater, "_rate", lambda _: {"values": torch.tensor([[-1.0], [2.0], [-1.0]])})
     advice = torch.full((3, 1, 2), 0.25)
     taken = torch.tensor([[0.25, 0.0], [0.0, 0.0], [0.25, 0.25]])
-    batch = {"obs": torch.zeros(3, 1), "actions": taken, "advice": advice}
-    pull = updater.pull(batch, torch.zeros(3, 2), 0.5)
+    batch = {"obs": torch.zeros(3, 1), "actions": taken, "advice": advice, "cloning": torch.tensor(0.5)}
+    pull = updater.pull(batch, torch.zeros(3, 2), clones=True)
     assert pull.slopes is slopes
     assert pull.expert.tolist() == advice[:, 0].tolist()
     assert pull.weights.tolist() == [0.0, 2.5, 2.5]
@@ -74,14 +74,14 @@ def test_the_target_bootstraps_from_the_best_candidate(offline: bool, guided: bo
         "next_advice": torch.rand(count, 2, 1) * 2 - 1,
         "returns": torch.randn(count),
         "discounts": torch.full((count,), 0.9),
+        "noise": torch.randn(1, count, 1),
     }
-    noise = torch.randn(count, 1)
     with torch.no_grad():
         outputs = updater.policy_net.outputs(batch["next_obs"])
         following = updater.student.gaussian(outputs)
-        raw = following.mean + following.log_std.exp() * noise
+        raw = following.mean + following.log_std.exp() * batch["noise"][0]
         bonus = -updater.temperature.now * following.log_prob(raw)
-        found = updater.targets(batch, Phase(offline, guided, 1.0), noise)
+        found = updater.targets(batch, Phase(offline, guided, clones=True))
     candidates = [batch["next_advice"][:, 0], batch["next_advice"][:, 1], raw.tanh()]
     chosen = []
     for row in range(count):
@@ -89,7 +89,7 @@ def test_the_target_bootstraps_from_the_best_candidate(offline: bool, guided: bo
         best = max(range(2 if offline else 3), key=lambda index: float(each[index].mean()))
         chosen.append(best)
         entropy = bonus[[row]] * (best == 2)
-        one = {name: column[[row]] for name, column in batch.items()}
+        one = {name: batch[name][[row]] for name in ("returns", "discounts")}
         torch.testing.assert_close(found[[row]], truncated_targets(each[best], entropy, one, 1))
     assert len(set(chosen)) == (2 if offline else 3)
 

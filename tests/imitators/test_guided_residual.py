@@ -44,7 +44,7 @@ def test_slopes_of_the_students_action_are_those_of_the_sum() -> None:
     expert = torch.tensor([[0.1], [0.4], [0.8], [-0.8]])
     actions = (expert + 0.5 * own).clamp(-1, 1)
     _, slopes = updater.critics.slope(obs, actions, mean_value)
-    pull = updater.pull({"obs": obs, "advice": expert[:, None]}, own, 1.0)
+    pull = updater.pull({"obs": obs, "advice": expert[:, None]}, own, True)
     inside = torch.tensor([[1.0], [1.0], [0.0], [0.0]])
     torch.testing.assert_close(pull.slopes, 0.5 * slopes * inside)
     assert pull.slopes[:2].abs().min() > 0.0
@@ -60,12 +60,12 @@ def test_the_target_bootstraps_from_the_sum(offline: bool) -> None:
         "next_advice": torch.rand(6, 1, 1) * 2 - 1,
         "returns": torch.randn(6),
         "discounts": torch.full((6,), 0.9),
+        "noise": torch.randn(1, 6, 1),
     }
-    noise = torch.randn(6, 1)
-    found = updater.targets(batch, Phase(offline, False, 0.0), noise)
+    found = updater.targets(batch, Phase(offline, guided=False, clones=False))
     outputs = updater.policy_net.outputs(batch["next_obs"])
     following = updater.student.gaussian(outputs)
-    raw = following.mean + following.log_std.exp() * noise
+    raw = following.mean + following.log_std.exp() * batch["noise"][0]
     expert, bonus = batch["next_advice"][:, 0], -updater.temperature.now * following.log_prob(raw).detach()
     action = expert if offline else (expert + 0.5 * raw.tanh()).clamp(-1, 1)
     wanted = updater.critics.of_target(batch["next_obs"], action.detach())

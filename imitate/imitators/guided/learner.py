@@ -223,14 +223,16 @@ class Guided(OffPolicy):
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of critics, student and temperature; returns means."""
         fading = 1.0 - self.progress / max(self.config.cloning_fraction, 1e-9)
-        phase = Phase(self.offline, self.guided, self.config.cloning * max(fading, 0.0))
-        found = self.updater.step(batch, phase, self.generator)
+        cloning = self.config.cloning * max(fading, 0.0)
+        phase = Phase(self.offline, self.guided, clones=cloning > 0)
+        found = self.updater.step(batch, phase, cloning, self.generator)
         self.updates += 1
         self.average.update()
         return found
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
+        self.updater.check()
         self.iteration += 1
         if not (self.ready and self.expert_totals[2]) and self.sampler.ended:
             ended = [[score.episode_return, score.length, 1] for score in self.sampler.ended]

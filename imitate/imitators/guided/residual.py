@@ -20,6 +20,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.updates import Phase, Pull, Updates
+from imitate.nn.adam import Adam
 from imitate.nn.distributions import sample_gaussian
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.batches import Batch
@@ -51,18 +52,24 @@ class ResidualUpdates(Updates):
         """The expert's actions (B, D) with the student's (B, D), all in [-1, 1]."""
         return (expert + self.config.residual * own).clamp(-1.0, 1.0)
 
-    def step(self, batch: Batch, phase: Phase, generator: torch.Generator) -> dict[str, Tensor]:
-        found = super().step(batch, phase, generator)
-        with torch.no_grad():
-            own = self.policy_net.outputs(batch["obs"])[:, : self.dimensions].tanh()
-            self.teach(batch["obs"], self.corrected(batch["advice"][:, 0], own))
+    @property
+    def optimizers(self) -> tuple[Adam, ...]:
+        return *super().optimizers, self.clone_net.optimizer
+
+    @torch.no_grad()
+    def _step(
+        self, batch: Batch, phase: Phase, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        found = super()._step(batch, phase, generator)
+        own = self.policy_net.outputs(batch["obs"])[:, : self.dimensions].tanh()
+        self.teach(batch["obs"], self.corrected(batch["advice"][:, 0], own))
         return found
 
-    def targets(self, batch: Batch, phase: Phase, noise: Tensor) -> Tensor:
+    def targets(self, batch: Batch, phase: Phase) -> Tensor:
         """Truncated targets (B, M) of the corrected action, or in the offline phase of the expert's own."""
         next_obs, expert = batch["next_obs"], batch["next_advice"][:, 0]
         following = self.student.gaussian(self.policy_net.outputs(next_obs))
-        raw = sample_gaussian(following.mean, following.log_std.exp(), noise)
+        raw = sample_gaussian(following.mean, following.log_std.exp(), batch["noise"][0])
         bonus = -self.temperature.now * following.log_prob(raw)
         if phase.offline:
             action, bonus = expert, torch.zeros_like(bonus)
@@ -70,11 +77,11 @@ class ResidualUpdates(Updates):
             action = self.corrected(expert, raw.tanh())
         return truncated_targets(self.critics.of_target(next_obs, action), bonus, batch, self.config.dropped)
 
-    def clone(self, _batch: Batch, _noise: Tensor) -> dict[str, Tensor]:
+    def clone(self, _batch: Batch) -> dict[str, Tensor]:
         """Nothing: there is nothing to correct yet."""
         return {}
 
-    def pull(self, batch: Batch, actions: Tensor, _cloning: float) -> Pull:
+    def pull(self, batch: Batch, actions: Tensor, _clones: bool) -> Pull:
         """The slopes of the sum's value by the student's actions (B, D); there are none beyond the bounds."""
         raw = batch["advice"][:, 0] + self.config.residual * actions
         values, slopes = self.critics.slope(batch["obs"], raw.clamp(-1.0, 1.0), mean_value)
@@ -130,7 +137,8 @@ class Residual(Guided):
         return self.kept.choose(obs, unit, begun, self.rng)
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        found = self.updater.step(batch, Phase(self.offline, False, 0.0), self.generator)
+        phase = Phase(self.offline, guided=False, clones=False)
+        found = self.updater.step(batch, phase, 0.0, self.generator)
         self.updates += 1
         return found
 
