@@ -30,6 +30,8 @@ TINY: dict[str, dict[str, Any]] = {
     "qdagger": {"learning_starts": 16, "rounds_per_iteration": 10, "offline_updates": 4},
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
     "iq": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 10}},
+    "sqil-continuous": {"sac": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16}},
+    "iq-continuous": {"sac": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16}},
     "gaifo": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
@@ -48,7 +50,18 @@ TINY: dict[str, dict[str, Any]] = {
 }
 """Settings of every algorithm with which an iteration takes a moment."""
 
-CONTINUOUS = ("rpo", "gaifo", "td3bc", "sac", "tqc", "td3", "dac", "guided")
+CONTINUOUS = (
+    "sqil-continuous",
+    "iq-continuous",
+    "rpo",
+    "gaifo",
+    "td3bc",
+    "sac",
+    "tqc",
+    "td3",
+    "dac",
+    "guided",
+)
 
 
 def record(folder: Path, env_id: str) -> Path:
@@ -71,7 +84,7 @@ def record(folder: Path, env_id: str) -> Path:
 
 def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
     """Makes the learner `name` on a device, always the same one."""
-    algorithm = ALGORITHMS[name]
+    algorithm = ALGORITHMS[name.removesuffix("-continuous")]
     env_id = "Pendulum-v1" if name in CONTINUOUS else "CartPole-v1"
     handed: dict[str, Any] = {}
     if "demos" in algorithm.needs:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from devices import TINY, maker
 
+from imitate.imitators.guided.learner import Guided
 from imitate.nn.graphed import Graphed
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
@@ -40,7 +41,7 @@ def test_every_learner_trains_resumes_and_acts_on_both_devices(name: str, tmp_pa
     assert on_gpu.act(obs, deterministic=False).shape == on_cpu.act(obs, deterministic=False).shape
 
 
-@pytest.mark.parametrize("name", ["ppo", "rpo", "sac", "tqc", "dqn"])
+@pytest.mark.parametrize("name", ["ppo", "rpo", "sac", "tqc", "td3", "dqn", "guided", "dac", "iq-continuous"])
 def test_a_replayed_step_is_the_step_itself(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +62,10 @@ def test_a_replayed_step_is_the_step_itself(
 
 def graphs(learner: object) -> list[Graphed]:
     """The recorded steps of a learner."""
-    held = [*vars(learner).values(), *getattr(learner, "_steps", {}).values()]
+    owners = [learner, *([learner.updater] if isinstance(learner, Guided) else [])]
+    held = [
+        each for owner in owners for each in (*vars(owner).values(), *getattr(owner, "_steps", {}).values())
+    ]
     return [each for each in held if isinstance(each, Graphed)]
 
 

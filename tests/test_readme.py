@@ -79,7 +79,10 @@ def test_a_rows_commands_are_those_of_its_record() -> None:
         if not path.exists():
             continue
         first = json.loads(path.read_text())["seeds"][0]
-        recorded, ours = first["commands"], row.commands(row.first_seed, "cuda" if "device" in first else None)
+        recorded, ours = (
+            first["commands"],
+            row.commands(row.first_seed, "cuda" if "device" in first else None),
+        )
         assert [sorted(shlex.split(c)) for c in recorded] == [sorted(shlex.split(c)) for c in ours]
 
 

@@ -16,6 +16,7 @@ later one, with a temperature; the paper's actor-critic is TD3. It also learns f
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.gail import absorbed_share, bce, endings, reward_of
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
+from imitate.nn.graphed import Graphed
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch, replay_of
@@ -76,10 +78,20 @@ class PairNet(nn.Module):
         """Inputs (B, F + A) of `forward`."""
         return torch.cat([self.moments(batch["obs"]), batch["actions"].flatten(1)], -1)
 
-    def forward(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Logits (B,); with a generator, inputs and hidden units are dropped."""
-        hidden = self.hidden(_dropped(pairs, self.shares[0], generator)).relu()
-        return self.output(_dropped(hidden, self.shares[1], generator)).squeeze(-1)  # type: ignore[no-any-return]
+    def kept(self, name: str, count: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """The inputs and hidden units of `count` pairs that are not dropped, each True or False: columns NAME_0
+        (count, F + A) and NAME_1 (count, H). A column is missing where all are kept."""
+        found, device = {}, self.hidden.weight.device
+        for number, width in enumerate((self.hidden.in_features, self.hidden.out_features)):
+            if self.shares[number]:
+                drawn = torch.rand(count, width, generator=generator, device=device)
+                found[f"{name}_{number}"] = drawn >= self.shares[number]
+        return found
+
+    def forward(self, pairs: Tensor, kept: Sequence[Tensor | None] = (None, None)) -> Tensor:
+        """Logits (B,); what is not kept of the inputs and the hidden units is dropped."""
+        hidden = self.hidden(_dropped(pairs, kept[0], self.shares[0])).relu()
+        return self.output(_dropped(hidden, kept[1], self.shares[1])).squeeze(-1)  # type: ignore[no-any-return]
 
     def judge(self, obs: Tensor, actions: Tensor, next_obs: Tensor, _terminated: Tensor) -> Tensor:
         """Logits (B,) of raw observations and successors (B, *obs_shape) and actions in [-1, 1] (B, A)."""
@@ -91,11 +103,8 @@ class PairNet(nn.Module):
         return self(self.prepare(batch))  # type: ignore[no-any-return]
 
 
-def _dropped(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    if generator is None or not share:
-        return x
-    kept = torch.rand(x.shape, generator=generator, device=x.device) >= share
-    return x * kept / (1 - share)
+def _dropped(x: Tensor, kept: Tensor | None, share: float) -> Tensor:
+    return x if kept is None else x * kept / (1 - share)
 
 
 def zero_centred_penalty(logits: Tensor, points: Tensor) -> Tensor:
@@ -136,22 +145,42 @@ class DAC(SAC):
         table = demos.table if episodes is None else demos.table[episodes]
         self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), config.gamma)
         self._warned = False
+        self._judged = Graphed(self._judge, self.discriminator_optimizer)
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round: one of the discriminator before each of SAC."""
         due = self.updates_due(self.config.updates_per_step)
         if due <= 0:
             return []
-        ends = self.ends()
+        alive, absorbed = (torch.full((), each, device=self.device) for each in self.ends())
         half, found = self.config.batch_size // 2, []
         for batch in self.batches(due):
-            metrics = self._discriminate(batch, half)
-            batch = self.rewarded(batch, *ends)
-            metrics["reward"] = batch["returns"][half:].mean()
+            drawn = self._drawn(half)
+            metrics = self._judged(batch | drawn | {"alive": alive, "absorbed": absorbed})
+            batch["returns"] = metrics.pop("rewards")
             if not self.config.mix_demos:
                 batch = {name: column[half:] for name, column in batch.items()}
             found.append(metrics | self.update(batch))
         return found
+
+    def _drawn(self, half: int) -> dict[str, Tensor]:
+        """The random numbers of a step of the discriminator, for a batch of which `half` are the expert's pairs."""
+        config, net, drawn = self.config, self.discriminator, {}
+        if config.mixup:
+            shares = self.rng.beta(config.mixup, config.mixup, half).astype(np.float32)
+            drawn["shares"] = torch.from_numpy(shares).to(self.device)
+        drawn |= net.kept("kept", half if config.mixup else 2 * half, self.generator)
+        if config.gradient_penalty:
+            drawn["between"] = torch.rand(half, 1, generator=self.generator, device=self.device)
+            drawn |= net.kept("kept_between", half, self.generator)
+        return drawn
+
+    def _judge(self, batch: Batch) -> dict[str, Tensor]:
+        """A step of the discriminator, then the rewards (B,) of the batch; metrics beside them."""
+        half = len(batch["obs"]) // 2
+        found = self._discriminate(batch, half)
+        rewards = self.rewards(batch)
+        return found | {"rewards": rewards, "reward": rewards[half:].mean()}
 
     def _discriminate(self, batch: Batch, half: int) -> dict[str, Tensor]:
         """One step of the discriminator; the first `half` of the batch are the expert's pairs."""
@@ -159,18 +188,17 @@ class DAC(SAC):
         net.observe(batch)
         pairs = net.prepare(batch)  # (B, F + A)
         experts, learners = pairs[:half], pairs[half:]
-        is_expert = torch.zeros(len(pairs), device=self.device)
+        is_expert = torch.zeros(len(pairs), device=pairs.device)
         is_expert[:half] = 1.0
         if config.mixup:
-            share = self.rng.beta(config.mixup, config.mixup, half).astype(np.float32)
-            is_expert = torch.from_numpy(share).to(self.device)
+            is_expert = batch["shares"]
             pairs = torch.lerp(learners, experts, is_expert[:, None])
-        logits = net(pairs, self.generator)
+        logits = net(pairs, [batch.get(f"kept_{number}") for number in range(2)])
         loss = bce(logits, is_expert) - config.entropy_bonus * bce(logits, logits.sigmoid())
         if config.gradient_penalty:
-            between = torch.rand(half, 1, generator=self.generator, device=self.device)
-            points = torch.lerp(learners, experts, between).requires_grad_()
-            loss = loss + config.gradient_penalty * zero_centred_penalty(net(points, self.generator), points)
+            points = torch.lerp(learners, experts, batch["between"]).requires_grad_()
+            kept = [batch.get(f"kept_between_{number}") for number in range(2)]
+            loss = loss + config.gradient_penalty * zero_centred_penalty(net(points, kept), points)
         self.discriminator_optimizer.step(loss)
         with torch.no_grad():
             right = net(torch.cat([experts, learners])) > 0
@@ -190,13 +218,14 @@ class DAC(SAC):
         return endings(self.expert_share, share, self.config.gamma, self.config.reward)
 
     @torch.no_grad()
-    def rewarded(self, batch: Batch, alive: float, absorbed: float) -> Batch:
-        """The batch with the discriminator's rewards."""
+    def rewards(self, batch: Batch) -> Tensor:
+        """The discriminator's rewards (B,) for a batch with `ends` as `alive` () and `absorbed` ()."""
         logits = self.discriminator(self.discriminator.prepare(batch))
-        rewards = reward_of(logits + alive, self.config.reward)
-        return batch | {"returns": rewards + absorbed * (batch["discounts"] == 0)}
+        rewards = reward_of(logits + batch["alive"], self.config.reward)
+        return rewards + batch["absorbed"] * (batch["discounts"] == 0)
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
+        self._judged.check()
         metrics = super().end_iteration(history)
         right = min(metrics.get("expert_accuracy", 0.0), metrics.get("learner_accuracy", 0.0))
         if right > _TOO_RIGHT and not self._warned:

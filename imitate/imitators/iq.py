@@ -113,17 +113,22 @@ class Bounds:
             lead = (self.expert_share - share) / (self.expert_share + share)
             self.absorbed = lead * self.highest * (1.0 if self.config.least_squares else 0.5)
 
+    def column(self, device: torch.device) -> Batch:
+        """The discounted value of the absorbing state, for a batch."""
+        return {"after_end": torch.full((), self.gamma * self.absorbed, device=device)}
+
     def loss(
         self, q: Tensor, v: Tensor, next_v: Tensor, batch: Batch
     ) -> tuple[Tensor, tuple[Tensor, Tensor], dict[str, Tensor]]:
         """The loss of a batch whose first half are demonstrations, its gradients by q and v, and metrics.
 
         next_v  soft values of the next states (B,)
+        batch   has `after_end` () too, the discounted value of the absorbing state (`column`)
         """
         if self.config.clip_targets:
             next_v = next_v.clamp(-self.highest, self.highest)
         ended = batch["discounts"] == 0
-        following = torch.where(ended, self.gamma * self.absorbed, batch["discounts"] * next_v)
+        following = torch.where(ended, batch["after_end"], batch["discounts"] * next_v)
         half = len(following) // 2
         is_expert = torch.arange(len(following), device=following.device) < half
         chi2, highest = self.config.chi2, self.highest if self.config.expert_value else None
@@ -160,6 +165,7 @@ class SoftDQN(DQN):
         q = values.gather(-1, batch["actions"][:, None]).squeeze(-1)
         with torch.no_grad():
             next_v = soft_values(self.target_net(batch["next_obs"]), self.ent_coef)
+        batch = batch | self.bounds.column(self.device)
         loss, _, found = self.bounds.loss(q, soft_values(values, self.ent_coef), next_v, batch)
         self.descend(loss)
         return found
@@ -170,6 +176,8 @@ class SoftDQN(DQN):
 
 class SoftSAC(SAC):
     """IQ-Learn with the networks of SAC."""
+
+    noises = 3  # for the actions of the states, of the next states, and those that the policy improves
 
     def __init__(self, config: IQConfig, demos: DemoReader, episodes: Array | None, **handed: Any) -> None:
         settings = replace(config.sac, total_steps=config.total_steps, ent_coef=config.ent_coef)
@@ -188,11 +196,11 @@ class SoftSAC(SAC):
         self.bounds.update(self.replay)
         return super().learn()
 
-    @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One gradient step of critic and policy; returns means."""
-        obs, next_obs = batch["obs"], batch["next_obs"]
-        noise = torch.randn(3, len(obs), self.dimensions, generator=self.generator, device=self.device)
+        return super().update(batch | self.bounds.column(self.device))
+
+    def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
+        obs, next_obs, noise = batch["obs"], batch["next_obs"], batch["noise"]
         actions, bonus = self._sample(obs, noise[0])
         next_actions, next_bonus = self._sample(next_obs, noise[1])
         next_v = self.critics.of_target(next_obs, next_actions).amin(0).squeeze(-1) + next_bonus
@@ -206,8 +214,7 @@ class SoftSAC(SAC):
 
         twice = torch.cat([obs, obs]), torch.cat([batch["actions"], actions])
         self.critics.fit(*twice, loss, self.generator)
-        self.updates += 1
-        if self.updates % self.config.actor_every == 0:
+        if improves:
             found |= self.improve(obs, noise[2])
         self.critics.follow()
         return found

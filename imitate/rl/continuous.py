@@ -252,5 +252,7 @@ class ActorCritic(OffPolicy):
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
+        for optimizer in (self.critics.optimizer, self.policy_net.optimizer):
+            optimizer.check()
         self.iteration += 1
         return means(history) | self.sampler.pop_episodes()

@@ -136,6 +136,7 @@ class SAC(ActorCritic):
 
     config: SACConfig
     parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net", "temperature")
+    noises = 2  # for the next actions, and for those that the policy improves
 
     def __init__(
         self,
@@ -170,14 +171,14 @@ class SAC(ActorCritic):
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of critics, and of policy and temperature if it is due; returns means."""
-        size = 2, len(batch["obs"]), self.dimensions
+        size = self.noises, len(batch["obs"]), self.dimensions
         noise = torch.randn(size, generator=self.generator, device=self.device)
         self.updates += 1
         step = self._steps[self.updates % self.config.actor_every == 0]
         return step(batch | {"noise": noise})
 
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
-        """`update` with the batch's `noise` (2, B, D): for the next actions, and for those that the policy improves."""
+        """`update` with the batch's `noise` (`noises`, B, D)."""
         obs, next_obs, noise = batch["obs"], batch["next_obs"], batch["noise"]
         following = self.policy.gaussian(self.policy_net.outputs(next_obs))
         raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])
@@ -210,6 +211,4 @@ class SAC(ActorCritic):
         return found | {"entropy": -log_probs.mean()}
 
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
-        for optimizer in (self.critics.optimizer, self.policy_net.optimizer):
-            optimizer.check()
         return {"ent_coef": float(self.temperature.now)} | super().end_iteration(history)

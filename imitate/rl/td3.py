@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
+from imitate.nn.graphed import Graphed
 from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Critics, critic_loss, soft_targets
@@ -44,12 +47,10 @@ def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
     return outputs[0].squeeze(-1), gradient
 
 
-def smoothed_targets(
-    target_policy: Stack, critics: Critics, batch: Batch, config: Smoothing, generator: torch.Generator
-) -> Tensor:
-    """Targets (B, 1): returns plus the lesser value of the target policy's next action with clipped noise."""
-    noise = torch.randn(batch["actions"].shape, generator=generator, device=batch["actions"].device)
-    noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
+def smoothed_targets(target_policy: Stack, critics: Critics, batch: Batch, config: Smoothing) -> Tensor:
+    """Targets (B, 1): returns plus the lesser value of the target policy's next action with noise: the batch's
+    `noise` (B, D), scaled and clipped."""
+    noise = (config.target_noise * batch["noise"]).clamp(-config.noise_clip, config.noise_clip)
     following = (target_policy.outputs(batch["next_obs"]).tanh() + noise).clamp(-1.0, 1.0)
     return soft_targets(critics.of_target(batch["next_obs"], following), 0.0, batch)
 
@@ -76,6 +77,11 @@ class TD3(ActorCritic):
         )  # fmt: skip
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)
         self._followed = tuple(self.target_policy.parameters()), tuple(self.policy_net.stack.parameters())
+        optimizers = self.critics.optimizer, self.policy_net.optimizer
+        steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
+        self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
+        if not config.dropout:  # its random numbers are of a generator that a graph does not know
+            self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then the policy's action with noise."""
@@ -88,17 +94,23 @@ class TD3(ActorCritic):
 
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        obs, config = batch["obs"], self.config
-        targets = smoothed_targets(self.target_policy, self.critics, batch, config, self.generator)
+        noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
+        self.updates += 1
+        step = self._steps[self.updates % self.config.actor_every == 0]
+        return step(batch | {"noise": noise})
+
+    def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
+        """`update` with the batch's `noise` (B, D) for the next actions."""
+        obs = batch["obs"]
+        targets = smoothed_targets(self.target_policy, self.critics, batch, self.config)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )
         found = {"q_loss": q_loss, "mean_q": outputs.mean()}
-        self.updates += 1
-        if self.updates % config.actor_every == 0:
+        if improves:
             found["value"] = self.improve(obs)
             self.critics.follow()
-            blend(*self._followed, config.tau)
+            blend(*self._followed, self.config.tau)
         return found
 
     def improve(self, obs: Tensor) -> Tensor:

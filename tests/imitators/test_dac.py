@@ -61,10 +61,12 @@ def test_the_penalty_is_the_squared_slope() -> None:
     assert float(zero_centred_penalty(points @ torch.tensor([3.0, 4.0]), points)) == pytest.approx(25.0)
 
 
-def test_dropping_keeps_the_mean_and_is_off_without_a_generator() -> None:
+def test_dropping_keeps_the_mean_and_is_off_by_default() -> None:
     net = PairNet(spaces.Box(-9, 9, (2,)), 1, DACConfig(discriminator_dropout=0.5, input_dropout=0.0))
     pair = net.prepare({"obs": torch.zeros(1, 2), "actions": torch.ones(1, 1)})
-    logits = net(pair.expand(20_000, -1), torch.Generator().manual_seed(0))
+    kept = net.kept("kept", 20_000, torch.Generator().manual_seed(0))
+    assert kept.keys() == {"kept_1"}  # no inputs are dropped
+    logits = net(pair.expand(20_000, -1), [None, kept["kept_1"]])
     assert logits.std() > 0.01
     assert float(logits.mean().detach()) == pytest.approx(float(net(pair).detach()), abs=0.02)
 
@@ -79,8 +81,9 @@ def test_rewards_and_the_absorbing_state_by_hand(tmp_path: Path) -> None:
     assert alive == pytest.approx(math.log((1 - expert) / (1 - learners)))
     assert absorbed == pytest.approx(9 * math.log(expert / learners), rel=1e-5)
     (batch,) = learner.batches(1)
-    learner.discriminator.forward = lambda pairs, _generator=None: pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
-    rewards = learner.rewarded(batch, alive, absorbed)["returns"]
+    learner.discriminator.forward = lambda pairs, _kept=(): pairs[:, 0] * 0 + 2.0  # type: ignore[method-assign]
+    ends = {"alive": torch.tensor(alive), "absorbed": torch.tensor(absorbed)}
+    rewards = learner.rewards(batch | ends)
     ended = batch["discounts"] == 0
     assert ended[:32].any()
     torch.testing.assert_close(rewards, 2.0 + alive + ended * absorbed)

@@ -113,7 +113,7 @@ def test_next_values_are_clipped_and_ends_are_worth_the_absorbing_state(tmp_path
     bounds.absorbed = 3.0
     batch = {"discounts": torch.tensor([0.5, 0.5, 0.5, 0.0])}
     q, next_v = torch.zeros(4), torch.tensor([100.0, 1.0, -100.0, 7.0])
-    found = bounds.loss(q, q, next_v, batch)[2]
+    found = bounds.loss(q, q, next_v, batch | bounds.column(torch.device("cpu")))[2]
     assert float(found["expert_reward"]) == -(2 + 0.5) / 2
     assert float(found["learner_reward"]) == -(-2 + 1.5) / 2
 

@@ -173,8 +173,8 @@ class Updates:
         )
 
     def pull(self, batch: Batch, actions: Tensor, clones: bool) -> Pull:
-        """The forces on the student's actions (B, D). With a `cloning` of 1 an expert's action half a unit away pulls as
-        hard as the mean slope of the value."""
+        """The forces on the student's actions (B, D). With a `cloning` of 1 an expert's action half a unit away pulls
+        as hard as the mean slope of the value."""
         values, slopes = self.critics.slope(batch["obs"], actions, mean_value)
         if not clones:
             return Pull(slopes, actions, torch.zeros_like(values))
