@@ -20,8 +20,10 @@ import jinja2
 from evidence import KNOWN, LEARNERS, LEVELS
 from mujoco_suite import clones
 from shown import (
+    BESIDE,
     LONG_PPO,
     Shown,
+    beside,
     by_teacher,
     commits_of,
     costs_by_task,
@@ -155,6 +157,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "levels": LEVELS,
         "best_known": KNOWN["best"],
         "long_ppo": LONG_PPO,
+        "beside": {name: beside(name, known) for name in BESIDE if name in known},
     }
     environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}

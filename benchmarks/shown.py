@@ -40,6 +40,15 @@ LONG_PPO = {
 }
 """Tasks of examples/mujoco on which PPO was run for a million steps: PPO's row, and a row with the same teacher."""
 
+BESIDE = {
+    "guided-halfcheetah-a2c": ("sac-halfcheetah", "rlpd-halfcheetah-a2c"),
+    "guided-hopper-sac": ("sac-hopper", "rlpd-hopper-sac"),
+    "guided-walker2d-ars": ("sac-walker2d", "rlpd-walker2d-ars"),
+    "guided-bipedalwalker-ppo": ("tqc-bipedalwalker", "rlpd-bipedalwalker-ppo"),
+    "guided-bipedalwalkerhardcore-ppo": ("tqc-bipedalwalkerhardcore-600k", ""),
+}
+"""Rows of guided, each with those of plain RL and of RLPD after as many steps."""
+
 
 def commits_of(record: Record) -> list[str]:
     """The code of a record's seeds, seven letters each; `older` where it was not stored."""
@@ -72,6 +81,21 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
         "commit": ", ".join(commits),
         "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
     }
+
+
+def beside(name: str, known: Mapping[str, Record]) -> list[str]:
+    """Plain RL and RLPD beside a row of guided: their returns, and guided's minus theirs if they have three seeds."""
+    cells = []
+    for other in BESIDE[name]:
+        if other not in known:
+            cells += ["not run", ""]
+            continue
+        record = known[other]
+        minus = difference(returns(known[name]), returns(record)) if len(record["seeds"]) >= 3 else None
+        bold = "**" if minus is not None and minus.low > 0 else ""
+        cells += [f"{record['mean']:,.0f} ({(count := len(record['seeds']))} seed{'s' * (count > 1)})"]
+        cells += ["few seeds" if minus is None else f"{bold}{signed(minus)}{bold}"]
+    return cells
 
 
 def signed(found: Difference | Interval, digits: int | None = None) -> str:

@@ -96,7 +96,7 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
     assert len(rows) > 2
     distances = [row["distance"] for row in rows]
     assert [row["best"] for row in rows] == [
-        distance <= min(distances[: number + 1]) for number, distance in enumerate(distances)
+        distance <= 1.1 * min(distances[: number + 1]) for number, distance in enumerate(distances)
     ]
     assert all(row["steps"] == 30 for row in rows)  # three episodes of ten steps
     assert {"mean_return", "std_return", "returns"} <= rows[0].keys()
