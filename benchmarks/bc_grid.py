@@ -88,6 +88,8 @@ SETTINGS = {
     "tanh, rate 3e-3": Setting({"activation": "tanh", "learning_rate": 3e-3}),
     "512 512": Setting({"hidden": (512, 512)}),
     "64 64": Setting({"hidden": (64, 64)}),
+    "512 512, batch 64": Setting(SMALL | {"hidden": (512, 512)}),
+    "1024 1024, batch 64": Setting(SMALL | {"hidden": (1024, 1024)}),
     "batch 64": Setting(SMALL),
     "batch 64, dropout 0.1": Setting(SMALL, dropout=0.1),
     "batch 64, absolute error": Setting(SMALL, loss="absolute"),

@@ -68,6 +68,28 @@ def test_an_end_that_the_expert_never_meets_is_far(tmp_path: Path) -> None:
     )
 
 
+def test_falling_is_farther_than_being_where_the_expert_never_was(tmp_path: Path) -> None:
+    """The demonstrations stay around 0. A policy that is lost at 500 does not fall; another falls early, close by."""
+    info = DemoInfo("Named-v0", spaces.Box(-1e3, 1e3, (1,)), spaces.Box(-1, 1, (1,)))
+    near = np.sin(np.arange(101.0, dtype=np.float32))[:, None]
+    actions, rewards = near[1:], np.ones(100, np.float32)
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(Trajectory(near, actions, rewards, terminated=False, truncated=True))
+
+    def rollout(obs: Array, length: int, *, falls: bool) -> Rollout:
+        cut = Trajectory(
+            obs[: length + 1], actions[:length], rewards[:length], terminated=falls, truncated=not falls
+        )
+        return Rollout.of_episode(cut, cut.actions, cut.rewards)
+
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        likeness = Likeness(demos)
+    lost, farther = (likeness.distance(rollout(near + far, 100, falls=False)) for far in (50.0, 500.0))
+    assert lost == pytest.approx(farther)
+    assert 0 < lost < likeness.distance(rollout(near, 20, falls=True))
+    assert likeness.distance(rollout(near, 100, falls=False)) == pytest.approx(0, abs=1e-6)
+
+
 def test_pixels_have_no_distance(tmp_path: Path) -> None:
     info = DemoInfo("Pixels-v0", spaces.Box(0, 255, (4, 8, 8), np.uint8), spaces.Discrete(2))
     obs, actions = np.zeros((3, 4, 8, 8), np.uint8), np.zeros(2, np.int64)
