@@ -1,6 +1,6 @@
 """Measure one commit once: the rows of frozen.toml, on seeds that were never used for tuning.
 
-    python benchmarks/frozen.py --commit SHA [--jobs 2] [--only 'aggrevated-*'] [--out FOLDER]
+    python benchmarks/frozen.py --commit SHA [--jobs 2] [--only 'aggrevated-*'] [--device cuda] [--out FOLDER]
     python benchmarks/frozen.py --list
 
 The commit is checked out into a worktree, FOLDER/tree, and everything runs from there, so work can go on in the
@@ -8,7 +8,7 @@ repository for days. A tree with changes is refused. The same command continues 
 kill -9. A finished run is never repeated, even if it failed, since failures are results. FOLDER/record.json has every
 episode of learners, teachers and random actions, the cost of each run, and its learning curve on other episodes.
 Committed as benchmarks/results/frozen.json it carries the measurement to another machine, where the same command
-takes all runs from it that FOLDER lacks.
+takes all runs from it that FOLDER lacks. Each run names its own machine, device and versions.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def jobs(measured: Measurement) -> Iterator[tuple[str, int]]:
                 yield row.name, row.seeds[n]
 
 
-def carry_out(measured: Measurement, at_once: int) -> bool:
+def carry_out(measured: Measurement, at_once: int, device: str) -> bool:
     """Measure the references, then run all jobs that have not ended; returns False after Ctrl-C."""
     import frozen_run  # imports torch, once for all processes
 
@@ -126,7 +126,7 @@ def carry_out(measured: Measurement, at_once: int) -> bool:
                 check_clean(measured.out / "tree", measured.commit)
                 name, seed = todo.pop(0)
                 place = (measured.work(name, seed), measured.result(name, seed))
-                given = (measured.plan, rows[name], seed, *place)
+                given = (measured.plan, rows[name], seed, *place, device)
                 process: BaseProcess = fork.Process(target=frozen_run.child, args=given)
                 process.start()
                 running[process.sentinel] = (name, seed, process)
@@ -194,8 +194,6 @@ def restore(measured: Measurement, committed: Path) -> None:
     for path, result in found.items():
         if not path.exists():
             write_json(path, result)
-    if not (versions_then := measured.out / "versions.json").exists():
-        write_json(versions_then, record["versions"])
 
 
 def check_versions(out: Path) -> None:
@@ -227,6 +225,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--commit", default="HEAD", help="what to measure; by default the latest commit")
     parser.add_argument("--out", type=Path, help="by default frozen-SHA beside the repository")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--device", default="cpu", help="where learners learn, as in `imitate train`")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="rows, such as 'bc-*'; repeatable")
     parser.add_argument("--list", action="store_true", help="print the rows, what is done, and core-minutes")
     arguments = parser.parse_args(argv)
@@ -257,7 +256,7 @@ def main(argv: Sequence[str]) -> int:
         )
     with lock(out, "a frozen measurement"):
         check_versions(out)
-        finished = carry_out(measured, arguments.jobs)
+        finished = carry_out(measured, arguments.jobs, arguments.device)
         record = write_record(measured)
     print(f"{out / 'record.json'}: {record['missing_runs']} runs are missing")
     return 0 if finished else 128 + signal.SIGINT
@@ -266,7 +265,8 @@ def main(argv: Sequence[str]) -> int:
 def again(arguments: argparse.Namespace, commit: str, out: Path) -> list[str]:
     """The command line with all defaults spelled out."""
     only = [word for pattern in arguments.only or [] for word in ("--only", pattern)]
-    return ["--commit", commit, "--out", str(out), "--jobs", str(arguments.jobs), *only]
+    given = ["--commit", commit, "--out", str(out), "--jobs", str(arguments.jobs)]
+    return [*given, "--device", arguments.device, *only]
 
 
 if __name__ == "__main__":

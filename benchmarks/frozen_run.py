@@ -18,6 +18,7 @@ from frozen_rows import Plan, Row
 from imitate.algorithms import find
 from imitate.cli import main as imitate
 from imitate.compare.execute.snapshots import Snapshots
+from imitate.compare.machine import provenance
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
@@ -50,7 +51,7 @@ def references(plan: Plan, name: str) -> dict[str, Any]:
     return {who: measured[who] | curves[who] for who in players}
 
 
-def child(plan: Plan, row: Row, seed: int, work: Path, result: Path) -> None:
+def child(plan: Plan, row: Row, seed: int, work: Path, result: Path, device: str) -> None:
     """Train and measure one seed of a row, or continue it, and write its result, which may be a failure.
 
     Output goes to log.txt. The process ends with the measurement, even if that is killed.
@@ -62,7 +63,7 @@ def child(plan: Plan, row: Row, seed: int, work: Path, result: Path) -> None:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     try:
-        found = train_and_measure(plan, row, seed, work)
+        found = train_and_measure(plan, row, seed, work, device)
     except (KeyboardInterrupt, SystemExit):
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
@@ -71,9 +72,9 @@ def child(plan: Plan, row: Row, seed: int, work: Path, result: Path) -> None:
     write_json(result, found)
 
 
-def train_and_measure(plan: Plan, row: Row, seed: int, work: Path) -> dict[str, Any]:
+def train_and_measure(plan: Plan, row: Row, seed: int, work: Path, device: str = "cpu") -> dict[str, Any]:
     demos, recording = (None, 0.0) if row.demos is None else record(row, seed, work)
-    run = experiment(row, seed, demos)
+    run = experiment(row, seed, demos, device)
     folder = work / "run"
     budget = run.budget if row.budget is None else row.budget
     snapshots = Snapshots(folder / "snapshots", budget, cpu_seconds)
@@ -91,10 +92,10 @@ def train_and_measure(plan: Plan, row: Row, seed: int, work: Path) -> dict[str, 
         marks = snapshots.complete(folder / "last_policy", spent, seconds["cpu_seconds"])
         found["curve"] = curve(plan, row, folder, marks, demo_steps, recording)
     shutil.rmtree(folder / "snapshots", ignore_errors=True)
-    return found | {"config": read_json(folder / "config.json", dict[str, Any])}
+    return found | {"machine": provenance(), "config": read_json(folder / "config.json", dict[str, Any])}
 
 
-def experiment(row: Row, seed: int, demos: Path | None) -> Experiment:
+def experiment(row: Row, seed: int, demos: Path | None, device: str) -> Experiment:
     """The preset of the row's algorithm and environment, with the changes in frozen.toml."""
     given = {} if row.budget is None else {"budget": row.budget}
     return Experiment.create(
@@ -105,7 +106,7 @@ def experiment(row: Row, seed: int, demos: Path | None) -> Experiment:
         expert=row.expert if "expert" in find(row.algorithm).needs else None,
         demos=demos,
         seed=seed,
-        device="cpu",
+        device=device,
         **given,
     )
 

@@ -150,6 +150,10 @@ def test_a_committed_record_carries_the_measurement_to_another_machine(
 ) -> None:
     found = record(measured[0])
     del found["rows"]["bc-cartpole"]["seeds"]["102"]
+    found["versions"]["numpy"] = "1.0"  # of that machine
+    first = found["rows"]["bc-cartpole"]["seeds"]["100"]
+    assert first["machine"]["cpu"]
+    assert first["config"]["versions"]["numpy"]
     committed = repository / "benchmarks" / "results" / "frozen.json"
     committed.parent.mkdir()
     committed.write_text(json.dumps(found))
@@ -164,7 +168,7 @@ def test_a_committed_record_carries_the_measurement_to_another_machine(
         assert (status, said.count(" seed ")) == (0, 1), said
         again = record(tmp_path / "out")
         assert again["missing_runs"] == 0
-        assert again["rows"]["bc-cartpole"]["seeds"]["100"] == found["rows"]["bc-cartpole"]["seeds"]["100"]
+        assert again["rows"]["bc-cartpole"]["seeds"]["100"] == first
         assert again["references"] == found["references"]
         committed.write_text(json.dumps(found | {"commit": "0" * 40}))
         assert "bc-cartpole: 0 of 3 seeds" in measure(repository, tmp_path / "other", "--list")[1]

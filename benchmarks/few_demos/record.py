@@ -2,7 +2,8 @@
 
     python benchmarks/few_demos/record.py FOLDER [FOLDER ...]   -> benchmarks/results/few-demos.json
 
-A FOLDER is that of a suite. Runs that have not ended are left out, and a comparison with none is too.
+A FOLDER is that of a suite. Runs that have not ended are left out, and a comparison with none is too. Of several suites
+with the same comparison each learner's runs come from the last that has it.
 """
 
 import json
@@ -39,9 +40,10 @@ def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    record = {}
+    record: dict[str, Any] = {}
     for suite in map(Path, sys.argv[1:]):
         for name, described in json.loads((suite / "suite.json").read_text())["parts"].items():
             if (suite / name / "references.json").exists():
-                record[name] = part(suite / name, described)
+                found = part(suite / name, described)
+                record.setdefault(name, found)["runs"] |= found["runs"]
     write_json(RESULTS, {name: each for name, each in record.items() if each["runs"]})
