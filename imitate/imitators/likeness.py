@@ -9,12 +9,11 @@ is never negative, and 0 only if both are distributed alike. Nothing is fitted, 
 for it; the discriminator of another network would want fresh ones, and they are few. The likelihood of held-out pairs
 would not see the states that the policy leads itself into, where imitators fail.
 
-Points are standardised by the demonstrations, and clipped: beyond three deviations all is equally strange. Otherwise a
-policy that balances where the expert never was would be farther away than one that falls beside it.
-
 A terminated episode enters an absorbing state, which is one more point, weighted by the share of discounted time spent
 there. Its distance from all others is twice that of two of the expert's points. So falling early is far from an expert
-that never falls, and hovering from one that lands.
+that never falls, and hovering from one that lands; if it were near, a policy that balances where the expert never was
+could be farther away than one that falls beside it. That was chosen on seeds 10 to 14 of SQIL and IQ-Learn on CartPole,
+Acrobot and LunarLander.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ __all__ = ["Likeness", "energy_distance"]
 
 _MOST = 2_000  # points of each side: all pairs of points are compared
 _GAMMA = 0.99  # of the time in the absorbing state
-_STRANGE = 3.0  # deviations
 
 
 def energy_distance(x: Tensor, y: Tensor, x_weights: Tensor, y_weights: Tensor) -> float:
@@ -88,7 +86,7 @@ class Likeness:
         """At most 2,000 of the points, standardised, beside the absorbing state (B + 1, F + 1); their weights."""
         absorbed = absorbed_share(len(points), terminations, _GAMMA)
         chosen = np.linspace(0, len(points) - 1, min(len(points), _MOST)).round().astype(np.int64)
-        scaled = ((points[chosen] - self.mean) / self.std).clamp(-_STRANGE, _STRANGE)
+        scaled = (points[chosen] - self.mean) / self.std
         alive = torch.nn.functional.pad(scaled, (0, 1, 0, 1))
         # The squared distance of two points of variance 1 in each column is twice their columns, in the mean.
         alive[-1, -1] = 2.0 * math.sqrt(2.0 * scaled.shape[1])

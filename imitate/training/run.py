@@ -44,9 +44,6 @@ _FEW_EPISODES = 5
 """Episodes of each environment between checkpoints. A checkpoint drops unfinished episodes; if it came more often, long
 episodes would hardly ever finish, and learning and logs would be biased towards short ones."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-_ALIKE = 0.1
-"""Distances from demonstrations that differ by less than this share of the least one are alike: a few episodes vary as
-much. Chosen on seeds 10 to 13 of SQIL and IQ-Learn on CartPole and Acrobot."""
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 
@@ -252,11 +249,9 @@ class Run:
             logger.info("the last validation was cut by the budget and chooses nothing")
             return
         # Prefer the later of equals: it has learned from more data.
-        record = -math.inf if account.best_score is None else account.best_score
-        alike = 0.0 if evaluation.distance is None or record == -math.inf else _ALIKE * abs(record)
-        best = evaluation.score >= record - alike
-        account.best_score = max(evaluation.score, record)
+        best = account.best_score is None or evaluation.score >= account.best_score
         if best:
+            account.best_score = evaluation.score
             self._save_policy("policy")
         row: dict[str, Any] = {
             "budget_steps": self.spent,

@@ -69,7 +69,7 @@ def test_an_end_that_the_expert_never_meets_is_far(tmp_path: Path) -> None:
 
 
 def test_falling_is_farther_than_being_where_the_expert_never_was(tmp_path: Path) -> None:
-    """The demonstrations stay around 0. A policy that is lost at 500 does not fall; another falls early, close by."""
+    """The demonstrations stay around 0. A policy that wanders off to 3 does not fall; another falls early, close by."""
     info = DemoInfo("Named-v0", spaces.Box(-1e3, 1e3, (1,)), spaces.Box(-1, 1, (1,)))
     near = np.sin(np.arange(101.0, dtype=np.float32))[:, None]
     actions, rewards = near[1:], np.ones(100, np.float32)
@@ -84,9 +84,12 @@ def test_falling_is_farther_than_being_where_the_expert_never_was(tmp_path: Path
 
     with DemoReader(tmp_path / "demos.h5") as demos:
         likeness = Likeness(demos)
-    lost, farther = (likeness.distance(rollout(near + far, 100, falls=False)) for far in (50.0, 500.0))
-    assert lost == pytest.approx(farther)
-    assert 0 < lost < likeness.distance(rollout(near, 20, falls=True))
+    away = near + np.linspace(0, 3, 101, dtype=np.float32)[:, None]
+    assert (
+        0
+        < likeness.distance(rollout(away, 100, falls=False))
+        < likeness.distance(rollout(near, 20, falls=True))
+    )
     assert likeness.distance(rollout(near, 100, falls=False)) == pytest.approx(0, abs=1e-6)
 
 
@@ -118,7 +121,7 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
     assert len(rows) > 2
     distances = [row["distance"] for row in rows]
     assert [row["best"] for row in rows] == [
-        distance <= 1.1 * min(distances[: number + 1]) for number, distance in enumerate(distances)
+        distance <= min(distances[: number + 1]) for number, distance in enumerate(distances)
     ]
     assert all(row["steps"] == 30 for row in rows)  # three episodes of ten steps
     assert {"mean_return", "std_return", "returns"} <= rows[0].keys()

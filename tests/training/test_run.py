@@ -72,18 +72,6 @@ def test_demonstrations_training_and_validation_share_the_budget_and_the_best_po
     assert [row["best"] for row in rows] == [True, True, False, False, False]
 
 
-def test_of_distances_that_are_alike_the_latest_is_kept(tmp_path: Path) -> None:
-    """A tenth above the least is alike; the least itself stays the measure."""
-    distances = iter([3.0, 2.0, 2.19, 2.21, 2.18, 2.3])
-
-    def validate(_policy: ActorPolicy, _max_steps: int) -> Evaluation:
-        return Evaluation(np.array([0.0]), np.array([7]), distance=next(distances))
-
-    assert Run(counter(), tmp_path, budget=160, validate=validate, eval_every=20).finish()
-    rows = [json.loads(line) for line in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
-    assert [row["best"] for row in rows] == [True, True, True, False, True, False]
-
-
 @pytest.mark.parametrize("budget", range(2, 60))
 def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
     Run(counter(2.0), tmp_path, budget=budget, validate=best_at_40, eval_every=15).finish()
