@@ -67,7 +67,7 @@ def run_row(
             for done in as_completed(running):
                 found = done.result()
                 if config := found.pop("config", None):
-                    record.setdefault("config", config)  # of one seed; the others differ in the seed
+                    record.setdefault("config", config)  # of one seed; others differ in seed and device
                 record["seeds"] = sorted([*record["seeds"], found], key=_seed)
                 print(
                     f"{name} seed {_seed(found)}: {found['mean']:.1f} +- {found['std']:.1f}", file=sys.stderr

@@ -219,7 +219,8 @@ class DAC(SAC):
 
     @torch.no_grad()
     def rewards(self, batch: Batch) -> Tensor:
-        """The discriminator's rewards (B,) for a batch with `ends` as `alive` () and `absorbed` ()."""
+        """The discriminator's rewards (B,) for a batch that also has the two numbers of `ends`: `alive` and `absorbed`,
+        both ()."""
         logits = self.discriminator(self.discriminator.prepare(batch))
         rewards = reward_of(logits + batch["alive"], self.config.reward)
         return rewards + batch["absorbed"] * (batch["discounts"] == 0)

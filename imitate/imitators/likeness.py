@@ -12,8 +12,8 @@ would not see the states that the policy leads itself into, where imitators fail
 A terminated episode enters an absorbing state, which is one more point, weighted by the share of discounted time spent
 there. Its distance from all others is twice that of two of the expert's points. So falling early is far from an expert
 that never falls, and hovering from one that lands; if it were near, a policy that balances where the expert never was
-could be farther away than one that falls beside it. That was chosen on seeds 10 to 14 of SQIL and IQ-Learn on CartPole,
-Acrobot and LunarLander.
+could be farther away than one that falls beside it. This distance was chosen on seeds 10 to 14 of SQIL and IQ-Learn on
+CartPole, Acrobot and LunarLander.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Likeness:
         chosen = np.linspace(0, len(points) - 1, min(len(points), _MOST)).round().astype(np.int64)
         scaled = (points[chosen] - self.mean) / self.std
         alive = torch.nn.functional.pad(scaled, (0, 1, 0, 1))
-        # The squared distance of two points of variance 1 in each column is twice their columns, in the mean.
+        # Two points with variance 1 in each of F columns have a mean squared distance of 2 F.
         alive[-1, -1] = 2.0 * math.sqrt(2.0 * scaled.shape[1])
         weights = torch.full((len(alive),), (1 - absorbed) / len(chosen))
         weights[-1] = absorbed
