@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from torch import Tensor
 from imitate import BC, BCConfig, DemoReader, evaluate
 from imitate.files import machine, versions, write_json
 from imitate.nn.distributions import Distribution
+from imitate.nn.networks import MLP
 from imitate.nn.policy import ActorPolicy
 
 RECORD = Path(__file__).parent / "results" / "bc-grid.json"
@@ -104,6 +106,19 @@ SETTINGS = {
     "batch 64, rate 3e-3, unsquashed": Setting(FAST, loss="unsquashed"),
     "batch 64, rate 3e-3, unsquashed, 512 512": Setting(FAST | {"hidden": (512, 512)}, loss="unsquashed"),
     "batch 64, rate 3e-3, unsquashed, 3 members": Setting(FAST, loss="unsquashed", members=3),
+    "batch 64, rate 3e-3, unsquashed, 3 in one network": Setting(FAST | {"members": 3}, loss="unsquashed"),
+    "batch 64, rate 3e-3, unsquashed, 5 in one network": Setting(FAST | {"members": 5}, loss="unsquashed"),
+    "batch 64, rate 3e-3, unsquashed, noise 0.03, 3 in one network": Setting(
+        FAST | {"members": 3}, loss="unsquashed", noise=0.03
+    ),
+    "batch 64, rate 3e-3, unsquashed, 512 512, 3 in one network": Setting(
+        FAST | {"members": 3, "hidden": (512, 512)}, loss="unsquashed"
+    ),
+    "rate 3e-3, unsquashed, 3 in one network": Setting(
+        {"members": 3, "learning_rate": 3e-3}, loss="unsquashed"
+    ),
+    "256 256 relu, 3 in one network": Setting({"members": 3, "hidden": (256, 256), "activation": "relu"}),
+    "256 256 relu": Setting({"hidden": (256, 256), "activation": "relu"}),
 }
 
 
@@ -121,19 +136,20 @@ class Mean:
 
 
 def perturb(learner: BC, setting: Setting) -> None:
-    """Let the network that takes gradient steps see noise, or drop units; its average does not."""
-    net = learner.members[0].actor.encoder.net
-
-    def forward(x: Tensor) -> Tensor:
-        if setting.noise:
-            x = x + setting.noise * torch.randn_like(x)
-        for layer in net.linear:
-            x = net._activation(F.linear(x, layer.weight, layer.bias))
-            x = F.dropout(x, setting.dropout) if setting.dropout else x
-        return x
-
+    """Let the networks that take gradient steps see noise, or drop units; their averages do not."""
     if setting.noise or setting.dropout:
-        net.forward = forward
+        for member in learner.members:
+            net = member.actor.encoder.net
+            net.forward = partial(perturbed, net, setting)
+
+
+def perturbed(net: MLP, setting: Setting, x: Tensor) -> Tensor:
+    """The forward pass of a network with noise on its inputs, or dropped units."""
+    x = x + setting.noise * torch.randn_like(x) if setting.noise else x
+    for layer in net.linear:
+        x = net._activation(F.linear(x, layer.weight, layer.bias))
+        x = F.dropout(x, setting.dropout) if setting.dropout else x
+    return x
 
 
 def train(task: str, setting: Setting, seed: int, demos: Path) -> tuple[list[BC], dict[str, float]]:

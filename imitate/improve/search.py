@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+from imitate.compare.statistics.job_results import Row
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
@@ -177,12 +178,22 @@ def _imitator(study: Study, student: str) -> str | None:
     )
 
 
+def _fitted(study: Study) -> float | None:
+    """What LOKI last said of the critic that it fitted to an expert without one: `measure_gate`'s openness."""
+    path = study.out / "runs" / "loki" / "metrics.jsonl"
+    if study.expert.oracle is not None or not path.is_file():
+        return None
+    with path.open("rb") as rows:
+        found = [row.gate for row in map(Row.parse, rows) if row.gate is not None]
+    return found[-1] if found else None
+
+
 def _report(study: Study, verdict: Verdict) -> None:
     """Write the report and then verdict.json, which says that the search is finished."""
     journal, expert, task = study.journal, study.expert, study.task
     assert journal.expert is not None
     tested = journal.tests["expert"]
-    facts = teacher(expert, journal.expert + tested, journal.trusted)
+    facts = teacher(expert, journal.expert + tested, journal.trusted, _fitted(study))
     seeds = {
         name: study.seed(stream)
         for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))

@@ -50,6 +50,7 @@ class Teacher:
     source       its spec
     trusted      share of its states in which its critic puts its action above random ones; None if there is no critic,
                  or if the expert is its argmax
+    fitted       the same share for the critic that a learner fitted to an expert without one, or None
     short        episodes of less than half the median length: it has fallen, or arrived early
     worst_seed   seed of the episode with the lowest return
     best_known   the best return that rl-baselines3-zoo publishes for the task, in any version of it, or None
@@ -67,6 +68,7 @@ class Teacher:
     short: Count
     published: Number | None
     best_known: Number | None
+    fitted: Number | None = None
 
     @property
     def share(self) -> float | None:
@@ -79,11 +81,11 @@ class Teacher:
     def critic(self) -> str:
         """Words for its critic."""
         if not self.has_critic:
-            return "without a critic"
+            fitted = "" if self.fitted is None else f"; a fitted one {_judged(self.fitted)}"
+            return f"without a critic{fitted}"
         if self.trusted is None:
             return "the argmax of its critic"
-        doubt = "" if self.trusted >= GATE else ", too few to trust it"
-        return f"with a critic that puts its action above random ones in {percent(self.trusted)} of states{doubt}"
+        return f"with a critic that {_judged(self.trusted)}"
 
     def describe(self) -> str:
         """One line."""
@@ -99,7 +101,12 @@ class Teacher:
         return ", ".join(parts)
 
 
-def teacher(expert: Expert, played: Played, trusted: float | None) -> Teacher:
+def _judged(share: float) -> str:
+    doubt = "" if share >= GATE else ", too few to trust it"
+    return f"puts its action above random ones in {percent(share)} of states{doubt}"
+
+
+def teacher(expert: Expert, played: Played, trusted: float | None, fitted: float | None = None) -> Teacher:
     """The facts on an expert that has played these episodes, and whose critic is trusted so far."""
     lengths, worst = np.array(played.lengths), int(np.argmin(played.returns))
     return Teacher(
@@ -115,4 +122,5 @@ def teacher(expert: Expert, played: Played, trusted: float | None) -> Teacher:
         short=int((lengths < np.median(lengths) / 2).sum()),
         published=expert.published_return,
         best_known=best_published(expert.env_id),
+        fitted=fitted,
     )

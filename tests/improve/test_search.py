@@ -88,6 +88,7 @@ def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     }  # fmt: skip
     assert said["versions"]["torch"]
     assert said["teacher"]["has_critic"] is False
+    assert 0.0 <= said["teacher"]["fitted"] <= 1.0
 
 
 @pytest.mark.parametrize("write", range(1, 10, 2))

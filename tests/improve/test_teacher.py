@@ -48,6 +48,15 @@ def test_a_critic_is_trusted_by_the_states_in_which_it_knows_its_expert(trusted:
     assert facts.critic.endswith(f"of states{doubt}")
 
 
+def test_a_fitted_critic_is_judged_where_the_expert_has_none() -> None:
+    expert = load_expert("random", env_id="Pendulum-v1")
+    played = Played([1, 2], [-100, -200], [200, 200], 400)
+    assert teacher(expert, played, None).critic == "without a critic"
+    assert teacher(expert, played, None, 0.5).critic == (
+        "without a critic; a fitted one puts its action above random ones in 50 % of states, too few to trust it"
+    )
+
+
 def test_the_states_of_the_episodes_judge_the_critic() -> None:
     """Pendulum's expert is an actor with a critic of its own; CartPole's is the argmax of its critic."""
     rng = np.random.default_rng(0)

@@ -171,6 +171,7 @@ class Row:
     budget_steps: Count = 0
     expert_queries: Count = 0
     train_return: float | None = None
+    gate: float | None = None
 
     @classmethod
     def parse(cls, line: bytes) -> Row:
