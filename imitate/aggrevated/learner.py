@@ -31,7 +31,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.imitators.bc import bc_loss, new_policy
+from imitate.imitators.bc import imitation_loss, new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
@@ -146,7 +146,7 @@ class AggreVaTeD:
                     self.critic, gate, actor, distribution, obs, wanted,
                     beta=beta, delta=self.config.delta, search=self.search, generator=self.generator,
                 )  # fmt: skip
-        cloning = bc_loss(actor, distribution, wanted)
+        cloning = imitation_loss(actor, distribution, wanted)
         return policy_loss + beta * cloning, {"policy_loss": policy_loss, "imitation_loss": cloning}
 
     def _reseed(self) -> None:

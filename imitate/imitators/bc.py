@@ -35,7 +35,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.nn.whitening import Whitening
 
-__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "mean_agreement", "new_policy"]
+__all__ = ["BC", "BCConfig", "agreement", "imitation_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
 
@@ -79,7 +79,7 @@ def new_policy(
         )
 
 
-def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
+def imitation_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
     """Loss (B,) of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
 
     Discrete actions: cross-entropy, summed over the parts of an action. Continuous actions: mean squared error of the
@@ -158,14 +158,14 @@ class BC:
     ) -> None:
         """Learn from the demonstrations' `episodes` (indices, by default all).
 
-        loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
+        loss    in place of `imitation_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
                 units) to (B,)
         """
         if config.demo_every > 1:
             demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
-        self._loss = loss or bc_loss
+        self._loss = loss or imitation_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         info, normalize = demos.info, config.normalize_obs
         seeds = [seed, *(draw_seed(seed, 3, member) for member in range(1, config.members))]

@@ -14,7 +14,7 @@ from imitate.aggrevated.gate import Gate
 from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.scene import Scene
 from imitate.configs.variants import VariantConfig
-from imitate.imitators.bc import bc_loss, new_policy
+from imitate.imitators.bc import imitation_loss, new_policy
 
 META = torch.device("meta")
 OBS, BOX, NAMES = spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,)), spaces.Discrete(4)
@@ -61,5 +61,5 @@ def test_losses_stay_on_their_device(space: Any, name: Any, search: bool) -> Non
     loss, wanted = find_estimator(seen, None, OBS, 0).loss(
         Gate(gate.gap.to(META), 1.0, True) if name == "target" else gate, distribution, obs, expert
     )
-    total = loss + bc_loss(seen.actor, distribution, wanted)
+    total = loss + imitation_loss(seen.actor, distribution, wanted)
     assert (total.device, total.shape) == (META, (5,))

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.imitators.bc import agreement, bc_loss
+from imitate.imitators.bc import agreement, imitation_loss
 from imitate.imitators.gail import Discriminator, GAILConfig, bce, gradient_penalty, reward_of
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy
@@ -84,7 +84,7 @@ def test_actor_critics(policy: ActorPolicy, obs_space: spaces.Space) -> None:  #
 def test_cloning(policy: ActorPolicy, obs_space: spaces.Space) -> None:  # type: ignore[type-arg]
     obs = policy.encoder.prepare(raw_obs(obs_space))
     labels = policy.to_env(actions_of(policy)).detach()
-    check(bc_loss(policy, policy(obs), policy.to_unit(labels)).mean(), policy)
+    check(imitation_loss(policy, policy(obs), policy.to_unit(labels)).mean(), policy)
     assert agreement(policy, obs, labels).device.type == "meta"
 
 

@@ -24,7 +24,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.imitators.bc import bc_loss
+from imitate.imitators.bc import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher
@@ -134,7 +134,7 @@ class Variant:
         wanted, policy_loss = actor.to_unit(labels), torch.zeros(len(obs), device=obs.device)
         if gate.open:
             policy_loss, wanted = self.estimator.loss(gate, distribution, obs, wanted, *columns)
-        cloning = bc_loss(actor, distribution, wanted)
+        cloning = imitation_loss(actor, distribution, wanted)
         loss = policy_loss + (self.config.beta or 0.0) * cloning
         if self.config.ent_coef:
             loss = loss - self.config.ent_coef * distribution.entropy()

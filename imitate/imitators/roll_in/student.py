@@ -10,7 +10,7 @@ from torch import Tensor
 
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.spaces import Array
-from imitate.imitators.bc import bc_loss
+from imitate.imitators.bc import imitation_loss
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution
@@ -64,7 +64,7 @@ class Student:
         labels: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """DAgger's loss."""
-        loss = bc_loss(self.actor, distribution, self.actor.to_unit(labels))
+        loss = imitation_loss(self.actor, distribution, self.actor.to_unit(labels))
         return loss, {"loss": loss}
 
     def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
