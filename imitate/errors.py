@@ -53,10 +53,10 @@ def raised(who: str, error: Exception) -> Fault:
 
 
 def check_range(owner: object, low: float, high: float, *names: str) -> None:
-    """Raise InputError unless the attributes `names` of `owner` are numbers in [low, high]; NaN is rejected."""
+    """Raise InputError unless the attributes `names` of `owner` are in [low, high], or None; NaN is rejected."""
     for name in names:
         value = getattr(owner, name)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             wanted = f"at least {low}" if high >= LARGEST and not value > high else f"in [{low}, {high}]"
             raise InputError(f"{name} must be {wanted}, got {value}")
 

@@ -57,8 +57,7 @@ class AggreVaTeDConfig(DAggerConfig):
             object.__setattr__(self, "fqe", FQEConfig(**as_tuples(self.fqe)))
         check_range(self, 0, math.inf, "delta", "fqe_updates")
         check_range(self, 0, 1, "gate")
-        if self.beta is not None:
-            check_range(self, 0, math.inf, "beta")
+        check_range(self, 0, math.inf, "beta")
 
     def completed(self, discrete: bool) -> Self:
         """This config with the defaults that depend on the kind of actions filled in.

@@ -32,10 +32,11 @@ class BCConfig:
     holdout: float = 0.05
     """Share of the episodes held out to report the loss on them; none are held out if there are fewer than 1 /
     holdout."""
-    batch_size: int = 256
-    """Samples in a minibatch."""
-    learning_rate: float = 1e-3
-    """Adam's step size at the start; it decays linearly to 0."""
+    batch_size: int | None = None
+    """Samples in a minibatch; by default 64 for continuous and 256 for discrete actions."""
+    learning_rate: float | None = None
+    """Adam's step size at the start, which decays linearly to 0; by default 0.003 for continuous and 0.001 for discrete
+    actions."""
     ema: float = 0.995
     """Decay of the moving average of weights that is the policy; 0: no averaging."""
     weight_decay: float = 0.1
@@ -48,17 +49,29 @@ class BCConfig:
     """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
     activation: Literal["tanh", "relu"] | None = None
     """Activation of the hidden layers; by default relu for continuous and tanh for discrete actions."""
-    members: int = 1
-    """Networks whose outputs are averaged; the policy is one network, that many times as wide."""
+    members: int | None = None
+    """Networks whose outputs are averaged; the policy is one network, that many times as wide. By default 5 for
+    continuous actions of observations without pictures and parts, else 1."""
     log_std_init: float = -1.0
     """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
-        check_range(self, 1, math.inf, "max_epochs", "max_updates", "batch_size", "demo_every", "members")
+        counts = ("max_epochs", "max_updates", "batch_size", "demo_pairs", "demo_every", "members")
+        check_range(self, 1, math.inf, *counts)
         check_range(self, *LOG_STD_RANGE, "log_std_init")
-        if self.demo_pairs is not None:
-            check_range(self, 1, math.inf, "demo_pairs")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
         check_ema(self.ema)
+
+    def chosen(self, discrete: bool, mergeable: bool) -> tuple[int, float, int]:
+        """Batch size, learning rate and members, or their defaults for the kind of actions.
+
+        mergeable   several networks can become one
+        """
+        batch_size, learning_rate, members = (256, 1e-3, 1) if discrete else (64, 3e-3, 5 if mergeable else 1)
+        return (
+            self.batch_size or batch_size,
+            learning_rate if self.learning_rate is None else self.learning_rate,
+            self.members or members,
+        )

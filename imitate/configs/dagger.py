@@ -63,8 +63,7 @@ class DAggerConfig:
         check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "alpha_rate", "switch_probability")
-        if self.alpha_floor is not None:
-            check_range(self, 0, 1, "alpha_floor")
+        check_range(self, 0, 1, "alpha_floor")
         check_ema(self.ema)
 
     def completed(self, discrete: bool) -> Self:

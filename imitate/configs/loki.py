@@ -45,6 +45,5 @@ class LOKIConfig:
         if isinstance(self.ppo, Mapping):
             object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
         check_range(self, 1, math.inf, "total_steps")
-        if self.imitation_steps is not None:
-            check_range(self, 1, math.inf, "imitation_steps")
+        check_range(self, 1, math.inf, "imitation_steps")
         check_range(self, 0, 1, "guidance", "guidance_fraction")

@@ -38,5 +38,4 @@ class QDaggerConfig(DQNConfig):
         super().__post_init__()
         check_range(self, 0, math.inf, "offline_updates", "distill_coef")
         check_range(self, 1e-6, math.inf, "temperature")
-        if self.teacher_steps is not None:
-            check_range(self, 1, math.inf, "teacher_steps")
+        check_range(self, 1, math.inf, "teacher_steps")

@@ -45,5 +45,4 @@ class REINFORCEConfig(OnPolicyConfig):
         super().__post_init__()
         check_range(self, 1, math.inf, "num_episodes", "baseline_epochs", "baseline_batch_size")
         check_range(self, 0, math.inf, "baseline_learning_rate")
-        if self.batch_size is not None:
-            check_range(self, 1, math.inf, "batch_size")
+        check_range(self, 1, math.inf, "batch_size")

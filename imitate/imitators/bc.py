@@ -35,9 +35,10 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.nn.whitening import Whitening
 
-__all__ = ["BC", "BCConfig", "agreement", "imitation_loss", "mean_agreement", "new_policy"]
+__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "imitation_loss", "mean_agreement", "new_policy"]
 
 _EVALUATION_BATCH = 4_096
+_EDGE = 0.99  # of the bounds, where the input of the tanh would be infinite
 
 Loss = Callable[[ActorPolicy, Distribution, Tensor], Tensor]
 
@@ -90,6 +91,16 @@ def imitation_loss(policy: ActorPolicy, distribution: Distribution, actions: Ten
     return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
 
 
+def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
+    """BC's loss (B,): `imitation_loss`, or the squared error before the tanh of a squashed policy.
+
+    At the bounds, where experts often act, the tanh has hardly a gradient; `actions` beyond 0.99 count as 0.99.
+    """
+    if policy.head != "squashed":
+        return imitation_loss(policy, distribution, actions)
+    return (distribution.mode() - actions.clamp(-_EDGE, _EDGE).atanh()).square().mean(-1)
+
+
 def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
     """(B,) 1 where the policy's action agrees with the label, else 0.
 
@@ -120,11 +131,11 @@ class Member:
 
     parts = ("mean", "actor", "optimizer", "average")
 
-    def __init__(self, actor: ActorPolicy, config: BCConfig) -> None:
+    def __init__(self, actor: ActorPolicy, config: BCConfig, learning_rate: float) -> None:
         self.actor, self.mean = actor, copy.deepcopy(actor)
         # Without the log standard deviation, which cloning does not change.
         parameters = [*actor.encoder.parameters(), *actor.output.parameters()]
-        self.optimizer = Adam(parameters, config.learning_rate, weight_decay=config.weight_decay)
+        self.optimizer = Adam(parameters, learning_rate, weight_decay=config.weight_decay)
         self.average = Average(self.mean, actor, config.ema)
 
     def update(self, loss: Tensor, learning_rate: float) -> None:
@@ -158,27 +169,29 @@ class BC:
     ) -> None:
         """Learn from the demonstrations' `episodes` (indices, by default all).
 
-        loss    in place of `imitation_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
+        loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
                 units) to (B,)
         """
         if config.demo_every > 1:
             demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:
             demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
-        self._loss = loss or imitation_loss
+        self._loss = loss or bc_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
-        info, normalize = demos.info, config.normalize_obs
-        seeds = [seed, *(draw_seed(seed, 3, member) for member in range(1, config.members))]
-        actors = [
-            new_policy(
-                config, info.observation_space, info.action_space, seed=each, normalize_obs=normalize
-            ).to(self.device)
-            for each in seeds
-        ]
-        if len(actors) > 1 and not can_merge(actors[0]):
+        observations, actions = demos.info.observation_space, demos.info.action_space
+
+        def new(seed: int) -> ActorPolicy:
+            policy = new_policy(config, observations, actions, seed=seed, normalize_obs=config.normalize_obs)
+            return policy.to(self.device)
+
+        first = new(seed)
+        kind = values_of(actions) is not None, can_merge(first)
+        self.batch_size, self.learning_rate, members = config.chosen(*kind)
+        actors = [first, *(new(draw_seed(seed, 3, member)) for member in range(1, members))]
+        if members > 1 and not can_merge(first):
             raise InputError(
-                f"{len(actors)} members need one observation of numbers and a hidden layer, got "
-                f"{info.observation_space} and hidden {list(config.hidden or ())}; take members 1"
+                f"{members} members need one observation of numbers and a hidden layer, got "
+                f"{observations} and hidden {list(config.hidden or ())}; take members 1"
             )
         rng = np.random.default_rng(draw_seed(seed))
         episodes = np.arange(len(demos)) if episodes is None else episodes
@@ -190,16 +203,16 @@ class BC:
                 for actor in actors:
                     actor.encoder.observe(obs.to(self.device))
         pairs = int(demos.lengths[self.trained_on].sum())
-        whiten = pairs <= config.batch_size if config.whiten is None else config.whiten
+        whiten = pairs <= self.batch_size if config.whiten is None else config.whiten
         self.whitening: Whitening | None = None
         if whiten:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
             self.whitening = Whitening.fit(actors[0].encoder, moved)
-        self.members = [Member(actor, config) for actor in actors]
+        self.members = [Member(actor, config, self.learning_rate) for actor in actors]
         self.policy = copy.deepcopy(actors[0]) if len(actors) == 1 else wider(actors[0], len(actors))
         self._publish()
-        batches = math.ceil(pairs / config.batch_size)
+        batches = math.ceil(pairs / self.batch_size)
         self._budget = min(config.max_updates, config.max_epochs * batches)
         self.epoch = self.updates = 0
 
@@ -212,9 +225,9 @@ class BC:
         # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, before = torch.zeros((), device=self.device), self.updates
-        batches = self.demos.minibatches(self.config.batch_size, rng, episodes=self.trained_on)
+        batches = self.demos.minibatches(self.batch_size, rng, episodes=self.trained_on)
         for obs, labels in itertools.islice(batches, self._budget - before):
-            learning_rate = self.config.learning_rate * (1.0 - self.updates / self._budget)
+            learning_rate = self.learning_rate * (1.0 - self.updates / self._budget)
             prepared, labels = self.inputs(obs, labels)
             for member in self.members:
                 actor = member.actor

@@ -105,8 +105,7 @@ class Experiment:
         check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side
         check_range(self, 1, LARGEST, "budget")
         check_range(self, 0, LARGEST, "seed", "eval_every", "checkpoint_every")
-        if self.demo_episodes is not None:
-            check_range(self, 1, LARGEST, "demo_episodes")
+        check_range(self, 1, LARGEST, "demo_episodes")
 
     @property
     def experts(self) -> tuple[str, ...]:

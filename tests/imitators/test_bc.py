@@ -24,7 +24,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.imitators.bc import BC, BCConfig, imitation_loss
+from imitate.imitators.bc import BC, BCConfig, bc_loss, imitation_loss
 from imitate.nn.distributions import Distribution
 from imitate.nn.policy import ActorPolicy
 
@@ -102,7 +102,7 @@ def test_the_loss_on_held_out_episodes_is_reported_and_they_are_not_trained_on(t
     obs, labels = next(demos.batches(10_000, np.random.default_rng(0), episodes=learner.heldout))
     with torch.no_grad():
         distribution = learner.policy(learner.policy.encoder.prepare(obs))
-        loss = imitation_loss(learner.policy, distribution, learner.policy.to_unit(labels)).mean()
+        loss = bc_loss(learner.policy, distribution, learner.policy.to_unit(labels)).mean()
     assert_allclose(float(loss), metrics["heldout_loss"], rtol=1e-5)
 
 
@@ -128,7 +128,7 @@ def test_a_loss_that_is_handed_in_takes_the_place_of_bcs(tmp_path: Path) -> None
     config = BCConfig(batch_size=1_000)
 
     def doubled(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
-        return 2 * imitation_loss(policy, distribution, actions)
+        return 2 * bc_loss(policy, distribution, actions)
 
     plain, twice = (BC(config, demos=demos, seed=0, loss=loss).step() for loss in (None, doubled))
     assert twice["loss"] == pytest.approx(2 * plain["loss"])
@@ -140,6 +140,28 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
     torch.nn.init.constant_(policy.output.bias, 0.25)  # acts 0.5
     loss = imitation_loss(policy, policy(torch.zeros(1, 1)), policy.to_unit(torch.tensor([[1.0]])))
     assert_allclose(loss.item(), 0.25**2)  # (0.5 - 1) / 2 squared
+
+
+def test_a_squashed_policy_learns_before_its_tanh() -> None:
+    """Bounds count as 0.99, whose tanh has a finite input. In the middle both losses agree to first order."""
+    policy = ActorPolicy(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), head="squashed", hidden=())
+    torch.nn.init.zeros_(policy.output.weight)
+    torch.nn.init.constant_(policy.output.bias, 0.25)
+    distribution = policy(torch.zeros(2, 1))
+    loss = bc_loss(policy, distribution, torch.tensor([[0.5], [1.0]]))
+    assert_allclose(loss.detach(), [(0.25 - np.arctanh(0.5)) ** 2, (0.25 - np.arctanh(0.99)) ** 2], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "wanted"), [("ContinuousIdentity-v0", (64, 3e-3, 5)), ("CartPole-v1", (256, 1e-3, 1))]
+)
+def test_defaults_depend_on_the_kind_of_actions(
+    tmp_path: Path, env_id: str, wanted: tuple[int, float, int]
+) -> None:
+    demos = recorded(tmp_path, env_id, Namer() if "Identity" in env_id else Balancer(), 4)
+    learner = BC(BCConfig(), demos=demos, seed=0)
+    assert (learner.batch_size, learner.learning_rate, len(learner.members)) == wanted
+    assert learner.policy.architecture["hidden"][0] == (5 * 256 if wanted[2] == 5 else 64)
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -319,18 +319,26 @@ def test_its_curve_begins_with_the_clone(tmp_path: Path) -> None:
 def test_bc_with_the_rows_options_is_gails_clone(tmp_path: Path) -> None:
     """imitate/reproduce/rows.toml measures the clone so; PPO leaves it as it is while the value network warms up."""
     path = named(tmp_path / "demos.h5", ENVS["continuous"])
-    options = ["--max-updates", "30", "--holdout", "0", "--log-std-init", "-2", "--seed", "3"]
+    options = [
+        "--max-updates",
+        "30",
+        "--holdout",
+        "0",
+        "--members",
+        "1",
+        "--log-std-init",
+        "-2",
+        "--seed",
+        "3",
+    ]
     words = ["--env", ENVS["continuous"], "--demos", str(path), "--out", str(tmp_path / "clone")]
     assert main(["train", "bc", *words, *options]) == 0
     with DemoReader(path) as demos:
         envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 2)
         gail = GAIL(GAILConfig(bc_updates=30, ppo={"num_steps": 8}), envs=envs, demos=demos, seed=3)
         gail.step()
-    obs = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
-    clone = load_policy(tmp_path / "clone")
-    np.testing.assert_array_equal(
-        gail.policy.act(obs, deterministic=True), clone.act(obs, deterministic=True)
-    )
+    clone = load_policy(tmp_path / "clone").state_dict()
+    assert all(torch.equal(weights, clone[name]) for name, weights in gail.policy.state_dict().items())
 
 
 def test_settings_that_can_not_be_used_are_named() -> None:

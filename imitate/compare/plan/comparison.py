@@ -109,8 +109,7 @@ class Comparison:
         check_range(self, 2, 10_000, "episodes")
         check_range(self, 0, LARGEST, "first_seed")
         check_range(self, 100, LARGEST, "budget")
-        if self.num_envs is not None:
-            check_range(self, 1, MOST_ENVS, "num_envs")
+        check_range(self, 1, MOST_ENVS, "num_envs")
 
     @property
     def controls(self) -> dict[str, str]:
