@@ -27,14 +27,21 @@ def compare_little(wanted: Comparison, out: Path) -> Path:
     return compare(replace(wanted, hyperparameters=little, episodes=2, curve_episodes=1), out, workers=1)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("name", "arguments", "wanted"),
     [
-        ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
-        ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
-        ("08_changed_dynamics.py", [], r"airl  returns -[5-9]\.\d\nlogit returns -[1-9]\d\."),
         ("03_compare.py", ["CartPole-v1", "1000", "1"], r"open .*report\.html"),
-        ("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
+        pytest.param("02_dagger.py", [], r"learner 500\.0, expert 500\.0", marks=pytest.mark.slow),
+        pytest.param("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0", marks=pytest.mark.slow),
+        pytest.param(
+            *("08_changed_dynamics.py", [], r"airl  returns -[5-9]\.\d\nlogit returns -[1-9]\d\."),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param("06_robot_arm.py", [], r"DAgger: return -[12]\.", marks=pytest.mark.slow),
         pytest.param("05_mistakes.py", [], r"right +returns 500.0", marks=pytest.mark.slow),
     ],

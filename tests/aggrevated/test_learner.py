@@ -79,6 +79,7 @@ def test_cartpole_within_800_steps_from_the_experts_own_critic(tmp_path: Path) -
     assert evaluate(learner.policy, "CartPole-v1", episodes=10).mean >= 450
 
 
+@pytest.mark.slow
 def test_cartpole_within_800_steps_from_a_critic_learned_along_the_way(tmp_path: Path) -> None:
     expert = load_expert("CartPole-v1:ppo")
     learner = trained(tmp_path, "CartPole-v1", expert, fqe_updates=100, **CARTPOLE)

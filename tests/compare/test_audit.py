@@ -59,8 +59,8 @@ def test_a_control_of_dac_sees_no_transition_of_the_expert(tmp_path: Path) -> No
 
 def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
-    words = f"train gail --env Identity-v0 --demos {demos} --budget 1500 --out {tmp_path / 'run'} --audit"
-    assert main([*words.split(), "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 600 --out {tmp_path / 'run'} --audit"
+    assert main([*words.split(), "--bc-updates", "20", "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
     written = (tmp_path / "run" / "audit.json").read_bytes()
     assert main(words.split()) == 0  # of a finished run: nothing is trained again
     assert (tmp_path / "run" / "audit.json").read_bytes() == written
@@ -83,7 +83,7 @@ def test_one_action(space: spaces.Space[Any], action: Any) -> None:
 
 
 def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
-    overrides = {"gail": {"reward": "logit", "ppo": {"num_steps": 32}}}
+    overrides = {"gail": {"reward": "logit", "bc_updates": 20, "ppo": {"num_steps": 32}}}
     settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 3_000, "episodes": 2}
     comparison = Comparison("CartPole-v1", ("gail",), **settings, hyperparameters=overrides)
     assert Comparison.from_json(comparison.to_json()) == comparison

@@ -82,9 +82,8 @@ def test_another_folder_is_not_touched(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_comparison_from_the_expert_to_the_report(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     out = tmp_path / "report"
     wanted = comparison("bc", "dagger", "ppo", curve_episodes=1)
     with caplog.at_level(logging.INFO):
@@ -114,7 +113,6 @@ def test_a_comparison_from_the_expert_to_the_report(
     assert not list((out / "runs").glob("*/snapshots"))
 
     # Again: nothing is left to do. Another budget in its place: refused.
-    request.getfixturevalue("undrawn")
     times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
     compare(wanted, out, workers=1)
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")} == times

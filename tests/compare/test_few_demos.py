@@ -147,7 +147,9 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
     part = comparison(
         budget=4_800, demo_episodes=1, episodes=2, curve_episodes=1, audit=False, keep_closest=True
     )
-    page = compare(replace(part, algorithms=("sqil",)), tmp_path / "report", workers=1)
+    few_updates = {"sqil": {"dqn": {"num_updates": 1}}}
+    wanted = replace(part, algorithms=("sqil",), hyperparameters=few_updates)
+    page = compare(wanted, tmp_path / "report", workers=1)
     (folder,) = (tmp_path / "report" / "runs").glob("sqil-*")
     result = Result.load(folder)
     assert result is not None

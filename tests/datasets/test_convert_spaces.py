@@ -87,7 +87,7 @@ repeatable = settings(deadline=None, derandomize=True, suppress_health_check=lis
 
 
 @given_recordings
-@settings(repeatable, max_examples=12)
+@settings(repeatable, max_examples=6)
 def test_random_spaces_round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
     round_trip(recorded, name)
 

@@ -22,7 +22,7 @@ def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["vectors", "pixels"])
 def test_a_few_kills(tmp_path: Path, kind: str) -> None:
-    campaign(tmp_path, 4, 500, kind)
+    campaign(tmp_path, 3, 300, kind)
 
 
 @pytest.mark.attack

@@ -179,7 +179,7 @@ import sys
 from recordings import INFO, trajectory
 from imitate.datasets import DemoWriter
 writer = DemoWriter(sys.argv[1], INFO)
-for seed in range(700):
+for seed in range(300):
     writer.append(trajectory(20, seed))
     writer.flush()
     print(seed, flush=True)

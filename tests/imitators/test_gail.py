@@ -217,18 +217,23 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
 @pytest.mark.parametrize(
     ("env", "steps", "settings"),
     [
-        ("discrete", 6_000, {"ppo": IDENTITY}),
-        ("discrete", 8_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
-        ("discrete", 8_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
+        ("discrete", 4_000, {"ppo": IDENTITY}),
+        ("discrete", 4_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
+        ("discrete", 4_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
         (
             "discrete",
-            8_000,
+            4_000,
             {"learner": "a2c", "a2c": {"gamma": 0.5, "num_steps": 16, "learning_rate": 5e-3}},
         ),
-        ("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}),
-        ("continuous", 8_000, {"ppo": IDENTITY, "input_noise": 0.2}),
-        ("continuous", 8_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
-        ("continuous", 8_000, {"ppo": IDENTITY | {"rpo_alpha": 0.1, "log_std_init": -0.5}} | SPECTRAL),
+        pytest.param(
+            *("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}), marks=pytest.mark.slow
+        ),
+        ("continuous", 6_000, {"ppo": IDENTITY, "input_noise": 0.2}),
+        pytest.param(
+            *("continuous", 8_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
+            marks=pytest.mark.slow,
+        ),
+        ("continuous", 6_000, {"ppo": IDENTITY | {"rpo_alpha": 0.1, "log_std_init": -0.5}} | SPECTRAL),
     ],
 )
 def test_it_imitates(tmp_path: Path, env: str, steps: int, settings: dict[str, Any]) -> None:

@@ -262,7 +262,8 @@ def test_the_step_size_falls_once_the_expert_has_retired() -> None:
 @pytest.mark.parametrize("residual", [0.0, 0.3])
 def test_a_state_continues_byte_for_byte(residual: float) -> None:
     def made() -> HandOver:
-        return HandOver(small(residual=residual), envs=envs_of(), expert=half, seed=0)
+        config = small(residual=residual, total_steps=600)
+        return HandOver(config, envs=envs_of(), expert=half, seed=0)
 
     one, other = made(), made()
     for _ in range(4):

@@ -99,7 +99,7 @@ def test_the_clone_passes_the_expert() -> None:
 
 def test_a_correction_stays_within_its_bound() -> None:
     """Of 0.3, which is 0.6 of an action here. Where the expert lacks more than that, the rest stays."""
-    residual = learner(0.3, total_steps=2_000)
+    residual = learner(0.3, total_steps=1_500)
     while not residual.done:
         residual.step()
     obs = np.linspace(-1.0, 1.0, 41, dtype=np.float32)[:, None]

@@ -153,7 +153,8 @@ def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
 @pytest.mark.parametrize("env_id", ENVS)
 def test_it_imitates(tmp_path: Path, env_id: str, least_squares: bool, expert_value: bool) -> None:
     """The expert's returns are 10 and 0, random actions make 3 and -17."""
-    learner = learner_of(tmp_path, env_id, least_squares=least_squares, expert_value=expert_value)
+    chosen = {"least_squares": least_squares, "expert_value": expert_value}
+    learner = learner_of(tmp_path, env_id, total_steps=400, **chosen)
     learner.replay.rewards[:] = np.nan  # no reward of the environment is used
     while not learner.done:
         metrics = learner.step()

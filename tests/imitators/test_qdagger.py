@@ -116,6 +116,7 @@ def test_offline_it_becomes_the_teacher_and_online_better() -> None:
     assert evaluate(student.policy, "Identity-v0", episodes=20).mean == 10
 
 
+@pytest.mark.slow
 def test_it_learns_cartpole_from_a_q_network(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(zoo))
     expert = load_expert("zoo:dqn/CartPole-v1")

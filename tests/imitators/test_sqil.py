@@ -47,7 +47,7 @@ def demos(tmp_path: Path) -> Iterator[DemoReader]:
 
 def learner(demos: DemoReader, *, absorbing: bool = True, episodes: list[int] | None = None) -> SQIL:
     envs = SyncVecEnv([lambda: make_env("Identity-v0")] * 8)
-    config = SQILConfig(total_steps=4_000, dqn=DQN, absorbing=absorbing)  # type: ignore[arg-type]
+    config = SQILConfig(total_steps=2_000, dqn=DQN, absorbing=absorbing)  # type: ignore[arg-type]
     chosen = None if episodes is None else np.array(episodes)
     return SQIL(config, envs=envs, demos=demos, seed=0, episodes=chosen)
 
@@ -81,8 +81,8 @@ def test_the_learners_own_steps_are_worth_nothing(demos: DemoReader) -> None:
 def test_it_imitates(demos: DemoReader) -> None:
     sqil = learner(demos)
     while not sqil.done:
-        sqil.step(4_000 - sqil.env_steps)
-    assert sqil.env_steps == 4_000
+        sqil.step(2_000 - sqil.env_steps)
+    assert sqil.env_steps == 2_000
     assert evaluate(sqil.policy, "Identity-v0", episodes=20).mean == 10
 
 
@@ -91,7 +91,7 @@ def test_it_imitates_with_continuous_actions(tmp_path: Path) -> None:
     env_id = "ContinuousIdentity-v0"
     sac = {"gamma": 0.5, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "learning_rate": 3e-3}
     with DemoReader(named(tmp_path / "named.h5", env_id, 5)) as demos:
-        config = SQILConfig(total_steps=1_500, sac=sac, demo_every=2)  # type: ignore[arg-type]
+        config = SQILConfig(total_steps=800, sac=sac, demo_every=2)  # type: ignore[arg-type]
         sqil = SQIL(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 2), demos=demos, seed=0)
     assert len(sqil.learner.demos or ()) == 25  # of 50
     while not sqil.done:

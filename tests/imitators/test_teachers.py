@@ -27,7 +27,7 @@ from imitate.imitators.roll_in.teachers import Teachers
 from imitate.nn.state import load_state, save_state
 
 SMALL: dict[str, Any] = {
-    **{"total_steps": 3_200, "iterations": 4, "updates_per_iteration": 60, "final_updates": 600},
+    **{"total_steps": 1_600, "iterations": 4, "updates_per_iteration": 20, "final_updates": 200},
     **{"learning_rate": 5e-3, "hidden": (32,)},
 }
 FEW = SMALL | {"updates_per_iteration": 5}
@@ -41,6 +41,12 @@ class Teacher:
 
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
         return self.function(obs)
+
+
+@pytest.fixture
+def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DAgger fits its critics for 100 updates an iteration, not 500."""
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (100, 0))
 
 
 # On Identity-v0 an episode of 10 is worth 3.3 to the first and 6.7 to the second, 10 to both together.
@@ -59,10 +65,11 @@ def learning(path: Path, learner: Any, config: Any, env_id: str, teachers: list[
         yield learner(config, envs=envs, expert=teachers, store=store, seed=0)
 
 
-@pytest.mark.parametrize("learner", [DAgger, AggreVaTeD])
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize("learner", [DAgger, pytest.param(AggreVaTeD, marks=pytest.mark.slow)])
 def test_the_imitator_is_better_than_the_best_of_its_teachers(tmp_path: Path, learner: Any) -> None:
     """Discrete."""
-    config = DAggerConfig(**SMALL) if learner is DAgger else AggreVaTeDConfig(**SMALL, fqe_updates=200)
+    config = DAggerConfig(**SMALL) if learner is DAgger else AggreVaTeDConfig(**SMALL, fqe_updates=100)
     with learning(tmp_path / "s.h5", learner, config, "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]) as student:
         while not student.done:
             metrics = student.step()
@@ -92,22 +99,22 @@ def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) ->
 
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
     teachers = [RIGHT_BELOW, RIGHT_ABOVE]
-    settings = SMALL | {"final_updates": 300, "fqe_updates": 100}
-    config = AggreVaTeDConfig(**settings, delta=0.1, fqe=FQEConfig(gamma=0.5))
+    config = AggreVaTeDConfig(**SMALL, fqe_updates=60, delta=0.1, fqe=FQEConfig(gamma=0.5))
     with learning(tmp_path / "s.h5", AggreVaTeD, config, "ContinuousIdentity-v0", teachers) as student:
         while not student.done:
             student.step()
     assert evaluate(student.policy, "ContinuousIdentity-v0", episodes=20).mean > -1.5
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_each_teacher_is_asked_once_in_every_state(tmp_path: Path) -> None:
     config = DAggerConfig(**SMALL)
     with learning(tmp_path / "s.h5", DAgger, config, "Identity-v0", [NAMES_ZERO, BLIND_TO_ZERO]) as student:
         metrics = student.step()
-        # 800 steps of 8 environments are 80 episodes, none terminated: 80 final observations need an action too.
-        assert student.env_steps == 800
-        assert (metrics["queries_1"], metrics["queries_2"]) == (880, 880)
-        assert student.expert_queries == 1_760
+        # 400 steps of 8 environments are 40 episodes, none terminated: 40 final observations need an action too.
+        assert student.env_steps == 400
+        assert (metrics["queries_1"], metrics["queries_2"]) == (440, 440)
+        assert student.expert_queries == 880
 
 
 def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
@@ -131,7 +138,7 @@ def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
 def test_a_checkpoint_goes_on_to_the_byte(
     tmp_path: Path, learner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))  # DAgger fits its critics for 500 updates
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))
     config = DAggerConfig(**FEW) if learner is DAgger else AggreVaTeDConfig(**FEW, fqe_updates=20)
     teachers = [NAMES_ZERO, BLIND_TO_ZERO]
     with learning(tmp_path / "s.h5", learner, config, "Identity-v0", teachers) as student:

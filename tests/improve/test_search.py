@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -91,7 +92,7 @@ def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     assert 0.0 <= said["teacher"]["fitted"] <= 1.0
 
 
-@pytest.mark.parametrize("write", range(1, 10, 2))
+@pytest.mark.parametrize("write", [3, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 5, 9))])
 def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:
@@ -168,13 +169,18 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
     assert teachers.Tallied.taken - before < sum(spent.values()) <= BUDGET
 
 
-def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """QDagger does not learn here, so DAgger is clearly ahead in validation already."""
-    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
-    out = tmp_path / "out"
-    verdict = improve(task("perfect"), out)
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
+    """A finished search with a perfect teacher, in which QDagger does not learn."""
+    out = tmp_path_factory.mktemp("idle") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
+        return out, improve(task("perfect"), out)
+
+
+def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(idle: tuple[Path, Verdict]) -> None:
+    """DAgger is clearly ahead in validation already."""
+    _, verdict = idle
     assert (verdict.kind, verdict.learner) == ("kept", "dagger")
     assert verdict.gain is not None
     assert verdict.gain.student == verdict.gain.expert
@@ -201,12 +207,12 @@ def test_nothing_worse_than_the_expert_is_handed_over(
 
 
 def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    idle: tuple[Path, Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal says that QDagger had done well in validation, which is not so."""
     monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
     out = tmp_path / "out"
-    improve(task("perfect"), out)
+    shutil.copytree(idle[0], out)
     (out / "verdict.json").unlink()  # as if it was killed before the finalists played
     journal = Journal.open(out, task("perfect"))
     journal.tests.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -211,15 +212,22 @@ def test_the_environment_is_not_blamed_for_a_full_disk(
         record_video(Constant(0), "Wide-v0", tmp_path / "film.mp4")
 
 
+HEADLESS = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
+
+
+@functools.cache
+def egl_draws() -> bool:
+    command = [sys.executable, "-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
+    return not subprocess.run(command, env=HEADLESS | {"MUJOCO_GL": "egl"}, capture_output=True).returncode
+
+
 def headless(script: str, *arguments: str) -> None:
     """Run Python without a display; skips if there is no EGL to draw with."""
     pytest.importorskip("mujoco")
-    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL")}
-    egl = ["-c", "from mujoco.egl import GLContext; GLContext(64, 64)"]
-    if subprocess.run([sys.executable, *egl], env=env | {"MUJOCO_GL": "egl"}, capture_output=True).returncode:
+    if not egl_draws():
         pytest.skip("no EGL here to draw with")
     command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = subprocess.run(command, env=HEADLESS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

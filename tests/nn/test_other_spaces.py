@@ -89,9 +89,8 @@ def test_a_clone_of_float64_is_measured_and_is_an_expert(tmp_path: Path) -> None
     policy = policy_of(tmp_path / "policy")
     assert main(["evaluate", str(policy), "--env", "CartPole-v1", "--episodes", "2"]) == 0
     (tmp_path / "config.json").write_text('{"algorithm": "bc", "env_id": "MyRobot-v0"}')
-    dagger = Experiment.create(
-        "dagger", "CartPole-v1", expert=str(tmp_path), budget=200, hyperparameters={"iterations": 2}
-    )
+    few = {"iterations": 2, "updates_per_iteration": 5, "final_updates": 5}
+    dagger = Experiment.create("dagger", "CartPole-v1", expert=str(tmp_path), budget=200, hyperparameters=few)
     execute(dagger, tmp_path / "dagger")
     assert load_policy(tmp_path / "dagger").observation_space.dtype == np.float32
 

@@ -44,7 +44,8 @@ def demos(tmp_path: Path) -> DemoReader:
 @pytest.fixture(params=["ppo", "a2c", "reinforce", "dqn", "gail", "gail-a2c", "gail-reinforce"])
 def make(request: pytest.FixtureRequest, demos: DemoReader) -> Make:
     a2c = A2CConfig(total_steps=TOTAL, num_steps=5, rounds_per_iteration=4)
-    dqn = DQNConfig(total_steps=TOTAL, rounds_per_iteration=20, learning_starts=8, lr_schedule="linear")
+    small: dict[str, Any] = {"hidden": (16,), "num_updates": 1, "lr_schedule": "linear"}
+    dqn = DQNConfig(total_steps=TOTAL, rounds_per_iteration=20, learning_starts=8, **small)
     gail = GAILConfig(total_steps=TOTAL, bc_updates=0, ppo=PPOConfig(num_steps=20))
     of: dict[str, Make] = {
         "ppo": lambda: PPO(PPOConfig(total_steps=TOTAL, num_steps=20), envs=envs(), seed=0),

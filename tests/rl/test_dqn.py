@@ -92,20 +92,27 @@ def test_dueling_streams_fold_into_the_policy(tmp_path: Path) -> None:
     torch.testing.assert_close(q_net(obs).mean(-1, keepdim=True), value)
 
 
-@pytest.mark.parametrize("options", [{}, {"double": False, "tau": 0.01, "target_every": 1}, ALL])
-def test_identity(options: dict[str, object]) -> None:
-    dqn = learner(**{"total_steps": 6_000, "gamma": 0.9, "target_every": 50, "tau": 1.0} | options)  # type: ignore[arg-type]
-    while dqn.env_steps < 6_000:
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({}, 3_000),
+        pytest.param({"double": False, "tau": 0.01, "target_every": 1}, 3_000, marks=pytest.mark.slow),
+        (ALL, 4_500),
+    ],
+)
+def test_identity(options: dict[str, object], steps: int) -> None:
+    dqn = learner(**{"total_steps": steps, "gamma": 0.9, "target_every": 50, "tau": 1.0} | options)  # type: ignore[arg-type]
+    while dqn.env_steps < steps:
         dqn.step()
     assert evaluate(dqn.policy, "Identity-v0", episodes=20).mean == 10
 
 
-@pytest.mark.parametrize("options", [{}, {"bfloat16": True}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"bfloat16": True}, marks=pytest.mark.slow)])
 def test_pixels(options: dict[str, object]) -> None:
-    options |= {"total_steps": 1_600, "replay_size": 800, "gamma": 0.5, "target_every": 20, "batch_size": 32}
+    options |= {"total_steps": 800, "replay_size": 800, "gamma": 0.5, "target_every": 20, "batch_size": 32}
     dqn = learner("Shades-v0", **options)  # type: ignore[arg-type]
     assert dqn.replay.frames.shape == (800, 36, 36)
-    while dqn.env_steps < 1_600:
+    while dqn.env_steps < 800:
         dqn.step()
     assert evaluate(dqn.policy, "Shades-v0", episodes=10).mean == 10
 
@@ -245,11 +252,11 @@ def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path, option
 
 
 def test_a_replay_of_pixels_outlives_checkpoints_but_not_the_process() -> None:
-    first = learner("Shades-v0", replay_size=1_000, learning_starts=350)
+    first = learner("Shades-v0", replay_size=1_000, learning_starts=350, batch_size=8)
     first.step()
     state = first.state_dict()
     assert state["replay"] == {}
-    second = learner("Shades-v0", replay_size=1_000, learning_starts=350)
+    second = learner("Shades-v0", replay_size=1_000, learning_starts=350, batch_size=8)
     for run in (first, second):
         run.load_state_dict(state)
         run.step()

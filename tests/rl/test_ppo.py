@@ -122,12 +122,16 @@ def test_identity_discrete() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"head": "squashed"}, {"clip_value": True, "normalize_rewards": True}]
+    "options",
+    [
+        {},
+        {"head": "squashed"},
+        pytest.param({"clip_value": True, "normalize_rewards": True}, marks=pytest.mark.slow),
+    ],
 )
 def test_identity_continuous(options: dict[str, object]) -> None:
-    learner = trained(
-        "ContinuousIdentity-v0", 12_000, num_steps=64, learning_rate=3e-3, log_std_init=-0.5, **options
-    )
+    short: dict[str, object] = {"num_steps": 64, "learning_rate": 3e-3, "gamma": 0.5, "log_std_init": -0.5}
+    learner = trained("ContinuousIdentity-v0", 8_000, **short, **options)  # type: ignore[arg-type]
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
 
 
@@ -149,6 +153,7 @@ def test_defaults_learn_whatever_the_units() -> None:
     assert play(learner.policy, SyncVecEnv([_in_thousands] * 4), episodes=20, seed=1).mean > -1_000
 
 
+@pytest.mark.slow
 def test_cartpole_within_40_000_steps() -> None:
     preset = {"num_steps": 32, "num_epochs": 20, "gamma": 0.98, "gae_lambda": 0.8, "learning_rate": 1e-3}
     learner = trained("CartPole-v1", 40_000, total_steps=100_000, **preset)

@@ -88,10 +88,13 @@ def test_returns_by_hand(truncated: bool, baseline: bool, wanted: list[float]) -
     np.testing.assert_allclose(reinforce.returns(two_steps(truncated=truncated))[:, 0], wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"baseline": False}, {"batch_size": 40, "ent_coef": 0.001}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"baseline": False}, pytest.param({"batch_size": 40, "ent_coef": 0.001}, marks=pytest.mark.slow)],
+)
 def test_identity_discrete(options: dict[str, object]) -> None:
-    reinforce = learner(total_steps=16_000, gamma=0.5, learning_rate=1e-2, **options)
-    while reinforce.env_steps < 16_000:
+    reinforce = learner(total_steps=8_000, num_episodes=8, gamma=0.5, learning_rate=1e-2, **options)
+    while reinforce.env_steps < 8_000:
         reinforce.step()
     assert evaluate(reinforce.policy, "Identity-v0", episodes=20).mean == 10
 
@@ -100,13 +103,14 @@ def test_identity_discrete(options: dict[str, object]) -> None:
 def test_identity_continuous(options: dict[str, object]) -> None:
     reinforce = learner(
         "ContinuousIdentity-v0",
-        total_steps=30_000,
+        total_steps=10_000,
+        num_episodes=8,
         gamma=0.0,
         learning_rate=1e-2,
         log_std_init=-0.5,
         **options,
     )
-    while reinforce.env_steps < 30_000:
+    while reinforce.env_steps < 10_000:
         reinforce.step()
     assert evaluate(reinforce.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
 

@@ -78,10 +78,10 @@ def test_policy_and_targets_wait_for_the_critics() -> None:
 
 def test_a_state_continues_byte_for_byte() -> None:
     ends = []
-    learner = learner_of(total_steps=600)
+    learner = learner_of(total_steps=300)
     learner.step()
     state = copy.deepcopy(learner.state_dict())
-    for fresh in (learner, learner_of(total_steps=600)):
+    for fresh in (learner, learner_of(total_steps=300)):
         fresh.load_state_dict(copy.deepcopy(state))
         while not fresh.done:
             fresh.step()

@@ -14,7 +14,7 @@ import pytest
 from settings_mutants import HANDMADE, make_bases
 
 GIGABYTE = 1 << 30
-CORPUS, CAMPAIGN, BATCH = 60, 2_500, 250
+CORPUS, CAMPAIGN, BATCH = 20, 2_500, 250
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,10 @@ def digest(run: Path) -> dict[str, str]:
 
 
 ODD: dict[str, dict[str, Any]] = {
-    "dagger": {"expert": "CartPole-v1:ppo", "hyperparameters": {"updates_per_iteration": 3}},
+    "dagger": {
+        "expert": "CartPole-v1:ppo",
+        "hyperparameters": {"updates_per_iteration": 3, "final_updates": 3},
+    },
     "aggrevated": {
         "expert": "CartPole-v1:ppo",
         "hyperparameters": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3},
@@ -84,7 +87,7 @@ ODD: dict[str, dict[str, Any]] = {
         "expert": "CartPole-v1:ppo",
         "hyperparameters": {"aggrevated": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3}},
     },
-    "gail": {"demos": "demos.h5"},
+    "gail": {"demos": "demos.h5", "hyperparameters": {"bc_updates": 5}},
     "ppo": {},
     "rpo": {},
     "dqn": {"hyperparameters": {"num_updates": 1, "learning_starts": 8}},
@@ -106,7 +109,7 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("budget", [100, 1_000, 4_000])
+@pytest.mark.parametrize("budget", [100, 1_000, 2_500])
 @pytest.mark.parametrize("algorithm", ODD)
 def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
     tmp_path: Path, demos: Path, algorithm: str, budget: int
@@ -130,7 +133,9 @@ def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
     assert budget - dearest - 8 < spent <= budget
 
 
-@pytest.mark.parametrize("algorithm", RUNS)
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("dagger", "ppo"))) for name in RUNS]
+)
 def test_a_killed_and_resumed_run_ends_in_the_same_bytes(tmp_path: Path, algorithm: str) -> None:
     experiment = Experiment.create(algorithm, "CartPole-v1", **RUNS[algorithm])
     execute(experiment, tmp_path / "whole")
@@ -152,6 +157,7 @@ def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
     execute(
         Experiment.create(

@@ -83,7 +83,7 @@ def experiment(algorithm: str = "dagger", **changes: Any) -> Experiment:
         "aggrevated": {"iterations": 4, "fqe_updates": 3} | short,
         "aggrevated:aggrevate": {"iterations": 4, "fqe_updates": 3} | short,
         "loki": {"aggrevated": {"iterations": 3, "fqe_updates": 3} | short},
-        "qdagger": {"learning_starts": 8, "offline_updates": 4},
+        "qdagger": {"learning_starts": 8, "offline_updates": 4, "num_updates": 1},
         "dqn": {"learning_starts": 8, "num_updates": 1},
         "ppo": {"num_steps": 8},
         "a2c": {},
