@@ -77,6 +77,7 @@ def at_the_bound(obs: Array) -> Array:
     return np.ones_like(obs)
 
 
+@pytest.mark.slow
 def test_reinforcement_can_leave_the_bounds_of_the_actions(tmp_path: Path) -> None:
     """PPO once learned nothing behind a saturated tanh: here, and on HalfCheetah, where its input was about 10."""
     with learning(tmp_path / "store.h5", expert=at_the_bound) as learner:

@@ -218,7 +218,9 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
     ("env", "steps", "settings"),
     [
         ("discrete", 4_000, {"ppo": IDENTITY}),
-        ("discrete", 4_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
+        pytest.param(
+            *("discrete", 4_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL), marks=pytest.mark.slow
+        ),
         ("discrete", 4_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
         (
             "discrete",
