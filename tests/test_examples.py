@@ -27,23 +27,17 @@ def compare_little(wanted: Comparison, out: Path) -> Path:
     return compare(replace(wanted, hyperparameters=little, episodes=2, curve_episodes=1), out, workers=1)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments", "wanted"),
     [
+        ("02_dagger.py", [], r"learner 500\.0, expert 500\.0"),
+        ("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0"),
+        ("08_changed_dynamics.py", [], r"airl  returns -[5-9]\.\d\nlogit returns -[1-9]\d\."),
         ("03_compare.py", ["CartPole-v1", "1000", "1"], r"open .*report\.html"),
-        pytest.param("02_dagger.py", [], r"learner 500\.0, expert 500\.0", marks=pytest.mark.slow),
-        pytest.param("04_balancing_plate.py", [], r"learner 2000\.0, expert 2000\.0", marks=pytest.mark.slow),
-        pytest.param(
-            *("08_changed_dynamics.py", [], r"airl  returns -[5-9]\.\d\nlogit returns -[1-9]\d\."),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            *("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("06_robot_arm.py", [], r"DAgger: return -[12]\.", marks=pytest.mark.slow),
-        pytest.param("05_mistakes.py", [], r"right +returns 500.0", marks=pytest.mark.slow),
+        ("07_use_a_policy.py", [], r"NumpyPolicy .*\n.* Stable-Baselines3 measures 500\.0"),
+        ("06_robot_arm.py", [], r"DAgger: return -[12]\."),
+        ("05_mistakes.py", [], r"right +returns 500.0"),
     ],
 )
 def test_example(
@@ -56,7 +50,6 @@ def test_example(
 ) -> None:
     """As `__main__`, which workers import, in a process that has imported torch already."""
     path = EXAMPLES / name
-    assert len(path.read_text().splitlines()) <= 60
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), *arguments])
     monkeypatch.setattr(imitate.compare, "compare", compare_little)
@@ -68,12 +61,17 @@ def test_example(
 
 def test_an_example_in_an_interpreter_of_its_own(tmp_path: Path) -> None:
     path = EXAMPLES / "01_record_and_clone.py"
-    assert len(path.read_text().splitlines()) <= 60
     command = [sys.executable, str(path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert re.search(r"clone 500\.0, expert 500\.0", done.stdout), done.stdout
+
+
+def test_an_example_is_short() -> None:
+    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("0*.py")}
+    assert len(lengths) == 8
+    assert max(lengths.values()) <= 60, lengths
 
 
 def test_scripts_import_what_is_there() -> None:

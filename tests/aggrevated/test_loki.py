@@ -77,6 +77,7 @@ def at_the_bound(obs: Array) -> Array:
     return np.ones_like(obs)
 
 
+@pytest.mark.slow
 def test_reinforcement_can_leave_the_bounds_of_the_actions(tmp_path: Path) -> None:
     """PPO once learned nothing behind a saturated tanh: here, and on HalfCheetah, where its input was about 10."""
     with learning(tmp_path / "store.h5", expert=at_the_bound) as learner:
@@ -176,8 +177,9 @@ def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
                     assert torch.equal(one, other)
 
 
-def test_ppo_begins_from_the_experts_value(tmp_path: Path) -> None:
+def test_ppo_begins_from_the_experts_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The expert loses 0.25 a step, 0.5 discounted by 1/2 each: its value is -0.25 / (1 - 0.5) = -0.5."""
+    monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 500)
     imitation = IMITATION | {"fqe_updates": 150, "fqe": {"gamma": 0.5, "tau": 0.05}}
     with learning(tmp_path / "store.h5", total_steps=8_800, guidance=1.0, aggrevated=imitation) as learner:
         while not learner.imitation.done:

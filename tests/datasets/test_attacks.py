@@ -10,7 +10,7 @@ import pytest
 from attacks import BASES, attack, make_bases, metadata_of
 from handmade import HANDMADE
 
-CORPUS = len(HANDMADE) + 40
+CORPUS = len(HANDMADE) + 80
 CAMPAIGN = 5_000
 
 
@@ -36,7 +36,7 @@ def run(bases: Path, start: int, stop: int) -> Counter[str]:
 def test_a_corpus_of_hostile_files(bases: Path) -> None:
     counts = run(bases, 0, CORPUS)
     assert sum(counts.values()) == CORPUS
-    assert counts["refused"] > len(HANDMADE) + 10
+    assert counts["refused"] > len(HANDMADE) + 20
     assert counts["read"] > 0
 
 

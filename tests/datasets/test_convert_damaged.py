@@ -24,7 +24,7 @@ from imitate.cli import main
 from imitate.datasets import InputError
 from imitate.datasets.convert import FORMATS, convert
 
-FEW, MANY = 2, 300
+FEW, MANY = 3, 300
 TWISTS = 60
 LIGHT = ["large-map", "many-episodes", "all-ends", "empty-rows"]
 """Bombs that are made in no time."""

@@ -111,7 +111,7 @@ def test_it_imitates(tmp_path: Path, mixup: float) -> None:
 
 
 def test_a_saved_state_goes_on_to_the_byte(tmp_path: Path) -> None:
-    first, second = learner_of(tmp_path), learner_of(tmp_path)
+    first, second = (learner_of(tmp_path, updates_per_step=0.1) for _ in range(2))
     first.step()
     first.step()
     save_state(tmp_path / "state", first.state_dict())

@@ -218,7 +218,9 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
     ("env", "steps", "settings"),
     [
         ("discrete", 4_000, {"ppo": IDENTITY}),
-        ("discrete", 4_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL),
+        pytest.param(
+            *("discrete", 4_000, {"ppo": IDENTITY, "reward": "negative"} | SPECTRAL), marks=pytest.mark.slow
+        ),
         ("discrete", 4_000, {"learner": "reinforce", "reinforce": {"gamma": 0.5}}),
         (
             "discrete",
@@ -270,7 +272,8 @@ def test_demo_pairs_are_drawn_by_the_seed(tmp_path: Path) -> None:
 def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Path) -> None:
     path = named(tmp_path / "demos.h5", "Identity-v0")
     clone = tmp_path / "clone"
-    assert main(["train", "bc", "--env", "Identity-v0", "--demos", str(path), "--out", str(clone)]) == 0
+    bc = ["train", "bc", "--env", "Identity-v0", "--demos", str(path), "--out", str(clone)]
+    assert main([*bc, "--max-updates", "5"]) == 0
     with DemoReader(path) as demos:
         envs = SyncVecEnv([partial(make_env, demos.info.env_id)] * 8)
         policy = load_policy(clone)

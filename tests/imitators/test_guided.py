@@ -18,6 +18,9 @@ from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_slopes
 from imitate.rl.tqc import truncated_targets
 
+HARDLY: dict[str, Any] = {"offline_updates": 10, "updates_per_step": 0.05}
+"""Settings with which it plays as ever and learns next to nothing."""
+
 
 def half(obs: Array) -> Array:
     """Right where the observation is positive; elsewhere it names the opposite."""
@@ -105,7 +108,8 @@ def test_observations_and_advice_are_joined() -> None:
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_the_replay_keeps_each_experts_answer_beside_its_observation(n_step: int) -> None:
     """Also where episodes end, and where a round begins."""
-    learner = Guided(small(n_step=n_step, num_steps=7), envs=envs_of(), expert=[half, np.negative], seed=0)
+    config = small(n_step=n_step, num_steps=7, **HARDLY)
+    learner = Guided(config, envs=envs_of(), expert=[half, np.negative], seed=0)
     for _ in range(4):
         learner.step()
     (batch,) = learner.batches(1)
@@ -122,7 +126,7 @@ def test_a_state_is_asked_about_once() -> None:
         asked.append(len(obs))
         return half(obs)
 
-    learner = Guided(small(num_steps=5), envs=envs_of(), expert=expert, seed=0)
+    learner = Guided(small(num_steps=5, **HARDLY), envs=envs_of(), expert=expert, seed=0)
     while learner.env_steps < 400:
         learner.step()
     ends = 2 * (
@@ -194,7 +198,7 @@ def test_without_steps_for_a_test_returns_in_training_decide(
 
 def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
     """Not of the first iteration alone, in which only short ones end."""
-    learner = Guided(small(learning_starts=300), envs=envs_of(), expert=half, seed=3)
+    learner = Guided(small(learning_starts=300, **HARDLY), envs=envs_of(), expert=half, seed=3)
     returns: list[float] = []
     popped = learner.sampler.pop_episodes
 
@@ -212,7 +216,7 @@ def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
 
 
 def test_the_expert_retires() -> None:
-    learner = Guided(small(guidance_fraction=0.3), envs=envs_of(), expert=half, seed=3)
+    learner = Guided(small(guidance_fraction=0.3, **HARDLY), envs=envs_of(), expert=half, seed=3)
     shares = []
     while not learner.done:
         shares.append(learner.step().get("expert_share"))
@@ -222,7 +226,8 @@ def test_the_expert_retires() -> None:
 
 def test_an_expert_that_has_retired_does_not_come_back_when_the_budget_grows() -> None:
     """A search gives a learner what validations left over. The replay has states in which the expert was not asked."""
-    learner = Guided(small(total_steps=2_000, guidance_fraction=0.5), envs=envs_of(), expert=half, seed=3)
+    config = small(total_steps=2_000, guidance_fraction=0.5, **HARDLY)
+    learner = Guided(config, envs=envs_of(), expert=half, seed=3)
     while learner.guided:
         learner.step(1_000 - learner.env_steps)
     asked = learner.expert_queries

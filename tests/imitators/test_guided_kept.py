@@ -22,7 +22,7 @@ from imitate.training.experiment import Experiment
 
 
 def learner(**settings: Any) -> HandOver:
-    config = small(updates_per_step=0.2, **settings)
+    config = small(updates_per_step=0.1, **settings)
     return HandOver(config, envs=envs_of(), expert=lambda obs: np.abs(obs), seed=3)
 
 

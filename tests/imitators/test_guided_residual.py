@@ -97,6 +97,7 @@ def test_the_clone_passes_the_expert() -> None:
     assert metrics["test_lost"] == 0.0
 
 
+@pytest.mark.slow
 def test_a_correction_stays_within_its_bound() -> None:
     """Of 0.3, which is 0.6 of an action here. Where the expert lacks more than that, the rest stays."""
     residual = learner(0.3, total_steps=1_500)

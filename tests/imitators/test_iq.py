@@ -149,7 +149,10 @@ def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
     assert np.bincount(drawn, minlength=3) / 4_000 == pytest.approx([0.25, 0.75, 0.0], abs=0.03)
 
 
-@pytest.mark.parametrize(("least_squares", "expert_value"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("least_squares", "expert_value"),
+    [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
+)
 @pytest.mark.parametrize("env_id", ENVS)
 def test_it_imitates(tmp_path: Path, env_id: str, least_squares: bool, expert_value: bool) -> None:
     """The expert's returns are 10 and 0, random actions make 3 and -17."""

@@ -92,7 +92,7 @@ def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     assert 0.0 <= said["teacher"]["fitted"] <= 1.0
 
 
-@pytest.mark.parametrize("write", [3, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 5, 9))])
+@pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])
 def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:

@@ -51,7 +51,14 @@ def test_identity_discrete() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"head": "squashed"}, pytest.param({"normalize_rewards": True}, marks=pytest.mark.slow)]
+    "options",
+    [
+        {},
+        *(
+            pytest.param(it, marks=pytest.mark.slow)
+            for it in ({"head": "squashed"}, {"normalize_rewards": True})
+        ),
+    ],
 )
 def test_identity_continuous(options: dict[str, object]) -> None:
     short = {"total_steps": 12_000, "learning_rate": 7e-3, "gamma": 0.5, "gae_lambda": 0.9}

@@ -97,7 +97,7 @@ def test_dueling_streams_fold_into_the_policy(tmp_path: Path) -> None:
     [
         ({}, 3_000),
         pytest.param({"double": False, "tau": 0.01, "target_every": 1}, 3_000, marks=pytest.mark.slow),
-        (ALL, 4_500),
+        pytest.param(ALL, 4_500, marks=pytest.mark.slow),
     ],
 )
 def test_identity(options: dict[str, object], steps: int) -> None:

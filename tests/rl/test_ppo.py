@@ -125,7 +125,7 @@ def test_identity_discrete() -> None:
     "options",
     [
         {},
-        {"head": "squashed"},
+        pytest.param({"head": "squashed"}, marks=pytest.mark.slow),
         pytest.param({"clip_value": True, "normalize_rewards": True}, marks=pytest.mark.slow),
     ],
 )
@@ -143,6 +143,7 @@ def _in_thousands() -> gym.Env[Any, Any]:
     return gym.wrappers.TransformReward(shown, lambda reward: 1_000 * float(reward))
 
 
+@pytest.mark.slow
 def test_defaults_learn_whatever_the_units() -> None:
     """Without normalisation every observation looks alike to a tanh, and the best is always to do 0, worth -3,300."""
     learner = PPO(

@@ -58,7 +58,7 @@ def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
 def test_a_state_from_before_or_after_the_fit_goes_on_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("imitate.rl.fit_by_play._UPDATES", 50)
     for steps in (0, 1, 3):
-        first, second = (learner(saturated(0.5), num_epochs=2) for _ in range(2))
+        first, second = (learner(saturated(0.5), num_steps=32, num_epochs=2) for _ in range(2))
         for _ in range(steps):
             first.step()
         second.load_state_dict(first.state_dict())

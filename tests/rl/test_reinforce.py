@@ -99,7 +99,7 @@ def test_identity_discrete(options: dict[str, object]) -> None:
     assert evaluate(reinforce.policy, "Identity-v0", episodes=20).mean == 10
 
 
-@pytest.mark.parametrize("options", [{}, {"head": "squashed"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"head": "squashed"}, marks=pytest.mark.slow)])
 def test_identity_continuous(options: dict[str, object]) -> None:
     reinforce = learner(
         "ContinuousIdentity-v0",
