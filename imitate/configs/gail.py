@@ -107,4 +107,6 @@ class GAILConfig:
         """Settings of the clone to begin with, if any."""
         if not self.bc_updates or self.learner != "ppo" or self.reward in ("plus_one", "minus_one"):
             return None
-        return BCConfig(max_updates=self.bc_updates, holdout=0.0, members=1, log_std_init=self.ppo.log_std_init)
+        return BCConfig(
+            max_updates=self.bc_updates, holdout=0.0, members=1, log_std_init=self.ppo.log_std_init
+        )
