@@ -57,7 +57,8 @@ RANGES: dict[str, Log | OneOf] = {
     "alpha_rate": OneOf((0.5, 0.8, 0.9, 0.95)),
     "updates_per_iteration": OneOf((100, 300, 1_000)),
 }
-"""Fields that are not listed keep the preset's values, as do those that are None, which chooses by the task."""
+"""Fields that are not listed keep the preset's values, as do those that are None, which chooses by the task; but step
+sizes are always searched."""
 
 
 def searched(
@@ -99,7 +100,7 @@ def _of_config(config: Any, held: Mapping[str, Any]) -> dict[str, Log | OneOf]:
         if dataclasses.is_dataclass(value):
             inner = _of_config(value, fixed or {})
             found |= {f"{field.name}.{name}": each for name, each in inner.items()}
-        elif field.name in RANGES and field.name not in held and value is not None:
+        elif field.name in RANGES.keys() - held and (value is not None or field.name == "learning_rate"):
             found[field.name] = RANGES[field.name]
     return found
 
