@@ -179,7 +179,10 @@ def _imitator(study: Study, student: str) -> str | None:
 
 
 def _fitted(study: Study) -> float | None:
-    """What LOKI last said of the critic that it fitted to an expert without one: `measure_gate`'s openness."""
+    """Share of states in which the critic that LOKI fitted to an expert without one knows the expert's action.
+
+    None if the expert has a critic, or LOKI has fitted none. It is the last openness that `measure_gate` found.
+    """
     path = study.out / "runs" / "loki" / "metrics.jsonl"
     if study.expert.oracle is not None or not path.is_file():
         return None

@@ -143,7 +143,7 @@ def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
 
 
 def test_a_squashed_policy_learns_before_its_tanh() -> None:
-    """Bounds count as 0.99, whose tanh has a finite input. In the middle both losses agree to first order."""
+    """Actions at the bounds count as 0.99, for which the input of the tanh is finite."""
     policy = ActorPolicy(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), head="squashed", hidden=())
     torch.nn.init.zeros_(policy.output.weight)
     torch.nn.init.constant_(policy.output.bias, 0.25)
