@@ -42,6 +42,7 @@ class Learner(msgspec.Struct, forbid_unknown_fields=True):
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
     seeds: list[int]
     episodes: int
+    test_seed: int
     curve_episodes: int
     tasks: dict[str, Task]
     learners: dict[str, Learner]

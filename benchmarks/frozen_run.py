@@ -23,7 +23,7 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
-from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
+from imitate.envs.seeds import Stream, draw_seed
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import read_json, write_json
@@ -126,7 +126,7 @@ def record(row: Row, seed: int, work: Path) -> tuple[Path, float]:
 
 def tested(policy: Policy, plan: Plan, env: str, env_kwargs: dict[str, Any]) -> dict[str, Any]:
     """Returns and lengths of the test episodes, which begin in the same states for all policies."""
-    measured = evaluate(policy, env, episodes=plan.episodes, seed=TEST_SEED, env_kwargs=env_kwargs)
+    measured = evaluate(policy, env, episodes=plan.episodes, seed=plan.test_seed, env_kwargs=env_kwargs)
     return {"returns": measured.returns.tolist(), "lengths": measured.lengths.tolist()}
 
 
