@@ -153,6 +153,8 @@ def main() -> None:
         return
     if not arguments.rows or (unknown := [name for name in arguments.rows if name not in rows]):
         parser.error(f"no row {', '.join(unknown)}" if arguments.rows else "which rows? --list names them")
+    for name in arguments.rows:  # imports its module, which two threads must not do at the same time
+        make_env(rows[name].env, rows[name].env_kwargs).close()
     with (
         ThreadPoolExecutor(arguments.at_once) as pool,
         ThreadPoolExecutor(len(arguments.rows)) as rows_at_once,
