@@ -42,7 +42,7 @@ def test_the_wheel_installs_nothing_outside_imitate(tmp_path: Path) -> None:
         "imitate/py.typed",
         "imitate/compare/report/page/report.html",
         "imitate/compare/plan/suites/classic.toml",
-        "imitate/improve/page/improve.html",
+        "imitate/improvement/page/improve.html",
         "imitate/export/model_card.md",
         "imitate/training/presets/ppo.toml",
         "imitate/envs/tasks/cart_pole.urdf",

@@ -11,7 +11,7 @@ import tyro
 from imitate.commands.option import Rare
 from imitate.commands.options import JsonObject, run
 from imitate.envs.trust import trust
-from imitate.improve.task import Task
+from imitate.improvement.task import Task
 
 __all__ = ["improve"]
 
@@ -43,7 +43,9 @@ def improve(argv: list[str]) -> int:
         """
         task = Task(expert, env, budget, seed, env_kwargs, vecnormalize)
         trust(expert)
-        from imitate.improve import improve as carry_out  # torch takes a second: arguments are read before
+        from imitate.improvement import (
+            improve as carry_out,  # torch takes a second: arguments are read before
+        )
 
         try:
             verdict = carry_out(task, out)

@@ -71,7 +71,7 @@ def test_ctrl_c_says_how_to_go_on(
     def interrupted(*_: Any, **__: Any) -> bool:
         return False
 
-    monkeypatch.setattr("imitate.improve.learning.execute", interrupted)
+    monkeypatch.setattr("imitate.improvement.learning.execute", interrupted)
     assert main(list(CARTPOLE)) == 130
     said = capsys.readouterr().err
     assert (

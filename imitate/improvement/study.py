@@ -12,10 +12,10 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.experts import Expert
-from imitate.improve.episodes import Played, play
-from imitate.improve.journal import Journal
-from imitate.improve.plan import MOST_CHOICE, MOST_TEST, MOST_VALIDATION, Plan
-from imitate.improve.teacher import Watched
+from imitate.improvement.episodes import Played, play
+from imitate.improvement.journal import Journal
+from imitate.improvement.plan import MOST_CHOICE, MOST_TEST, MOST_VALIDATION, Plan
+from imitate.improvement.teacher import Watched
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
 

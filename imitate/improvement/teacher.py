@@ -14,7 +14,7 @@ from imitate.envs.spaces import Array
 from imitate.experts import Expert
 from imitate.experts.published import best_published
 from imitate.files import Count, Number
-from imitate.improve.episodes import Played
+from imitate.improvement.episodes import Played
 
 __all__ = ["Teacher", "Watched", "teacher"]
 

@@ -13,7 +13,7 @@ from imitate.compare.plan.learners import base
 from imitate.compare.plan.scaling import shortened
 from imitate.envs.fields import as_fields
 from imitate.envs.spaces import Space
-from imitate.improve.task import Task
+from imitate.improvement.task import Task
 from imitate.training.experiment import Experiment
 
 __all__ = ["CANDIDATES", "Candidate", "experiment", "imitates", "suited"]

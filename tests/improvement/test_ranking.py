@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imitate.improve.ranking import ranked
+from imitate.improvement.ranking import ranked
 
 
 def played(*returns: float) -> dict[int, float]:

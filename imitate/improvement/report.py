@@ -13,9 +13,9 @@ from imitate.compare.report import page_data
 from imitate.compare.report.charts import Line, Lines, rounded
 from imitate.compare.report.report import page_template, write_texts
 from imitate.compare.statistics.job_results import COSTS
-from imitate.improve.films import Film
-from imitate.improve.journal import Journal, Snapshot
-from imitate.improve.result import Result
+from imitate.improvement.films import Film
+from imitate.improvement.journal import Journal, Snapshot
+from imitate.improvement.result import Result
 
 __all__ = ["write_report"]
 
@@ -25,7 +25,7 @@ def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Fi
     names = list(dict.fromkeys(each.learner for each in journal.snapshots))
     figure = page_data.figure(out / "figures", "curves", [_curves(journal, names)], names)
     kind = result.verdict.kind
-    text = page_template("improve.html", "imitate.improve").render(
+    text = page_template("improve.html", "imitate.improvement").render(
         result=result,
         tone={"better": "yes", "worse": "no", "untested": "no"}.get(kind, ""),
         tiles=_tiles(result),

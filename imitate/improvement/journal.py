@@ -8,8 +8,8 @@ from typing import Any
 
 from imitate.errors import InputError
 from imitate.files import Count, Number, read_json, write_json
-from imitate.improve.episodes import Played
-from imitate.improve.task import Task
+from imitate.improvement.episodes import Played
+from imitate.improvement.task import Task
 
 __all__ = ["Dropped", "Journal", "Snapshot"]
 

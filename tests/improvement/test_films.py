@@ -8,8 +8,8 @@ import gymnasium as gym
 import teachers  # noqa: F401  # registers Tallied-v0
 
 from imitate.datasets.play import RandomPolicy
-from imitate.improve.episodes import play
-from imitate.improve.films import films
+from imitate.improvement.episodes import play
+from imitate.improvement.films import films
 
 
 def test_the_filmed_episode_is_that_of_the_test(tmp_path: Path) -> None:

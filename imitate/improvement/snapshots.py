@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from imitate.files import atomic_folder, write_json
-from imitate.improve.journal import Snapshot
+from imitate.improvement.journal import Snapshot
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
 

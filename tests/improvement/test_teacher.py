@@ -7,8 +7,8 @@ import pytest
 
 from imitate.experts import load_expert
 from imitate.experts.published import best_published
-from imitate.improve.episodes import Played
-from imitate.improve.teacher import Watched, teacher
+from imitate.improvement.episodes import Played
+from imitate.improvement.teacher import Watched, teacher
 
 
 def test_the_facts_on_an_expert() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from imitate.errors import InputError
-from imitate.improve.plan import Plan, Rung, affordable, rungs
+from imitate.improvement.plan import Plan, Rung, affordable, rungs
 
 ALONE = [Rung(0.5, 1), Rung(0.75, 1), Rung(1.0, 1)]
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from imitate.compare.statistics.job_results import Row
 from imitate.errors import InputError
 from imitate.files import read_json
-from imitate.improve.candidates import experiment
-from imitate.improve.episodes import Played
-from imitate.improve.journal import Dropped, Snapshot
-from imitate.improve.plan import FINALISTS, PLAYERS, Plan
-from imitate.improve.snapshots import store
-from imitate.improve.study import Study
+from imitate.improvement.candidates import experiment
+from imitate.improvement.episodes import Played
+from imitate.improvement.journal import Dropped, Snapshot
+from imitate.improvement.plan import FINALISTS, PLAYERS, Plan
+from imitate.improvement.snapshots import store
+from imitate.improvement.study import Study
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imitate.improve.task import Task
-    from imitate.improve.verdict import Verdict
+    from imitate.improvement.task import Task
+    from imitate.improvement.verdict import Verdict
 
 __all__ = ["improve"]
 
@@ -21,6 +21,6 @@ def improve(task: Task, out: Path | str) -> Verdict:
     budget is too small, and if the environment or the expert fails. KeyboardInterrupt (Ctrl-C) leaves the best policy
     so far in `out`.
     """
-    from imitate.improve.search import search
+    from imitate.improvement.search import search
 
     return search(task, Path(out))

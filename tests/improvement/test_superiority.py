@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from imitate.improve.episodes import Played
-from imitate.improve.verdict import gain, verdict_of
+from imitate.improvement.episodes import Played
+from imitate.improvement.verdict import gain, verdict_of
 
 
 def played(*returns: float, first: int = 0) -> Played:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from gymnasium import spaces
 
-from imitate.improve.candidates import experiment, suited
-from imitate.improve.task import Task
+from imitate.improvement.candidates import experiment, suited
+from imitate.improvement.task import Task
 
 BOX, NUMBER = spaces.Box(-1, 1, (2,)), spaces.Discrete(3)
 

@@ -18,12 +18,12 @@ import teachers  # registers Uneven-v0
 from imitate.cli import main
 from imitate.envs.trust import trust
 from imitate.errors import InputError
-from imitate.improve import improve, search
-from imitate.improve.episodes import Played
-from imitate.improve.journal import Journal, Snapshot
-from imitate.improve.plan import affordable
-from imitate.improve.task import Task
-from imitate.improve.verdict import Verdict
+from imitate.improvement import improve, search
+from imitate.improvement.episodes import Played
+from imitate.improvement.journal import Journal, Snapshot
+from imitate.improvement.plan import affordable
+from imitate.improvement.task import Task
+from imitate.improvement.verdict import Verdict
 from imitate.nn.stored_policy import load_policy
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
@@ -35,7 +35,7 @@ BUDGET = 3_000
 def quick() -> Iterator[None]:
     trust("teachers:always_first", "teachers:perfect")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("imitate.improve.candidates.CANDIDATES", teachers.QUICK)
+        patch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.QUICK)
         yield
 
 
@@ -156,12 +156,12 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
 
         return execute(experiment, folder, progress=progress, **given)
 
-    monkeypatch.setattr("imitate.improve.learning.execute", interrupted)
+    monkeypatch.setattr("imitate.improvement.learning.execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         improve(task(), out)
     assert load_policy(out / "policy") is not None
     assert not (out / "verdict.json").exists()
-    monkeypatch.setattr("imitate.improve.learning.execute", execute)
+    monkeypatch.setattr("imitate.improvement.learning.execute", execute)
     before = teachers.Tallied.taken
     verdict = improve(task(), out)
     assert verdict.kind == found[1].kind
@@ -174,7 +174,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     """A finished search with a perfect teacher, in which QDagger does not learn."""
     out = tmp_path_factory.mktemp("idle") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
+        patch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.IDLE)
         return out, improve(task("perfect"), out)
 
 
@@ -190,7 +190,7 @@ def test_nothing_worse_than_the_expert_is_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Here nobody learns, and nobody imitates."""
-    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE[:1])
+    monkeypatch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.IDLE[:1])
     out = tmp_path / "out"
     assert (
         main(
@@ -210,7 +210,7 @@ def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
     idle: tuple[Path, Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal says that QDagger had done well in validation, which is not so."""
-    monkeypatch.setattr("imitate.improve.candidates.CANDIDATES", teachers.IDLE)
+    monkeypatch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.IDLE)
     out = tmp_path / "out"
     shutil.copytree(idle[0], out)
     (out / "verdict.json").unlink()  # as if it was killed before the finalists played

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from imitate.improve.candidates import Candidate
+from imitate.improvement.candidates import Candidate
 
 __all__ = ["IDLE", "QUICK", "Tallied", "always_first", "perfect"]
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 import teachers  # registers Tallied-v0
 
 from imitate.datasets.play import RandomPolicy
-from imitate.improve.episodes import Played, play
+from imitate.improvement.episodes import Played, play
 
 SEEDS = [5, 6, 7, 1, 2, 3, 4]
 

@@ -25,19 +25,19 @@ from imitate.envs.seeds import Stream
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.files import lock, read_json, sweep, versions, write_json
-from imitate.improve.candidates import imitates, suited
-from imitate.improve.films import films
-from imitate.improve.journal import Journal
-from imitate.improve.learning import train
-from imitate.improve.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
-from imitate.improve.ranking import ranked
-from imitate.improve.report import write_report
-from imitate.improve.result import Result
-from imitate.improve.snapshots import hand_over
-from imitate.improve.study import Study
-from imitate.improve.task import Task
-from imitate.improve.teacher import teacher
-from imitate.improve.verdict import Verdict, gain, verdict_of
+from imitate.improvement.candidates import imitates, suited
+from imitate.improvement.films import films
+from imitate.improvement.journal import Journal
+from imitate.improvement.learning import train
+from imitate.improvement.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
+from imitate.improvement.ranking import ranked
+from imitate.improvement.report import write_report
+from imitate.improvement.result import Result
+from imitate.improvement.snapshots import hand_over
+from imitate.improvement.study import Study
+from imitate.improvement.task import Task
+from imitate.improvement.teacher import teacher
+from imitate.improvement.verdict import Verdict, gain, verdict_of
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.inputs import check_expert
 
@@ -49,7 +49,7 @@ _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 
 def search(task: Task, out: Path) -> Verdict:
-    """Carry out the search in `out`, or the rest of it; see `imitate.improve.improve`."""
+    """Carry out the search in `out`, or the rest of it; see `imitate.improvement.improve`."""
     journal = Journal.open(out, task)
     if (out / "verdict.json").exists():
         logger.info("%s is finished: this is its verdict", out)

@@ -11,8 +11,8 @@ from imitate.compare.formatting import interval_words, number
 from imitate.compare.plan.learners import title
 from imitate.compare.statistics.intervals import difference
 from imitate.files import Count, Number
-from imitate.improve.candidates import imitates
-from imitate.improve.episodes import Played
+from imitate.improvement.candidates import imitates
+from imitate.improvement.episodes import Played
 from imitate.rl.paired import LEAST_PAIRS
 
 __all__ = ["Gain", "Kind", "Verdict", "gain", "verdict_of"]

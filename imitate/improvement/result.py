@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imitate.files import Count
-from imitate.improve.task import Task
-from imitate.improve.teacher import Teacher
-from imitate.improve.verdict import Verdict
+from imitate.improvement.task import Task
+from imitate.improvement.teacher import Teacher
+from imitate.improvement.verdict import Verdict
 
 __all__ = ["Result"]
 
