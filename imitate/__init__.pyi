@@ -39,6 +39,7 @@ from .imitators.learned_reward import LearnedReward, load_reward
 from .imitators.qdagger import QDagger
 from .imitators.sqil import SQIL
 from .imitators.td3bc import TD3BC
+from .improvement import improve
 from .media.video import record_video
 from .nn.numpy_policy import NumpyPolicy
 from .nn.policy import ActorPolicy
@@ -114,6 +115,7 @@ __all__ = [
     "collect",
     "evaluate",
     "execute",
+    "improve",
     "load_expert",
     "load_policy",
     "load_reward",

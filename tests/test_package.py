@@ -117,7 +117,7 @@ FLOORS = (
     ("algorithms",),
     ("training",),
     ("compare", "reproduce", "export", "tune"),
-    ("improve",),
+    ("improvement",),
     ("commands",),
     ("cli",),
 )

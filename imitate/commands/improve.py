@@ -43,12 +43,10 @@ def improve(argv: list[str]) -> int:
         """
         task = Task(expert, env, budget, seed, env_kwargs, vecnormalize)
         trust(expert)
-        from imitate.improvement import (
-            improve as carry_out,  # torch takes a second: arguments are read before
-        )
+        from imitate.improvement.search import search  # torch takes a second: arguments are read before
 
         try:
-            verdict = carry_out(task, out)
+            verdict = search(task, out)
         except (KeyboardInterrupt, SystemExit):
             best = f"the best policy so far is in {out / 'policy'}; " if (out / "policy").exists() else ""
             print(f"imitate: {best}go on with `{task.command(out)}`", file=sys.stderr)

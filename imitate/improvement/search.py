@@ -49,7 +49,7 @@ _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 
 def search(task: Task, out: Path) -> Verdict:
-    """Carry out the search in `out`, or the rest of it; see `imitate.improvement.improve`."""
+    """Carry out the search in `out`, or the rest of it; see `imitate.improve`."""
     journal = Journal.open(out, task)
     if (out / "verdict.json").exists():
         logger.info("%s is finished: this is its verdict", out)

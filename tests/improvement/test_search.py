@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import teachers  # registers Uneven-v0
 
+import imitate
 from imitate.cli import main
 from imitate.envs.trust import trust
 from imitate.errors import InputError
-from imitate.improvement import improve, search
+from imitate.improvement import search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
 from imitate.improvement.plan import affordable
@@ -47,7 +48,7 @@ def task(expert: str = "always_first", budget: int = BUDGET) -> Task:
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict, int]:
     """A finished search, its verdict and the steps that were taken in all environments."""
     out, before = tmp_path_factory.mktemp("improve") / "out", teachers.Tallied.taken
-    verdict = improve(task(), out)
+    verdict = search.search(task(), out)
     return out, verdict, teachers.Tallied.taken - before
 
 
@@ -72,7 +73,7 @@ def test_the_budget_holds_every_step(found: tuple[Path, Verdict, int]) -> None:
 def test_a_finished_search_says_its_verdict_again(found: tuple[Path, Verdict, int]) -> None:
     out, verdict, _ = found
     before = teachers.Tallied.taken
-    assert improve(task(), out) == verdict
+    assert imitate.improve("teachers:always_first", "Uneven-v0", BUDGET, out) == verdict
     assert teachers.Tallied.taken == before
 
 
@@ -111,9 +112,9 @@ def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
 
     monkeypatch.setattr(Journal, "write", dying)
     with pytest.raises(Killed):
-        improve(task(), tmp_path / "out")
+        search.search(task(), tmp_path / "out")
     writes = -100
-    assert improve(task(), tmp_path / "out") == found[1]
+    assert search.search(task(), tmp_path / "out") == found[1]
 
 
 def test_a_resumed_race_drops_whom_the_uninterrupted_one_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,12 +159,12 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
 
     monkeypatch.setattr("imitate.improvement.learning.execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        improve(task(), out)
+        search.search(task(), out)
     assert load_policy(out / "policy") is not None
     assert not (out / "verdict.json").exists()
     monkeypatch.setattr("imitate.improvement.learning.execute", execute)
     before = teachers.Tallied.taken
-    verdict = improve(task(), out)
+    verdict = search.search(task(), out)
     assert verdict.kind == found[1].kind
     spent = json.loads((out / "verdict.json").read_text())["costs"]
     assert teachers.Tallied.taken - before < sum(spent.values()) <= BUDGET
@@ -175,7 +176,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     out = tmp_path_factory.mktemp("idle") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.IDLE)
-        return out, improve(task("perfect"), out)
+        return out, search.search(task("perfect"), out)
 
 
 def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(idle: tuple[Path, Verdict]) -> None:
@@ -203,7 +204,7 @@ def test_nothing_worse_than_the_expert_is_handed_over(
     assert "ready" not in said.err
     assert not (out / "policy").exists()
     assert "imitate evaluate policy" not in (out / "index.html").read_text()
-    assert improve(task("perfect"), out).kind == "worse"
+    assert search.search(task("perfect"), out).kind == "worse"
 
 
 def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
@@ -221,7 +222,7 @@ def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
         for each in journal.snapshots
     ]
     journal.write(out)
-    verdict = improve(task("perfect"), out)
+    verdict = search.search(task("perfect"), out)
     assert (verdict.kind, verdict.learner) == ("kept", "dagger")
     tests = Journal.open(out, task("perfect")).tests
     assert [name.partition("-")[0] for name in tests] == ["qdagger", "expert", "dagger"]
@@ -249,10 +250,10 @@ def test_the_better_of_student_and_imitator_is_so_in_the_episodes_of_both(
 
 def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds a search with budget 3000, not 4000: choose another --out"):
-        improve(task(budget=4_000), found[0])
+        search.search(task(budget=4_000), found[0])
     (tmp_path / "mine.txt").touch()
     with pytest.raises(InputError, match="exists and holds no search: choose another --out"):
-        improve(task(), tmp_path)
+        search.search(task(), tmp_path)
     (tmp_path / "mine.txt").unlink()
     (tmp_path / ".lock").touch()  # left by a search that was killed before it had measured anything
     assert Journal.open(tmp_path, task()).left == BUDGET
@@ -263,5 +264,5 @@ def test_a_folder_of_something_else_is_refused(found: tuple[Path, Verdict, int],
 )
 def test_a_budget_that_is_too_small_leaves_nothing_behind(tmp_path: Path, budget: int, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        improve(task(budget=budget), tmp_path / "out")
+        search.search(task(budget=budget), tmp_path / "out")
     assert not (tmp_path / "out").exists()
