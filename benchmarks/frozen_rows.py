@@ -85,7 +85,7 @@ def rows_of(plan: Plan) -> list[Row]:
             def told(value: Any, task: Task = task) -> Any:
                 return getattr(task, value) if isinstance(value, str) and hasattr(task, value) else value
 
-            row = f"{label}-{name if learner.imitates else task.env.lower()}"
+            row = name_of(label, name, plan)
             budget = told(learner.budget)
             rows.setdefault(
                 row,
@@ -104,6 +104,11 @@ def rows_of(plan: Plan) -> list[Row]:
                 ),
             )
     return list(rows.values())
+
+
+def name_of(learner: str, task: str, plan: Plan) -> str:
+    """The row of a learner on a task."""
+    return f"{learner}-{task if plan.learners[learner].imitates else plan.tasks[task].env.lower()}"
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

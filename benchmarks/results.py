@@ -18,6 +18,7 @@ from typing import Any
 
 import jinja2
 from evidence import KNOWN, LEARNERS, LEVELS
+from frozen_shown import Frozen, scored
 from mujoco_suite import clones
 from shown import (
     BESIDE,
@@ -150,6 +151,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "gain": gain,
         "reached": reached,
         "spent": spent,
+        "scored": scored,
     }
     shown = Shown(ROWS, known, teachers)
     environment.globals |= {
@@ -159,7 +161,12 @@ def render(template: str, known: dict[str, Any]) -> str:
         "long_ppo": LONG_PPO,
         "beside": {name: beside(name, known) for name in BESIDE if name in known},
     }
-    environment.globals |= {"clones": clones, "by_teacher": by_teacher, "suite": suite_scores}
+    environment.globals |= {
+        "frozen": Frozen(known["frozen"]),
+        "clones": clones,
+        "by_teacher": by_teacher,
+        "suite": suite_scores,
+    }
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
     environment.globals |= {"NEWER_SEARCHES": NEWER_SEARCHES, "ends": ends, "on_the_way": on_the_way}
     environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}

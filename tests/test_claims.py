@@ -117,6 +117,28 @@ def test_bold_rows_are_above_their_expert_and_no_others() -> None:
     assert marked > 5
 
 
+def test_the_frozen_table_has_the_means_of_its_record() -> None:
+    found = record("frozen")
+    rows, seen = cells(RESULTS, "task and its teacher"), 0
+    assert len(rows) == len(found["references"])
+    for row, reference in zip(rows, found["references"].values(), strict=True):
+        assert numbers(row[2])[0] == pytest.approx(np.mean(reference["teacher"]["returns"]), abs=0.51)
+    ends = [seed for row in found["rows"].values() for seed in row["seeds"].values()]
+    means = [cell for row in rows for cell in row[3:] if cell]
+    assert sum(int(numbers(cell.strip("*"))[-1]) for cell in means) >= len(
+        ends
+    )  # pure RL has a cell for each teacher
+    for cell, seeds in zip(
+        (row[3] for row in rows), (row["seeds"] for row in found["rows"].values()), strict=False
+    ):
+        if seeds:  # the first rows of the record are BC's, which has the first column
+            assert numbers(cell)[0] == pytest.approx(
+                np.mean([x["returns"] for x in seeds.values()]), abs=0.51
+            )
+            seen += 1
+    assert seen >= 6
+
+
 def test_the_suites_score_and_its_intervals() -> None:
     """Drawn here one by one, where evidence.py draws all at once."""
     from mujoco_suite import suite_tasks
