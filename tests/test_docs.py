@@ -334,3 +334,5 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
                 r"<(?:script|img|link|iframe)[^>]+(?:src|href)=\"?(https?://[^\" >]+)", page.read_text()
             )
             assert not fetched, f"{page.relative_to(tmp_path)} fetches {fetched}"
+    reference = re.sub(r"<[^>]+>", "", (tmp_path / "api" / "imitators.html").read_text())
+    assert "demos: DemoReader" in reference, "signatures lack types"

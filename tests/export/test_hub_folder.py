@@ -74,6 +74,7 @@ def test_the_folder_and_its_card(tmp_path: Path) -> None:
     for said in (
         f"**Mean return {measured['mean']:.2f}**, 95 % interval {measured['ci95'][0]:.2f} to {measured['ci95'][1]:.2f}",
         "replay.mp4", "imitate train --config config.json", "3,000 env steps", "| torch |", "`PPO.load`",
+        "Both hold pickles",
     ):  # fmt: skip
         assert said in card.text, said
 
@@ -171,6 +172,7 @@ def test_only_names_of_files_are_published(tmp_path: Path) -> None:
     config = json.loads((run / "hub" / "config.json").read_text())
     assert (config["demos"], config["other_experts"]) == ("demos.h5", ["teacher.zip", "zoo:sac/X-v0"])
     assert config["versions"]
+    assert "`PPO.load`. It holds pickles" in (run / "hub" / "README.md").read_text()
 
 
 def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
