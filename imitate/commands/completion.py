@@ -62,7 +62,11 @@ def completion(argv: list[str]) -> int:
             print(_SCRIPTS[shell], end="")
             return 0
         *before, last = _split(typed)
-        found = [word for word in dict.fromkeys(_candidates(before[1:], last)) if word.startswith(last)]
+        # Behind `--env=` the value is typed.
+        joined = last[: last.find("=") + 1] if last.startswith("--") else ""
+        value = last.removeprefix(joined)
+        words = _candidates([*before, joined[:-1]][1:] if joined else before[1:], value)
+        found = [joined + word for word in dict.fromkeys(words) if word.startswith(value)]
         # Bash takes what stands behind the last colon or equals sign for a word of its own.
         told = max(last.rfind(":"), last.rfind("=")) + 1 if shell == "bash" else 0
         for word in found:

@@ -34,6 +34,8 @@ def offered(capsys: pytest.CaptureFixture[str], line: str, shell: str = "zsh") -
         ("imitate train gail --reward plus", ["plus_one"]),
         ("imitate train ppo --env CartP", ["CartPole-v1"]),
         ("imitate train ppo --budget=3k --env ALE/Pong", ["ALE/Pong-v5"]),
+        ("imitate train ppo --env=CartP", ["--env=CartPole-v1"]),
+        ("imitate train ppo --gamma=", []),
         ("imitate data inf", ["info"]),
         ("imitate expert show BipedalW", ["BipedalWalker-v3"]),
         ("imitate train dagger --env CartPole-v1 --expert CartPole-v1:", ["CartPole-v1:ppo"]),
@@ -58,6 +60,7 @@ def test_words(line: str, words: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_bash_sees_a_word_end_at_a_colon(capsys: pytest.CaptureFixture[str]) -> None:
     assert offered(capsys, "imitate evaluate LunarLander-v3:", "bash") == ["ppo"]
+    assert offered(capsys, "imitate train ppo --env=CartP", "bash") == ["CartPole-v1"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
