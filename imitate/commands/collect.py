@@ -24,6 +24,7 @@ from imitate.commands.recorded import check_out, say_recorded, typed_command
 from imitate.datasets.collect import OnFailure
 from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.storage.schema import Compression, DemoInfo
+from imitate.datasets.storage.zstd import register
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
@@ -109,6 +110,8 @@ def command(
     """
     _check_amount(episodes, steps)
     check_out(out, resume)
+    if compression == "zstd":
+        register(out)  # refuses before the expert is measured
     check_seed(seed)
     where = chosen_backend(backend, workers, address)
     if shards is None and (backend != "processes" or workers is not None):

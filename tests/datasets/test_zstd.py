@@ -152,6 +152,15 @@ def test_without_the_plugin_one_line_names_the_extra(
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
 
 
+def test_without_the_plugin_nothing_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
+    out = str(tmp_path / "a.h5")
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--compression", "zstd", "--out", out]) == 2
+    assert capsys.readouterr().err.startswith(f"imitate: {out}: pictures compressed with zstd need ")
+
+
 def test_no_other_filter_is_registered(path: Path) -> None:
     script = """
 import sys, h5py
