@@ -19,7 +19,7 @@ import numpy as np
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
-from imitate.datasets.convert.minari_writer import store, write
+from imitate.datasets.convert.minari_writer import env_spec, store, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
@@ -104,7 +104,8 @@ def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> Demo
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     if is_installed(info.env_id):
-        return []
+        ours = '"imitate.' in env_spec(info)  # an entry point, such as that of FireFirst
+        return ["recover_environment needs this package beside Minari"] if ours else []
     own = info.env_id if ":" in info.env_id else f"MODULE:{info.env_id}"
     return [
         f"recover_environment will not work: {info.env_id} is not known here (--env {own} names one of yours)"

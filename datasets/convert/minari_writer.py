@@ -28,7 +28,7 @@ from imitate.envs.structured import structured
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
-__all__ = ["store", "write"]
+__all__ = ["env_spec", "store", "write"]
 
 VERSION = "0.5.4"
 """The version of Minari whose files are written."""
@@ -83,7 +83,7 @@ def write(
         "jpeg_encoding": False,
         "observation_space": space_to_text(info.observation_space),
         "action_space": space_to_text(info.action_space),
-        "env_spec": _env_spec(info),
+        "env_spec": env_spec(info),
         "dataset_id": dataset_id,
         "minari_version": VERSION,
         "algorithm_name": info.expert,
@@ -148,7 +148,7 @@ def _padded(rows: Array) -> Array:
     return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 
-def _env_spec(info: DemoInfo) -> str:
+def env_spec(info: DemoInfo) -> str:
     """Gymnasium's description of the environment, from which `gymnasium.make` makes it with its wrappers (Minari's
     `recover_environment`). If it is not installed here, it has no entry point."""
     try:

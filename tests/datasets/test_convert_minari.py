@@ -157,8 +157,10 @@ def test_gymnasium_makes_the_environment_from_its_description(
     info = DemoInfo(env_id, env.observation_space, env.action_space, env_kwargs=env_kwargs)
     with DemoWriter(tmp_path / "a.h5", info) as writer:
         writer.append(step)
-    convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari")
+    notes = convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari").notes
     metadata = json.loads((tmp_path / "b-v0" / "data" / "metadata.json").read_text())
+    needed = "recover_environment needs this package beside Minari" in notes
+    assert needed == (env_id in ("ALE/Pong-v5", "imitate/BalancingPlate-v0") or "time_feature" in env_kwargs)
     recovered = gym.make(EnvSpec.from_json(metadata["env_spec"]))
     assert as_fields(recovered.observation_space) == env.observation_space
     obs, _ = recovered.reset(seed=3)
