@@ -82,17 +82,18 @@ def _dependencies() -> str:
 
     asked = [Requirement(each) for each in metadata.requires("imitate-rl") or ()]
     asked = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
-    wrong = []
+    found, wrong = [], []
     for each in asked:
         try:
             version = metadata.version(each.name)
         except metadata.PackageNotFoundError:
             version = "none"
+        found.append(f"{each.name} {version}")
         if version == "none" or not each.specifier.contains(version, prereleases=True):
             wrong.append(f"{each.name}{each.specifier} (here: {version})")
     if wrong:
         raise RuntimeError(f"wanted {', '.join(wrong)}")
-    return f"imitate-rl {metadata.version('imitate-rl')}; its {len(asked)} packages have versions that it supports"
+    return f"imitate-rl {metadata.version('imitate-rl')}, which supports {', '.join(found)}"
 
 
 def _torch() -> str:

@@ -40,6 +40,8 @@ def test_what_is_missing_is_said_with_its_command(
     if sys.platform == "linux":
         assert "`evaluate --render`" in found["display"]["text"]
     assert found["Gymnasium"]["text"] == metadata.version("gymnasium")
+    for package in ("numpy", "stable-baselines3"):
+        assert f"{package} {metadata.version(package)}, " in found["imitate"]["text"]
     for name, (package, extra) in {"EnvPool": ("envpool", "envpool"), "Ray": ("ray", "ray")}.items():
         try:
             version = metadata.version(package)
