@@ -26,7 +26,7 @@ def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> 
     """A histogram in lines of text: the lower edge of each bin, a bar, and the number of values."""
     if len(values) == 0:
         return []
-    counts, edges = np.histogram(values, min(bins, len(np.unique(values))))
+    counts, edges = np.histogram(values, _edges(values, min(bins, len(np.unique(values)))))
     lows = [f"{edge:.4g}" for edge in (edges[:-1] if len(counts) > 1 else values[:1])]
     room = max(map(len, lows))
     lines = []
@@ -56,11 +56,12 @@ def plot(source: str | Path, out: str | Path) -> None:
         for panel, values, name in zip(
             panels, (reader.returns, reader.lengths), ("return", "length"), strict=False
         ):
-            panel.hist(values, _BINS)
+            panel.hist(values, _edges(values, _BINS))
             panel.set(xlabel=name, ylabel="episodes")
         for panel, column, name in zip(panels[2:], actions, names, strict=False):
             discrete = column.dtype.kind in "iu"
-            panel.hist(column, np.arange(column.min(), column.max() + 2) - 0.5 if discrete else _BINS)
+            whole = np.arange(column.min(), column.max() + 2) - 0.5 if discrete else None
+            panel.hist(column, _edges(column, _BINS) if whole is None else whole)
             panel.set(xlabel=name, ylabel="steps")
         for panel in panels[2 + len(names) :]:
             panel.set_axis_off()
@@ -73,6 +74,16 @@ def plot(source: str | Path, out: str | Path) -> None:
             data = base64.b64encode(picture.getvalue()).decode()
             page = f'<!doctype html><title>Demonstrations</title><img src="data:image/png;base64,{data}">'
             temporary.write_text(page, "utf-8")
+
+
+def _edges(values: Array, bins: int) -> Array:
+    """Edges of the bins. Values that are equal up to rounding get one bin around them, as NumPy can't split them."""
+    values = np.asarray(values, np.float64)
+    low, high = values.min(), values.max()
+    rounding = 1e-9 * max(abs(low), abs(high))
+    if high - low <= rounding:
+        return np.array([low - max(0.5, rounding), high + max(0.5, rounding)])
+    return np.histogram_bin_edges(values, bins)
 
 
 def _actions(reader: DemoReader) -> tuple[list[Array], list[str]]:

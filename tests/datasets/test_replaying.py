@@ -8,10 +8,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.cli import main
-from imitate.datasets import DemoReader
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
 from imitate.datasets.plot import bars
 
 
@@ -128,6 +129,23 @@ def test_a_histogram_in_text() -> None:
     assert bars(values, bins=3, width=4) == ["     0 #### 4", "0.6667 # 1", " 1.333 ### 3"]
     assert bars(np.full(3, 5.0)) == ["5 ######################################## 3"]
     assert bars(values[:0]) == []
+
+
+def test_returns_that_differ_by_rounding_are_one_bar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 + 2**-53 is 1, so the last bit of the sum depends on the order."""
+    rewards = np.array([1.0, 2.0**-53, 2.0**-53], np.float32)
+    info = DemoInfo("Own-v0", spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (1,)))
+    zeros = np.zeros((4, 2), np.float32), np.zeros((3, 1), np.float32)
+    with DemoWriter(tmp_path / "a.h5", info) as writer:
+        for order in (rewards, rewards[::-1]):
+            writer.append(Trajectory(*zeros, order, terminated=True, truncated=False))
+    with DemoReader(tmp_path / "a.h5") as reader:
+        assert np.ptp(reader.returns) == 2.0**-52
+    assert main(["data", "plot", str(tmp_path / "a.h5"), "--out", str(tmp_path / "a.png")]) == 0
+    assert main(["data", "info", str(tmp_path / "a.h5")]) == 0
+    assert capsys.readouterr().out.endswith(" 2\n")
 
 
 def test_info_is_short_for_people_and_whole_as_json(
