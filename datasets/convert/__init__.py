@@ -29,6 +29,7 @@ from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
+from imitate.datasets.storage.zstd import register
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed
@@ -150,6 +151,8 @@ def convert(
     _check_target(target_name, compression, fps, codec)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
+    if compression == "zstd":
+        register(out)  # refuses by this name; the file has another one while it is written
     target, notes = FORMATS[target_name], Notes()
     chosen: dict[str, Any] = {"columns": columns} if columns else {}
     chosen |= {"actions": False} if source_name == "npz" and not actions else {}

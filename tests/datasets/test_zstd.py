@@ -161,6 +161,16 @@ def test_without_the_plugin_nothing_is_measured(
     assert capsys.readouterr().err.startswith(f"imitate: {out}: pictures compressed with zstd need ")
 
 
+def test_a_conversion_without_the_plugin_names_its_file(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(path, tmp_path / "b.h5", compression="gzip")
+    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
+    with pytest.raises(InputError) as error:
+        convert(tmp_path / "b.h5", tmp_path / "c.h5", compression="zstd")
+    assert str(error.value).startswith(f"{tmp_path / 'c.h5'}: pictures compressed with zstd need ")
+
+
 def test_no_other_filter_is_registered(path: Path) -> None:
     script = """
 import sys, h5py
