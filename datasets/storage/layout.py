@@ -12,8 +12,11 @@ import numpy as np
 from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, write_info
 from imitate.datasets.storage.zstd import LEVEL, ZSTD, register
 
-__all__ = ["FAILED", "MOST_FAILED", "claim", "create", "row_types"]
+__all__ = ["FAILED", "LIBVER", "MOST_FAILED", "claim", "create", "row_types"]
 
+LIBVER = ("v110", "v110")
+"""The version of HDF5's format that is written. 1.10 is the first whose files can be read while they are written, and
+all later libraries read it; with "latest", files of HDF5 2.0 are unreadable to 1.14."""
 FAILED = "failed_seeds"
 """Attribute of the table of episodes: seeds (MOST_FAILED,) of episodes in which the environment failed, padded with
 -1."""
@@ -52,7 +55,7 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
         register(path)
     path.touch()
     claim(path, 1 << 16)  # fails now if the disk is full
-    with h5py.File(path, "w", libver="latest") as file:
+    with h5py.File(path, "w", libver=LIBVER) as file:
         write_info(file, info)
         for name, (shape, dtype) in row_types(info, expert_actions).items():
             pixels = len(shape) >= 2 and dtype == np.uint8

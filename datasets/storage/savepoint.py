@@ -21,7 +21,7 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save
 
-from imitate.datasets.storage.layout import create
+from imitate.datasets.storage.layout import LIBVER, create
 from imitate.datasets.storage.schema import DemoInfo, damaged, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -120,7 +120,7 @@ def recover(path: Path) -> int:
         chunks, _ = _read(path, names=[*rows, *(f"{name}/last" for name in rows)])
         with atomic(path) as temporary, path.open("rb") as old:
             create(temporary, info, "expert_actions" in rows)
-            with h5py.File(temporary, "r+", libver="latest") as new:
+            with h5py.File(temporary, "r+", libver=LIBVER) as new:
                 for name, column in new.items():
                     _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old.fileno())
                 if _digest(new["episodes"], len(new["episodes"])) != facts["table"]:

@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.play import unstack_frames
-from imitate.datasets.storage.layout import FAILED, MOST_FAILED, claim, create, row_types
+from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions, outside
@@ -73,7 +73,7 @@ class DemoWriter:
         try:
             with atomic(self.path, new=True) as temporary:
                 create(temporary, info, expert_actions)
-            self._file = h5py.File(self.path, "r+", libver="latest")
+            self._file = h5py.File(self.path, "r+", libver=LIBVER)
         except FileExistsError as error:
             raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
         except OSError as error:

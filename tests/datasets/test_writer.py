@@ -215,3 +215,21 @@ def test_frames_are_compressed_and_the_file_says_how(tmp_path: Path) -> None:
         obs = file["obs"]
         assert (obs.attrs["compression"], obs.compression, obs.compression_opts) == ("gzip 1", "gzip", 1)
         assert file["actions"].attrs["compression"] == "none"
+
+
+def test_older_libraries_can_read_what_a_newer_one_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDF5 2.0 writes in its own format unless it is held to an older one."""
+    bounds = []
+
+    class Noted(h5py.File):  # type: ignore[misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if self.mode == "r+":
+                bounds.append(self.libver)
+
+    monkeypatch.setattr(h5py, "File", Noted)
+    with DemoWriter(tmp_path / "a.h5", INFO) as writer:
+        writer.append(trajectory())
+    assert set(bounds) == {("v110", "v110")}
