@@ -133,13 +133,13 @@ def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("keep_closest", [False, True])
 def test_only_presets_that_see_no_reward_validate(tmp_path: Path, keep_closest: bool) -> None:
     """GAIL's preset validates by true returns, which a comparison never does."""
-    part = replace(comparison(keep_closest=keep_closest), algorithms=("bc", "gail", "sqil"))
+    part = replace(comparison(keep_closest=keep_closest), algorithms=("bc", "gail", "iq"))
     validates = {
         job.algorithm: training(part, job).run.eval_every > 0  # type: ignore[attr-defined]
         for job in jobs(part, tmp_path, 500.0)
         if not job.records and ":" not in job.algorithm
     }
-    assert validates == {"bc": False, "gail": False, "sqil": keep_closest}
+    assert validates == {"bc": False, "gail": False, "iq": keep_closest}
     assert ("--keep-closest" in part.command) == keep_closest
 
 
@@ -147,10 +147,10 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
     part = comparison(
         budget=4_800, demo_episodes=1, episodes=2, curve_episodes=1, audit=False, keep_closest=True
     )
-    few_updates = {"sqil": {"dqn": {"num_updates": 1}}}
-    wanted = replace(part, algorithms=("sqil",), hyperparameters=few_updates)
+    few_updates = {"iq": {"dqn": {"num_updates": 1}}}
+    wanted = replace(part, algorithms=("iq",), hyperparameters=few_updates)
     page = compare(wanted, tmp_path / "report", workers=1)
-    (folder,) = (tmp_path / "report" / "runs").glob("sqil-*")
+    (folder,) = (tmp_path / "report" / "runs").glob("iq-*")
     result = Result.load(folder)
     assert result is not None
     validations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
@@ -164,5 +164,5 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
         assert measured(part, load_policy(folder / name)).returns.tolist() == returns
     assert ">Last policy<" in page.read_text()
     facts = json.loads((page.parent / "summary.json").read_text())
-    assert facts["algorithms"]["sqil"]["last_seed_means"] == [np.mean(result.last_returns)]
+    assert facts["algorithms"]["iq"]["last_seed_means"] == [np.mean(result.last_returns)]
     assert any("closest to the demonstrations counts" in each for each in facts["warnings"])
