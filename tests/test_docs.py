@@ -1,7 +1,8 @@
 """The documentation: its commands are read, its Python runs, its links lead somewhere, its tutorials run.
 
 The fast tests read the commands of all pages, and run the Python of those that are not tutorials, with little training.
-The slow ones run the tutorials, except blocks below `<!-- not run: why -->`.
+The slow ones run the tutorials, except blocks below `<!-- not run: why -->`, and the commands of the algorithms' pages
+with few steps. The rows of the experiments' page run in tests/commands/test_reproduce.py.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ OTHERS = [
     )
 ]
 """Documents that are pages of the site too, but the changelog, which tells of commands that are gone."""
+SHORT = [page for page in PAGES if page.parent.name == "algorithms" and page.stem != "index"] + [
+    DOCS / "runs.md"
+]
+"""Pages whose commands a slow test runs with few steps."""
 BLOCK = re.compile(r"(?ms)^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$")
 PLACES = {
     "ALGO": "ppo",
@@ -282,6 +287,42 @@ def test_a_tutorial_runs(path: Path, tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
+
+
+def shortened(line: str) -> str:
+    """A command with so few steps that all of a page's take a minute or two."""
+    line = re.sub(r"--episodes \d+", "--episodes 2", line)
+    if not re.match(r"imitate train \w", line):
+        return line
+    line = re.sub(r" --(budget|max-updates) \w+", "", line)
+    return line + (" --max-updates 20" if line.split()[2] in ("bc", "td3bc") else " --budget 3000")
+
+
+def test_commands_are_shortened() -> None:
+    assert (
+        shortened("imitate collect X --episodes 50 --out d.h5") == "imitate collect X --episodes 2 --out d.h5"
+    )
+    assert shortened("imitate train ppo --budget 50k --out r") == "imitate train ppo --out r --budget 3000"
+    assert shortened("imitate train bc --demos d.h5") == "imitate train bc --demos d.h5 --max-updates 20"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("path", SHORT, ids=shown)
+def test_the_commands_of_a_page_run(path: Path, tmp_path: Path) -> None:
+    """In order and in one folder, with few steps."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "OMP_NUM_THREADS": "1",
+    }
+    lines = [line for language, code, _ in blocks(path) if language == "bash" for line in code.splitlines()]
+    assert lines
+    for line in lines:
+        done = subprocess.run(
+            ["bash", "-ec", shortened(line)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{shortened(line)}\n{done.stdout}{done.stderr}"
 
 
 def notebooks() -> ModuleType:

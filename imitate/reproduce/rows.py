@@ -29,6 +29,7 @@ class Row:
     expert: str | None = None
     teacher: str = ""
     demos: int = 0
+    recording: str = ""
     options: str = ""
     evaluation: str = ""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +53,10 @@ class Row:
             words = [*env, *shlex.split(self.teacher), "--seed", str(seed), "--out", "teacher"]
             before = [shlex.join(["imitate", "train", "ppo", *words])]
         if self.demos:
-            before = [f"imitate collect {self.expert} --episodes {self.demos} --seed {seed} --out demos.h5"]
+            recorded = f" {self.recording}" if self.recording else ""
+            before = [
+                f"imitate collect {self.expert} --episodes {self.demos}{recorded} --seed {seed} --out demos.h5"
+            ]
             train += ["--demos", "demos.h5"]
         elif self.expert is not None:
             train += ["--expert", self.expert]
