@@ -48,9 +48,7 @@ OTHERS = [
     )
 ]
 """Documents that are pages of the site too, but the changelog, which tells of commands that are gone."""
-SHORT = [page for page in PAGES if page.parent.name == "algorithms" and page.stem != "index"] + [
-    DOCS / "runs.md"
-]
+SHORT = [page for page in PAGES if page.parent.name == "algorithms" and page.stem != "index"]
 """Pages whose commands a slow test runs with few steps."""
 BLOCK = re.compile(r"(?ms)^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$")
 PLACES = {
@@ -291,18 +289,18 @@ def test_a_tutorial_runs(path: Path, tmp_path: Path) -> None:
 
 def shortened(line: str) -> str:
     """A command with so few steps that all of a page's take a minute or two."""
-    line = re.sub(r"--episodes \d\d+", "--episodes 10", line)
+    line = re.sub(r"--episodes \d\d+", "--episodes 5", line)
     if not re.match(r"imitate train \w", line):
         return line
     line = re.sub(r" --(budget|max-updates) \w+", "", line)
-    return line + (" --max-updates 20" if line.split()[2] in ("bc", "td3bc") else " --budget 3000")
+    return line + (" --max-updates 20" if line.split()[2] in ("bc", "td3bc") else " --budget 6500")
 
 
 def test_commands_are_shortened() -> None:
     assert (
-        shortened("imitate collect X --episodes 50 --out d.h5") == "imitate collect X --episodes 10 --out d.h5"
+        shortened("imitate collect X --episodes 50 --out d.h5") == "imitate collect X --episodes 5 --out d.h5"
     )
-    assert shortened("imitate train ppo --budget 50k --out r") == "imitate train ppo --out r --budget 3000"
+    assert shortened("imitate train ppo --budget 50k --out r") == "imitate train ppo --out r --budget 6500"
     assert shortened("imitate train bc --demos d.h5") == "imitate train bc --demos d.h5 --max-updates 20"
 
 
