@@ -205,7 +205,7 @@ def test_a_cell_says_whether_its_settings_were_chosen_on_its_seeds(tmp_path: Pat
     assert said == {
         "bc": "no record",
         "dagger": "these seeds: 0 to 2",
-        "sqil": "other seeds: 10 to 25 and 30 to 41",
+        "sqil": "other seeds: 10 to 25, 30 to 41 and 56 to 71",
         "ppo": "not known",
     }
 

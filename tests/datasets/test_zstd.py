@@ -29,7 +29,7 @@ from imitate.datasets import (
     validate,
 )
 from imitate.datasets.convert import convert
-from imitate.datasets.storage.zstd import ZSTD
+from imitate.datasets.storage.zstd import ZSTD, register
 
 BOX = spaces.Box(0, 255, (48, 48), np.uint8)
 INFO = DemoInfo("Frames-v0", BOX, spaces.Discrete(2), compression="zstd")
@@ -266,6 +266,7 @@ def test_a_damaged_frame_is_one_line(path: Path) -> None:
 
 
 def test_foreign_files_with_it_are_refused(tmp_path: Path) -> None:
+    register(tmp_path / "a.hdf5")
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         for name in ("observations", "actions", "rewards", "terminals"):
             file.create_dataset(name, data=np.zeros((9, 1)), chunks=(9, 1), compression=ZSTD)
