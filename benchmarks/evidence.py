@@ -24,6 +24,8 @@ BENCHMARKS = Path(__file__).parent
 KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
 LEVELS = (0.5, 0.9, 0.95)
 LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
+LEAST_SEEDS = 3
+"""Of an interval: that of two says nothing."""
 _DRAWS = 2_000
 
 Array = NDArray[np.float64]

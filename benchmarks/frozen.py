@@ -2,18 +2,20 @@
 
     python benchmarks/frozen.py --commit SHA [--jobs 2] [--only 'aggrevated-*'] [--device cuda] [--out FOLDER]
     python benchmarks/frozen.py --list
+    python benchmarks/frozen.py --commit SHA --keep [--out FOLDER]
 
 The commit is checked out into a worktree, FOLDER/tree, and everything runs from there, so work can go on in the
 repository for days. A tree with changes is refused. The same command continues an interrupted measurement, even after
 kill -9. A finished run is never repeated, even if it failed, since failures are results. FOLDER/record.json has every
 episode of learners, teachers and random actions, the cost of each run, and its learning curve on other episodes.
-Committed as benchmarks/results/frozen.json it carries the measurement to another machine, where the same command
-takes all runs from it that FOLDER lacks. Each run names its own machine, device and versions.
+--keep writes what has ended so far to benchmarks/results/frozen.json. Once that is committed, the same command takes
+all runs from it that FOLDER lacks, also on another machine. Each run names its own machine, device and versions.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import signal
@@ -173,12 +175,22 @@ def write_record(measured: Measurement) -> dict[str, Any]:
         "missing_runs": missing,
         "episodes": measured.plan.episodes,
         "versions": versions(),
-        "machine": provenance(),
+        "machine": provenance() | {"commit": measured.commit[:12]},
         "references": references,
         "rows": rows,
     }
     write_json(measured.out / "record.json", record)
     return record
+
+
+def keep(measured: Measurement, committed: Path) -> None:
+    """Write the record of what has ended so far, without the paths of this machine."""
+    record = write_record(measured)
+    for row in record["rows"].values():
+        for run in row["seeds"].values():
+            if demos := run.get("config", {}).get("demos"):
+                run["config"]["demos"] = Path(demos).name
+    committed.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def restore(measured: Measurement, committed: Path) -> None:
@@ -227,6 +239,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="cpu", help="where learners learn, as in `imitate train`")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="rows, such as 'bc-*'; repeatable")
+    parser.add_argument("--keep", action="store_true", help="write results/frozen.json from what has ended")
     parser.add_argument("--list", action="store_true", help="print the rows, what is done, and core-minutes")
     arguments = parser.parse_args(argv)
     if arguments.jobs < 1:
@@ -246,6 +259,10 @@ def main(argv: Sequence[str]) -> int:
     restore(measured, COMMITTED)
     if arguments.list:
         print(listing(measured))
+        return 0
+    if arguments.keep:
+        COMMITTED.parent.mkdir(exist_ok=True)
+        keep(measured, COMMITTED)
         return 0
     tree = worktree(repository, out, commit)
     if tree != repository:  # go on with the commit's own code

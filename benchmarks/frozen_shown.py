@@ -8,13 +8,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from evidence import BENCHMARKS, KNOWN, Array, Cost, Curve, Interval, Task, aggregate, costs, iqm, share
+from evidence import (
+    BENCHMARKS,
+    KNOWN,
+    LEAST_SEEDS,
+    Array,
+    Cost,
+    Curve,
+    Interval,
+    Task,
+    aggregate,
+    costs,
+    iqm,
+    share,
+)
 from frozen_rows import Plan, name_of, read_plan
 
 from imitate.compare.statistics.intervals import difference
 
-LEAST_SEEDS = 3
-"""Of an interval."""
 TITLES = {
     "bc": "BC",
     "bc-1-episode": "BC, 1 episode",
@@ -67,7 +78,7 @@ class Frozen:
         ]
 
     def runs(self, learner: str, task: str) -> list[dict[str, Any]]:
-        """What a learner's seeds made of a task so far; none if the plan does not have it there."""
+        """The results of a learner's seeds on a task, by seed; none if the plan does not have it there."""
         row = self.record["rows"].get(name_of(learner, task, self.plan), {"seeds": {}})
         return [row["seeds"][seed] for seed in sorted(row["seeds"], key=int)]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from evidence import KNOWN, LEARNERS, LEVELS
+from evidence import KNOWN, LEARNERS, LEAST_SEEDS, LEVELS
 from frozen_shown import Frozen, scored
 from mujoco_suite import clones
 from shown import (
@@ -51,8 +51,6 @@ BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end o
 """The lines around the part of the README that this script writes."""
 NEWER_SEARCHES = ("lunarlander-dqn-105", "lunarlander-dqn-106", "lunarlander-dqn-107")
 """Searches of `imitate improve` by its present plan."""
-LEAST_SEEDS = 3
-"""Of an interval: that of two says nothing."""
 PAGES = BENCHMARKS.parent / "docs" / "algorithms"
 _ROWS = re.compile(r"(?s)(<!-- rows: ([\w-]+), .*? -->\n).*?(<!-- end of rows -->\n)")
 """The part of an algorithm's page that this script writes."""

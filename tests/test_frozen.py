@@ -151,14 +151,16 @@ def test_a_failure_is_recorded_and_not_tried_again(
 def test_a_committed_record_carries_the_measurement_to_another_machine(
     measured: tuple[Path, dict[str, bytes]], repository: Path, tmp_path: Path
 ) -> None:
-    found = record(measured[0])
+    committed = repository / "benchmarks" / "results" / "frozen.json"
+    assert measure(repository, measured[0], "--keep")[0] == 0
+    assert str(measured[0].parent) not in committed.read_text()
+    found = json.loads(committed.read_text())
+    assert found["rows"]["bc-cartpole"]["seeds"]["100"]["config"]["demos"] == "demos.h5"
     del found["rows"]["bc-cartpole"]["seeds"]["102"]
     found["versions"]["numpy"] = "1.0"  # of that machine
     first = found["rows"]["bc-cartpole"]["seeds"]["100"]
     assert first["machine"]["cpu"]
     assert first["config"]["versions"]["numpy"]
-    committed = repository / "benchmarks" / "results" / "frozen.json"
-    committed.parent.mkdir()
     committed.write_text(json.dumps(found))
     try:
         status, said = measure(repository, tmp_path / "out", "--list")

@@ -1,4 +1,4 @@
-"""What RESULTS.md says of the frozen measurement, on a record made by hand."""
+"""The frozen measurement in RESULTS.md: titles, means, bold, scores and costs of a record made by hand."""
 
 from __future__ import annotations
 
