@@ -68,6 +68,12 @@ class Frozen:
         return sum(len(row["seeds"]) for row in self.record["rows"].values())
 
     @property
+    def on_gpu(self) -> int:
+        """Runs that learned on a GPU."""
+        runs = [run for row in self.record["rows"].values() for run in row["seeds"].values()]
+        return sum(run.get("config", {}).get("device") == "cuda" for run in runs)
+
+    @property
     def failures(self) -> list[str]:
         """Rows and seeds that ended with an error, and the error."""
         return [
