@@ -32,3 +32,19 @@ def test_runs_that_have_ended_are_kept(tmp_path: Path) -> None:
     (kept,) = found["runs"]["iq"]
     assert kept["curve"] == [(50, 15.0)]
     assert kept["returns"] == [400, 500]
+
+
+def test_the_record_keeps_learners_that_are_not_measured_again(tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    write(suite / "suite.json", {"parts": {"cartpole": DESCRIBED, "later": DESCRIBED}})
+    expert = {"spec": "CartPole-v1:ppo", "measured": {"returns": [500.0]}}
+    write(suite / "cartpole" / "references.json", {"expert": expert, "random": {"returns": [20.0]}})
+    write(suite / "cartpole" / "runs.json", {"iq-seed100": "runs/a"})
+    run = {"algorithm": "iq", "seed": 100, "returns": [400.0], "last_returns": [], "machine": {}, "curve": []}
+    run |= {"env_steps": 99, "demo_steps": 1, "validation_steps": 0, "cpu_seconds": 2.0}
+    write(suite / "cartpole" / "runs" / "a" / "result.json", run)
+    older = {"cartpole": {"runs": {"bc": ["as it was"], "iq": ["older"]}}}
+    found = runpy.run_path(str(RECORD))["grown"](older, [suite])
+    assert list(found) == ["cartpole"]
+    assert found["cartpole"]["runs"]["bc"] == ["as it was"]
+    assert [run["returns"] for run in found["cartpole"]["runs"]["iq"]] == [[400.0]]

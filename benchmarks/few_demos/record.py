@@ -2,13 +2,14 @@
 
     python benchmarks/few_demos/record.py FOLDER [FOLDER ...]   -> benchmarks/results/few-demos.json
 
-A FOLDER is that of a suite. Runs that have not ended are left out, and a comparison with none is too. Of several suites
-with the same comparison each learner's runs come from the last that has it.
+A FOLDER is that of a suite. Runs that have not ended are left out, and a comparison with none is too. The record keeps
+what it has: a learner's runs of a comparison are replaced only by those of the last FOLDER that has some.
 """
 
 import json
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,15 @@ def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    record: dict[str, Any] = {}
-    for suite in map(Path, sys.argv[1:]):
+def grown(record: dict[str, Any], suites: Sequence[Path]) -> dict[str, Any]:
+    """The record with the runs of these suites."""
+    for suite in suites:
         for name, described in json.loads((suite / "suite.json").read_text())["parts"].items():
             if (suite / name / "references.json").exists():
                 found = part(suite / name, described)
                 record.setdefault(name, found)["runs"] |= found["runs"]
-    write_json(RESULTS, {name: each for name, each in record.items() if each["runs"]})
+    return {name: each for name, each in record.items() if each["runs"]}
+
+
+if __name__ == "__main__":
+    write_json(RESULTS, grown(json.loads(RESULTS.read_text()), [Path(name) for name in sys.argv[1:]]))
