@@ -108,6 +108,8 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     assert steps == sorted(steps)
     assert all(n * 250 <= step < n * 250 + 256 for n, step in enumerate(steps[:-1]))
     assert {path.stem for path in (out / "videos").glob("*.mp4")} == {"expert", "bc", "dagger", "ppo"}
+    results = [path.stat().st_mtime_ns for path in (out / "runs").glob("*/result.json")]
+    assert (out / "videos" / "expert.mp4").stat().st_mtime_ns > max(results)  # no run waits for films
     assert page.read_text("utf-8").count("data:video/mp4") == 4
     assert page.read_text("utf-8").count("data:image/jpeg") == 4
     assert not list((out / "runs").glob("*/snapshots"))

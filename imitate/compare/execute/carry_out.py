@@ -112,19 +112,20 @@ def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
     screen = Screen(sys.stderr)
     with screen.above(), _one_thread_each(), backend:
         pool = Pool(backend, out)
-        for part in parts:
-            if part.references.filmed and part.references.expert is not None:
-                _film(pool, part, "expert", None)
         _run(pool, parts, out, screen)
         for part in parts:
-            _film_learners(pool, part)
+            if part.references.filmed:
+                _film_policies(pool, part)
         while pool.running:
             for name in pool.ended():
                 _say_failure(pool, name)
 
 
-def _film_learners(pool: Pool, part: _Part) -> None:
-    for name in part.comparison.algorithms if part.references.filmed else ():
+def _film_policies(pool: Pool, part: _Part) -> None:
+    """Film the expert, and of each learner the run with the most typical return."""
+    if part.references.expert is not None:
+        _film(pool, part, "expert", None)
+    for name in part.comparison.algorithms:
         runs = [job.folder for job in part.jobs if job.algorithm == name]
         results = {folder: result for folder in runs if (result := Result.load(folder))}
         if results:
