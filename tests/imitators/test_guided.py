@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from guided_settings import envs_of, small
 
 from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.experts.values.critics import PolicyOracle
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
@@ -134,6 +138,18 @@ def test_a_state_is_asked_about_once() -> None:
     )  # two environments, episodes of ten steps, whose last observation is asked too
     assert sum(asked) == learner.expert_queries
     assert learner.expert_queries <= learner.env_steps + ends + learner.env_steps // 10
+
+
+def test_actions_of_float64_are_rated_and_valued() -> None:
+    space = gym.spaces.Box(-1, 1, (1,), np.float64)
+    envs = SyncVecEnv(
+        [lambda: gym.wrappers.TransformAction(make_env("ContinuousIdentity-v0"), lambda action: action, space)] * 2
+    )  # fmt: skip
+    learner = Guided(small(**HARDLY), envs=envs, expert=half, seed=0)
+    learner.step(300)
+    obs, actions = torch.zeros(3, 1), torch.tensor([[-0.5], [0.0], [0.5]])
+    oracle = PolicyOracle(learner.policy)
+    assert torch.equal(oracle.q(obs, actions.double()), oracle.q(obs, actions))
 
 
 def test_once_it_has_retired_an_expert_is_not_asked() -> None:
