@@ -212,6 +212,20 @@ def test_without_steps_for_a_test_returns_in_training_decide(
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
 
 
+def test_a_student_that_never_played_alone_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only episodes of this run are its expert's, so the latest are worth as much as the first."""
+    monkeypatch.setattr(HandOver, "_plays", lambda *_: 1_000_000)  # no steps are left for the test
+    monkeypatch.setattr(HandOver, "_spare", lambda *_: 60)  # the run is one iteration of 128 steps
+    config = small(total_steps=188, offline_updates=0, updates_per_step=0.0, clone_updates=500)
+    learner = HandOver(config, envs=envs_of(), expert=lambda obs: obs, seed=3)
+    metrics: dict[str, float] = {}
+    while not learner.done:
+        metrics |= learner.step()
+    assert metrics["test_pairs"] == 0.0
+    assert metrics["test_lost"] == 1.0
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
+
+
 def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
     """Not of the first iteration alone, in which only short ones end."""
     learner = Guided(small(learning_starts=300, **HARDLY), envs=envs_of(), expert=half, seed=3)
