@@ -135,12 +135,12 @@ class ActorPolicy(nn.Module):
         return self.center + self.scale * unit  # type: ignore[operator]
 
     def to_unit(self, actions: Tensor) -> Tensor:
-        """The environment's actions to [-1, 1]^D, or to indices from 0."""
+        """The environment's actions to [-1, 1]^D in float32, or to indices from 0."""
         if isinstance(self.action_space, spaces.Discrete):
             return actions.long() - int(self.action_space.start)
         if self.head == "categorical":
             return actions.long() - self.first
-        return (actions - self.center) / self.scale  # type: ignore[operator]
+        return ((actions - self.center) / self.scale).float()  # type: ignore[operator]
 
     @torch.inference_mode()
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:

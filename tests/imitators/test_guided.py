@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from guided_settings import envs_of, small
 
 from imitate.datasets.evaluation import evaluate
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
+from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.experts.values.critics import PolicyOracle
 from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
@@ -136,6 +140,18 @@ def test_a_state_is_asked_about_once() -> None:
     assert learner.expert_queries <= learner.env_steps + ends + learner.env_steps // 10
 
 
+def test_actions_of_float64_are_rated_and_valued() -> None:
+    space = gym.spaces.Box(-1, 1, (1,), np.float64)
+    envs = SyncVecEnv(
+        [lambda: gym.wrappers.TransformAction(make_env("ContinuousIdentity-v0"), lambda action: action, space)] * 2
+    )  # fmt: skip
+    learner = Guided(small(**HARDLY), envs=envs, expert=half, seed=0)
+    learner.step(300)
+    obs, actions = torch.zeros(3, 1), torch.tensor([[-0.5], [0.0], [0.5]])
+    oracle = PolicyOracle(learner.policy)
+    assert torch.equal(oracle.q(obs, actions.double()), oracle.q(obs, actions))
+
+
 def test_once_it_has_retired_an_expert_is_not_asked() -> None:
     """A clone is then made from the states in which it was."""
     learner = Guided(small(guidance_fraction=0.3, cloning_fraction=0.4), envs=envs_of(), expert=half, seed=0)
@@ -193,6 +209,20 @@ def test_without_steps_for_a_test_returns_in_training_decide(
     while not learner.done:
         metrics |= learner.step()
     assert metrics["test_lost"] == lost
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
+
+
+def test_a_student_that_never_played_alone_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only episodes of this run are its expert's, so the latest are worth as much as the first."""
+    monkeypatch.setattr(HandOver, "_plays", lambda *_: 1_000_000)  # no steps are left for the test
+    monkeypatch.setattr(HandOver, "_spare", lambda *_: 60)  # the run is one iteration of 128 steps
+    config = small(total_steps=188, offline_updates=0, updates_per_step=0.0, clone_updates=500)
+    learner = HandOver(config, envs=envs_of(), expert=lambda obs: obs, seed=3)
+    metrics: dict[str, float] = {}
+    while not learner.done:
+        metrics |= learner.step()
+    assert metrics["test_pairs"] == 0.0
+    assert metrics["test_lost"] == 1.0
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
 
 

@@ -126,10 +126,12 @@ class HandOver:
 
     def _behind_in_training(self) -> bool:
         """The student's latest episodes in training were worth less than the experts' first ones, or too few ended to
-        tell."""
+        tell: those that an expert had a part in say nothing about the student."""
         learner = self.learner
-        latest = float(np.mean(learner.kept.latest)) if learner.kept.found else learner.train_return
-        return latest is None or learner.expert_return is None or latest < learner.expert_return
+        latest = float(np.mean(learner.kept.latest)) if self.config.greedy_share else learner.train_return
+        if latest is None or math.isnan(latest) or learner.expert_return is None:
+            return True
+        return latest < learner.expert_return
 
     def _prefers_kept(self, seeds: Sequence[int], share: int) -> bool:
         """The student as it was when it did best is clearly ahead of the last, or they can't be compared."""
