@@ -226,6 +226,18 @@ def test_a_student_that_never_played_alone_is_not_handed_over(monkeypatch: pytes
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20, seed=1).mean > -1.0
 
 
+def test_a_test_that_does_not_fit_into_half_of_the_run_takes_no_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HandOver, "_plays", lambda *_: 1_000_000)
+    learner = HandOver(small(**HARDLY), envs=envs_of(), expert=half, seed=3)
+    metrics = {"test_pairs": np.nan}
+    while not learner.done:
+        metrics |= learner.step()
+    assert metrics["test_pairs"] == 0.0
+    assert learner.env_steps >= 0.98 * learner.config.total_steps
+
+
 def test_the_experts_returns_are_those_of_all_its_episodes() -> None:
     """Not of the first iteration alone, in which only short ones end."""
     learner = Guided(small(learning_starts=300, **HARDLY), envs=envs_of(), expert=half, seed=3)

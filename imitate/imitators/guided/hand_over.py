@@ -85,11 +85,13 @@ class HandOver:
         return self._test(room)
 
     def _spare(self) -> int:
-        """Steps that the test may take: its share of the run, or what the least number of episodes takes."""
+        """Steps that the test may take: its share of the run, or what the least number of episodes takes. If these
+        would take over half of the run, there is no test, and a round is left in which that is decided."""
         if not self.config.test:
             return 0
         least = self._plays(self.config.greedy_share > 0) * math.ceil(LEAST_PAIRS * self._length)
-        return int(min(max(self.config.test * self.config.total_steps, least), 0.5 * self.config.total_steps))
+        total, one_round = self.config.total_steps, self.learner.sampler.envs.num_envs
+        return one_round if least > 0.5 * total else int(max(self.config.test * total, least))
 
     def _plays(self, kept: bool) -> int:
         """Plays of the same number of episodes: two to choose a student, if one is kept, then those of the test."""
