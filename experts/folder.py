@@ -189,7 +189,11 @@ class _Description:
 def read_folder(folder: Path) -> StoredExpert:
     """Read an expert's folder. Raises InputError if it is not one, damaged, too large, or of another format."""
     if not (folder / "expert.json").is_file() or not (folder / "policy.safetensors").is_file():
-        raise InputError(f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors")
+        archive = next(iter(sorted(folder.glob("*.zip"))), None)
+        remedy = "" if archive is None else f"; did you mean {archive}?"
+        raise InputError(
+            f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors{remedy}"
+        )
     description = _read_description(folder / "expert.json")
     weights = read_bytes(folder / "policy.safetensors", LARGEST_WEIGHTS)
     sha256 = hashlib.sha256(weights).hexdigest()

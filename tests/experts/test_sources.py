@@ -105,8 +105,10 @@ def test_unknown_experts_name_the_nearest(
         load_expert("zoo-a2c/CartPole-v1")
     with pytest.raises(InputError, match="no file"):
         load_expert(tmp_path / "absent-v1.zip")
-    with pytest.raises(InputError, match="no expert's folder"):
+    with pytest.raises(InputError, match=r"it lacks expert\.json or policy\.safetensors$"):
         load_expert(tmp_path)
+    with pytest.raises(InputError, match=r"did you mean .*CartPole-v1\.zip"):
+        load_expert(tmp_path / "a2c" / "CartPole-v1_1")
 
 
 def test_a_zip_of_another_environment_is_refused(model: Any, tmp_path: Path) -> None:
