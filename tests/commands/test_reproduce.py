@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -158,6 +159,22 @@ def test_every_row_under_ten_minutes_runs(row: str, capsys: pytest.CaptureFixtur
     (found,) = json.loads(capsys.readouterr().out)
     fails = any(row in each.failing for each in read_experiments())
     assert fails or found["means"][0] > read_summaries()[row].random
+
+
+SCRIPTS = {each.number: each.scripts for each in read_experiments() if "imitate " in "".join(each.scripts)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", SCRIPTS)
+def test_an_experiments_other_commands_run(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if any("--backend ray" in command for command in SCRIPTS[number]):
+        pytest.importorskip("ray")
+    monkeypatch.chdir(tmp_path)
+    for command in SCRIPTS[number]:
+        assert main(shlex.split(command)[1:]) == 0
 
 
 def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(
