@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,6 +106,20 @@ def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: p
     (tmp_path / "run" / "finished.json").unlink()  # as if it was killed before
     assert run_seed(row.commands(7), tmp_path)["returns"] == whole["returns"]
     assert (tmp_path / "run" / "finished.json").exists()
+
+
+def test_a_relative_zoo_is_found_from_a_rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def run(_: list[str], env: dict[str, str], **__: bool) -> Any:
+        found.append(env["IMITATE_ZOO_DIR"])
+        return SimpleNamespace(stdout=b"{}")
+
+    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=run))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IMITATE_ZOO_DIR", os.pathsep.join(["zoo", "/another"]))
+    run_seed(["imitate evaluate zoo:dqn/Acrobot-v1 --json"], tmp_path)
+    assert found == [os.pathsep.join([str(tmp_path / "zoo"), "/another"])]
 
 
 def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
