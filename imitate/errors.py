@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import traceback
 from collections.abc import Iterable
+from numbers import Integral
 from pathlib import Path
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "InputError",
     "check_range",
     "check_switches",
+    "check_whole",
     "did_you_mean",
     "one_line",
     "pip_install",
@@ -66,6 +68,13 @@ def check_switches(**switches: object) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
             raise InputError(f"{name} must be true or false, got {value!r}")
+
+
+def check_whole(**counts: object) -> None:
+    """Raise InputError unless each is a whole number."""
+    for name, value in counts.items():
+        if not isinstance(value, Integral):
+            raise InputError(f"{name} must be a whole number, got {value!r}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -14,15 +14,24 @@ import torch
 from stable_baselines3.common.atari_wrappers import ClipRewardEnv, EpisodicLifeEnv
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from imitate.envs.answers import Checked
 from imitate.envs.atari import game_ids, is_atari
 from imitate.envs.make import make_env, resolve_env_id
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, check_switches, did_you_mean
 
-__all__ = ["RUN_SETTINGS", "SB3_CLASSES", "make_model", "make_venv", "sb3_class", "zoo_settings"]
+__all__ = [
+    "RUN_SETTINGS",
+    "SB3_CLASSES",
+    "iteration_steps",
+    "make_model",
+    "make_venv",
+    "sb3_class",
+    "zoo_settings",
+]
 
 SB3_CLASSES = {
     "ppo": "stable_baselines3.PPO",
@@ -106,8 +115,9 @@ def make_model(
     """
     made_by = sb3_class(algorithm)
     venv = make_venv(env_id, env_kwargs, int(settings.get("n_envs", 1)), seed, training=True)
-    if settings.get("normalize", False):
-        rewards = bool(settings.get("norm_reward", True))
+    normalize, rewards = settings.get("normalize", False), settings.get("norm_reward", True)
+    check_switches(normalize=normalize, norm_reward=rewards)
+    if normalize:
         venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)), norm_reward=rewards)
     elif "norm_reward" in settings:
         raise InputError("norm_reward is a part of normalize: set that too, or leave norm_reward out")
@@ -122,6 +132,11 @@ def make_model(
             f"{algorithm} can't be set up with this environment and these hyperparameters: {reason}"
         ) from error
     return model
+
+
+def iteration_steps(model: BaseAlgorithm) -> int:
+    """Environment steps of an iteration, which SB3 always finishes: a rollout, or a step of each environment."""
+    return model.n_envs * (model.n_steps if isinstance(model, OnPolicyAlgorithm) else 1)
 
 
 def _arguments(

@@ -23,7 +23,7 @@ from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
 from imitate.errors import InputError
 from imitate.experts.folder import save_expert
 from imitate.experts.training.keeping import KeepBest
-from imitate.experts.training.models import make_model, make_venv, sb3_class, zoo_settings
+from imitate.experts.training.models import iteration_steps, make_model, make_venv, sb3_class, zoo_settings
 from imitate.files import sweep
 
 __all__ = ["train_expert"]
@@ -57,7 +57,8 @@ def train_expert(
     `keep` holds shares of the steps, in (0, 1). The policy at each of them becomes an expert of lower grade, measured
     like the best one: `out/0.25` for 0.25.
 
-    Raises InputError for an unknown algorithm or environment, or if `out` holds an expert already.
+    Raises InputError for an unknown algorithm or environment, if `out` holds an expert already, or if the steps are not
+    enough for one rollout.
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
@@ -68,6 +69,11 @@ def train_expert(
     settings = zoo_settings(algorithm, env_id) | overrides
     total_steps = int(steps or settings["n_timesteps"])
     model = make_model(algorithm, env_id, settings, steps=total_steps, seed=seed, env_kwargs=env_kwargs)
+    if (rollout := iteration_steps(model)) > total_steps:
+        raise InputError(
+            f"{total_steps} steps are too few for one rollout of {algorithm}, {rollout} steps: "
+            "give more, or a smaller n_steps or n_envs"
+        )
     training.mkdir(parents=True, exist_ok=True)
     model.set_logger(configure(str(training), ["tensorboard"]))
     facts = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shlex
 import subprocess
@@ -10,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from imitate.experts.sources import zoo_folders
 
 __all__ = ["run_seed"]
 
@@ -69,9 +72,11 @@ def _cpu_seconds() -> float:
 def _output(command: str, folder: Path) -> str:
     """The standard output of an `imitate` command, run by this Python."""
     words = [sys.executable, "-c", "import sys; from imitate.cli import main; sys.exit(main())"]
+    zoo = os.pathsep.join(str(path.resolve()) for path in zoo_folders())  # relative to another folder there
     done = subprocess.run(
         [*words, *shlex.split(command)[1:]],
         cwd=folder,
+        env=os.environ | {"IMITATE_ZOO_DIR": zoo},
         check=True,
         capture_output=True,
     )

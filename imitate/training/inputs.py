@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
@@ -13,7 +15,6 @@ from gymnasium.spaces import Box
 
 from imitate.algorithms import find
 from imitate.datasets.convert.sources import in_our_format
-from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -43,7 +44,7 @@ __all__ = ["Inputs", "check_demos", "check_expert", "open_inputs", "with_store"]
 logger = logging.getLogger(__name__)
 
 
-def check_demos(demos: DemoReader, env_id: str) -> None:
+def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError unless the demonstrations are of this environment and, if it is installed, have its spaces."""
     if bare_id(demos.info.env_id) != bare_id(env_id):
         raise InputError(
@@ -55,17 +56,18 @@ def check_demos(demos: DemoReader, env_id: str) -> None:
         hint = f"; --env {own} names that of the demonstrations" if own != env_id else hint
         logger.warning("%s is not installed here: spaces are those of the demonstrations%s", env_id, hint)
         return
-    check_env(env_id, demos.info.env_kwargs)
-    with closing(make_env(env_id, demos.info.env_kwargs)) as env:
+    with closing(make_env(env_id, env_kwargs)) as env:
         for name in ("observation_space", "action_space"):
             recorded, now = getattr(demos.info, name), getattr(env, name)
             if recorded != now:
                 several = isinstance(recorded, Fields) and not isinstance(now, Fields)
-                remedy = (
-                    "take its own with `imitate data convert --obs-keys`"
-                    if several
-                    else "convert their source for this environment, or record them again"
-                )
+                if demos.info.env_kwargs != env_kwargs:
+                    given = shlex.quote(json.dumps(demos.info.env_kwargs))
+                    remedy = f"give --env-kwargs {given}, with which they were recorded, or record others"
+                elif several:
+                    remedy = "take its own with `imitate data convert --obs-keys`"
+                else:
+                    remedy = "convert their source for this environment, or record them again"
                 raise InputError(
                     f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; {remedy}"
                 )
@@ -136,7 +138,7 @@ def open_inputs(
 def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     path = in_our_format(str(experiment.demos), experiment.env_id, experiment.env_kwargs or None)
     demos = stack.enter_context(DemoReader(path))
-    check_demos(demos, experiment.env_id)
+    check_demos(demos, experiment.env_id, experiment.env_kwargs)
     if not (demos.info.has_actions or find(experiment.algorithm).unseen):
         remedy = "use gaifo" if isinstance(demos.info.action_space, Box) else "record them with their actions"
         raise InputError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +108,20 @@ def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "run" / "finished.json").exists()
 
 
+def test_a_relative_zoo_is_found_from_a_rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def run(_: list[str], env: dict[str, str], **__: bool) -> Any:
+        found.append(env["IMITATE_ZOO_DIR"])
+        return SimpleNamespace(stdout=b"{}")
+
+    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=run))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IMITATE_ZOO_DIR", os.pathsep.join(["zoo", "/another"]))
+    run_seed(["imitate evaluate zoo:dqn/Acrobot-v1 --json"], tmp_path)
+    assert found == [os.pathsep.join([str(tmp_path / "zoo"), "/another"])]
+
+
 def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
     returns["--seed 1000"] = 499.0
     assert main(["reproduce", "ppo-cartpole"]) == 1
@@ -158,6 +174,22 @@ def test_every_row_under_ten_minutes_runs(row: str, capsys: pytest.CaptureFixtur
     (found,) = json.loads(capsys.readouterr().out)
     fails = any(row in each.failing for each in read_experiments())
     assert fails or found["means"][0] > read_summaries()[row].random
+
+
+SCRIPTS = {each.number: each.scripts for each in read_experiments() if "imitate " in "".join(each.scripts)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", SCRIPTS)
+def test_an_experiments_other_commands_run(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if any("--backend ray" in command for command in SCRIPTS[number]):
+        pytest.importorskip("ray")
+    monkeypatch.chdir(tmp_path)
+    for command in SCRIPTS[number]:
+        assert main(shlex.split(command)[1:]) == 0
 
 
 def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(

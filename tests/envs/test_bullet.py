@@ -197,8 +197,9 @@ def test_without_friction_a_push_has_its_whole_force() -> None:
     obs, *_ = env.step(1)
     assert_allclose(obs[1], 10.0 / (1.1 - 0.1 * 3 / 4) / 20, rtol=1e-3)
     env.close()
-    with pytest.raises(InputError, match="force must be above 0 and friction at least 0"):
-        make_env(CART_POLE, {"friction": -1.0})
+    for friction in (-1.0, np.nan):
+        with pytest.raises(InputError, match="force must be above 0 and friction at least 0"):
+            make_env(CART_POLE, {"friction": friction})
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,8 @@ def test_what_can_not_be_seen_is_refused() -> None:
         PixelCartPole(size=20)
     with pytest.raises(InputError, match="frame_skip must be"):
         PixelCartPole(frame_skip=0)
+    with pytest.raises(InputError, match=r"frame_skip must be a whole number, got 2\.5"):
+        make_env(ENV, {"frame_skip": 2.5})
     with pytest.raises(InputError, match="view must be cameras or rendered, got 'far'"):
         make_env(ENV, {"view": "far"})
     with pytest.raises(InputError, match="the line is drawn into the rendered picture"):

@@ -145,6 +145,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         train_expert("sca", "Pendulum-v1", tmp_path / "x")
     with pytest.raises(InputError, match="lerning_rate"):
         train_expert("sac", "Pendulum-v1", tmp_path / "x", lerning_rate=1)
+    with pytest.raises(
+        InputError, match="100 steps are too few for one rollout of ppo, 8192 steps: give more"
+    ):
+        train_expert("ppo", "Acrobot-v1", tmp_path / "x", steps=100, n_envs=4, n_steps=2_048)
     assert not (tmp_path / "x").exists()
 
 
@@ -157,6 +161,8 @@ def test_norm_reward_reaches_vecnormalize() -> None:
         assert (normalize.norm_obs, normalize.norm_reward) == (True, wanted)
     with pytest.raises(InputError, match="norm_reward is a part of normalize: set that too"):
         make_model("ppo", "CartPole-v1", {"norm_reward": False}, steps=8, seed=0)
+    with pytest.raises(InputError, match="norm_reward must be true or false, got 'no'"):
+        make_model("ppo", "CartPole-v1", small | {"norm_reward": "no"}, steps=8, seed=0)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "dqn", "qrdqn"])

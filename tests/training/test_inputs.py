@@ -14,6 +14,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields, as_fields
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Space
 from imitate.errors import InputError
 from imitate.training.inputs import check_demos
@@ -37,9 +38,23 @@ def test_demonstrations_of_other_spaces_are_refused(tmp_path: Path, space: Space
             Trajectory(obs, np.zeros(3, np.int64), np.ones(3, np.float32), terminated=True, truncated=False)
         )
     with DemoReader(tmp_path / "demos.h5") as demos, pytest.raises(InputError) as raised:
-        check_demos(demos, "CartPole-v1")
+        check_demos(demos, "CartPole-v1", {})
     assert "the demonstrations' observation_space is" in str(raised.value)
     assert str(raised.value).endswith(remedy)
+
+
+def test_demonstrations_of_other_keywords_are_refused_if_spaces_differ(tmp_path: Path) -> None:
+    """Training would find out only when it validates."""
+    env_id = "imitate/BalancingPlate-v0"
+    with make_env(env_id, {"observe_rates": True}) as env:
+        info = DemoInfo(env_id, env.observation_space, env.action_space, env_kwargs={"observe_rates": True})
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        obs = np.zeros((2, 10), np.float32)
+        writer.append(Trajectory(obs, np.zeros(1, np.int64), np.ones(1, np.float32), True, False))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        check_demos(demos, env_id, {"observe_rates": True, "plate": "notebook"})
+        with pytest.raises(InputError, match=r"give --env-kwargs '{\"observe_rates\": true}', with which"):
+            check_demos(demos, env_id, {})
 
 
 def test_demonstrations_of_a_module_say_how_to_name_it(
@@ -52,7 +67,7 @@ def test_demonstrations_of_a_module_say_how_to_name_it(
             Trajectory(np.zeros((2, 4)), np.zeros(1, np.int64), np.ones(1, np.float32), True, False)
         )
     with DemoReader(tmp_path / "demos.h5") as demos:
-        check_demos(demos, "Own-v0")
+        check_demos(demos, "Own-v0", {})
         assert "Own-v0 is not installed here" in caplog.text
         assert "--env robot:Own-v0 names that of the demonstrations" in caplog.text
     with DemoWriter(tmp_path / "without.h5", replace(info, env_id="Own-v0")) as writer:
@@ -60,5 +75,5 @@ def test_demonstrations_of_a_module_say_how_to_name_it(
             Trajectory(np.zeros((2, 4)), np.zeros(1, np.int64), np.ones(1, np.float32), True, False)
         )
     with DemoReader(tmp_path / "without.h5") as demos:
-        check_demos(demos, "Own-v0")
+        check_demos(demos, "Own-v0", {})
         assert "--env MODULE:Own-v0 names one of yours" in caplog.text

@@ -27,7 +27,7 @@ from imitate.compare.plan.learners import baseline
 from imitate.compare.plan.scaling import made_for, notes, shortened
 from imitate.errors import InputError, did_you_mean
 from imitate.experts import save_expert
-from imitate.experts.training.models import RUN_SETTINGS, make_model, sb3_class, zoo_settings
+from imitate.experts.training.models import RUN_SETTINGS, iteration_steps, make_model, sb3_class, zoo_settings
 from imitate.files import write_json
 from imitate.training.checkpoint import append
 from imitate.training.process import cpu_seconds
@@ -142,8 +142,8 @@ class Baseline:
         )
 
     def _affordable(self, model: BaseAlgorithm) -> int:
-        """The largest number of whole iterations' steps within the budget, since SB3 always finishes an iteration."""
-        iteration = model.n_envs * (model.n_steps if isinstance(model, OnPolicyAlgorithm) else 1)
+        """The largest number of whole iterations' steps within the budget."""
+        iteration = iteration_steps(model)
         if iteration > self.steps:
             raise InputError(
                 f"a budget of {self.steps} steps is too small for one rollout of sb3:{self.algorithm}, "

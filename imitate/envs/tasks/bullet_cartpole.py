@@ -45,7 +45,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     def __init__(
         self, *, force: float = FORCE, friction: float = FRICTION, render_mode: str | None = None
     ) -> None:
-        if force <= 0 or friction < 0:
+        if not (force > 0 and friction >= 0):  # NaN is neither
             raise ValueError(f"force must be above 0 and friction at least 0, got {force} and {friction}")
         self.force = force
         reach = _FASTEST * TIME_STEP  # the last step of an episode may overshoot the limits by this much

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError, check_range, check_switches
+from imitate.errors import InputError, check_range, check_switches, check_whole
 
 __all__ = ["PixelCartPole", "make_pixel_cartpole"]
 
@@ -42,7 +42,8 @@ class PixelCartPole(gym.Env[Array, np.int64]):
             "rendered": gymnasium's own picture of the whole track, 600 x 400, shrunk to (size, size)
     line    draw a black vertical line through the cart's middle into the rendered picture, from which the pole leans
 
-    Raises InputError for another view, a line without the rendered one, a size below 36 or a frame_skip below 1.
+    Raises InputError for another view, a line without the rendered one, a size below 36, a frame_skip below 1 or
+    a fraction.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
@@ -60,6 +61,7 @@ class PixelCartPole(gym.Env[Array, np.int64]):
         if view not in ("cameras", "rendered"):
             raise InputError(f"view must be cameras or rendered, got {view!r}")
         check_switches(line=line)
+        check_whole(size=size, frame_skip=frame_skip, physics_steps=physics_steps)
         if line and view != "rendered":
             raise InputError('the line is drawn into the rendered picture: set view to "rendered" too')
         if size < 36:
