@@ -67,8 +67,10 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
             _claim(temporary, path)
         else:
             temporary.replace(path)
-    except BaseException:
+    except BaseException as problem:
         temporary.unlink(missing_ok=True)
+        if isinstance(problem, OSError) and problem.filename == str(temporary):
+            problem.filename = str(path)  # the name that the caller knows
         raise
 
 

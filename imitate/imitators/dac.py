@@ -131,7 +131,8 @@ class DAC(SAC):
         episodes: Array | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        check_continuous(type(self).__name__.lower(), envs, ("gail", "gail"))
+        instead = "gail" if demos.info.has_actions else "gail, and record the actions too"
+        check_continuous(type(self).__name__.lower(), envs, (instead, instead))
         super().__init__(config, envs=envs, seed=seed, device=device)
         if config.mix_demos:
             warn_of_noise(demos, "dac", "add --no-mix-demos")

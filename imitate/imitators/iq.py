@@ -40,6 +40,7 @@ from imitate.imitators.gail import absorbed_share
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.rl.batches import Batch, means, replay_of
+from imitate.rl.continuous import check_continuous
 from imitate.rl.dqn import DQN
 from imitate.rl.replay import Replay
 from imitate.rl.sac import SAC
@@ -241,6 +242,8 @@ def IQ(
     """IQ-Learn on vector environments, from demonstrations in memory; `episodes` are indices, by default all."""
     warn_of_noise(demos, "iq")
     discrete = isinstance(envs.single_action_space, spaces.Discrete)
+    if not discrete:
+        check_continuous("iq", envs, ("gail", "gail"))
     learner: Any = SoftDQN if discrete else SoftSAC
     made: SoftDQN | SoftSAC = learner(config, demos, episodes, envs=envs, seed=seed, device=device)
     return made

@@ -61,7 +61,8 @@ class Likeness:
         for space in self.spaces:
             if not isinstance(space, spaces.Discrete) and len(space.shape or (0, 0)) != 1:
                 raise InputError(
-                    f"the distance from demonstrations is for vectors and numbers, got {space}: validate by return"
+                    f"the distance from demonstrations is for vectors and numbers, got {space}: "
+                    "add --eval-every 0, which keeps the last policy, or --validate-by return"
                 )
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         recorded = [demos[index] for index in chosen]

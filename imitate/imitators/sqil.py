@@ -29,6 +29,7 @@ from imitate.envs.vec import VecEnv
 from imitate.imitators.noisy import warn_of_noise
 from imitate.rl.batches import replay_of
 from imitate.rl.budget import rounds
+from imitate.rl.continuous import check_continuous
 from imitate.rl.dqn import DQN
 from imitate.rl.sac import SAC
 
@@ -67,6 +68,7 @@ class SQIL:
         if isinstance(envs.single_action_space, spaces.Discrete):
             self.learner = DQN(replace(config.dqn, total_steps=config.total_steps), **handed)
         else:
+            check_continuous("sqil", envs, ("gail", "gail"))
             self.learner = SAC(replace(config.sac, total_steps=config.total_steps), **handed)
         self.config, self.policy = config, self.learner.policy
         gamma = self.learner.config.gamma

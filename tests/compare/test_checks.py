@@ -67,6 +67,12 @@ def test_every_learner_can_be_made_before_anything_is_recorded(
     assert caplog.messages == []
 
 
+def test_learners_from_stacks_of_frames_can_be_made_too(tmp_path: Path) -> None:
+    """Their replays reject observations that are not stacks of the last frames."""
+    wanted = Comparison("imitate/PixelCartPole-v0", ("bc", "gail", "sqil", "iq"), "random", seeds=1)
+    assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
+
+
 def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:
     """GAIL's PPO has rollouts of 8 x 128 steps, SQIL's DQN waits for 1,000."""
     found = {}

@@ -172,6 +172,8 @@ def _made_up(path: Path, run: Experiment) -> Path:
     with closing(make_env(run.env_id, run.env_kwargs)) as env:
         obs_space, action_space = env.observation_space, env.action_space
     obs = np.stack([obs_space.sample() for _ in range(MADE_UP_STEPS + 1)])
+    if obs.ndim == 4:
+        obs[:] = obs[:1, :1]  # a replay wants stacks of frames to overlap, so all frames are alike
     actions = np.stack([action_space.sample() for _ in range(MADE_UP_STEPS)])
     info = DemoInfo(run.env_id, obs_space, action_space, env_kwargs=run.env_kwargs, expert="random")
     with DemoWriter(path, info) as writer:
