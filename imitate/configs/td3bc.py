@@ -41,6 +41,9 @@ class TD3BCConfig:
     """Gradient steps between two lines of the log."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
+    layer_norm: bool = True
+    """Normalise the critics' hidden layers, as ReBRAC does (arXiv:2305.09836): without it their values can grow without
+    bounds where the record is narrow."""
 
     def __post_init__(self) -> None:
         check_range(self, 1, math.inf, "max_updates", "batch_size", "actor_every", "updates_per_iteration")

@@ -78,7 +78,7 @@ class TD3BC:
         if not isinstance(actions, spaces.Box) or len(space.shape or ()) == 3:
             raise InputError(f"td3bc wants vectors and continuous actions, got {space} and {actions}; use bc")
         self.config, self.seed, self.device = config, seed, torch.device(device)
-        shape = CriticShape(2, 1, config.hidden, config.gamma)
+        shape = CriticShape(2, 1, config.hidden, config.gamma, layer_norm=config.layer_norm)
         with seeded(seed):
             policy = ActorPolicy(
                 space,

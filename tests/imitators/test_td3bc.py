@@ -76,6 +76,20 @@ def test_rewards_make_it_better_than_what_was_recorded(demos: Path) -> None:
     assert returns[10.0] > returns[0.0] + 2
 
 
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_layer_norm_bounds_values_far_from_the_record(demos: Path, layer_norm: bool) -> None:
+    """Recorded actions are at most 1; without layer norm the value of 1,000 is extrapolated in a straight line."""
+    with DemoReader(demos) as reader:
+        learner = TD3BC(TD3BCConfig(**SMALL, layer_norm=layer_norm), demos=reader, seed=0)
+        learner.step()
+    inputs = torch.zeros(1, 2)
+    near, far = (
+        float(learner.critics.online.values(inputs + torch.tensor([0.0, action])).detach().abs().max())
+        for action in (1.0, 1_000.0)
+    )
+    assert (far < 10 * near) == layer_norm
+
+
 def test_observations_are_standardised_by_the_record(demos: Path) -> None:
     with DemoReader(demos) as reader:
         learner = TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=0, episodes=np.arange(3))
