@@ -167,7 +167,10 @@ def _test(study: Study, student: str) -> Verdict:
         # Ahead in the episodes of both: one bad episode, which only one of them played, must not decide.
         if second is not None and ahead is not None and ahead.mean > 0:
             student, found = imitator, second
-    return verdict_of(student, found, study.task.budget)
+    validated = None
+    if found is None and journal.expert is not None:
+        validated = gain(journal.snapshot(student).validation, journal.expert)
+    return verdict_of(student, found, study.task.budget, validated)
 
 
 def _imitator(study: Study, student: str) -> str | None:

@@ -61,7 +61,8 @@ class Verdict:
     """The end of a search.
 
     kind       `better`; `as good`; `kept`: an imitator of the expert, as good as it; `worse`: nothing that is as good
-               was found; `untested`: the budget did not last for the test
+               was found, by the test or, if there was none, by validation; `untested`: the budget did not last for the
+               test
     policy     name of the snapshot that is handed over, unless it is `worse`
     gain       of that policy; None if it was not tested
     """
@@ -73,10 +74,15 @@ class Verdict:
     sentence: str
 
 
-def verdict_of(policy: str, found: Gain | None, budget: int) -> Verdict:
-    """The verdict on a snapshot, `learner-steps`, from its gain in the test."""
+def verdict_of(policy: str, found: Gain | None, budget: int, validated: Gain | None = None) -> Verdict:
+    """The verdict on a snapshot, `learner-steps`, from its gain in the test, or without one from that in validation."""
     learner = policy.rpartition("-")[0]
     kind: Kind
+    if found is None and validated is not None and validated.worse:
+        sentence = _sentence("worse", learner, validated, budget)
+        return Verdict(
+            "worse", learner, policy, None, f"{sentence} These chose it: no steps were left for a test."
+        )
     if found is None:
         kind = "untested"
     elif found.better:

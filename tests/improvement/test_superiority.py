@@ -54,3 +54,14 @@ def test_the_verdict_in_words() -> None:
     kept = verdict_of("dagger-9", gain(expert, expert), 5_000).sentence
     assert kept.startswith("Kept your expert's imitation: nothing better was found in 5,000 steps (")
     assert verdict_of("dagger-9", None, 5_000).kind == "untested"
+
+
+def test_without_a_test_a_policy_that_is_clearly_worse_in_validation_is_not_handed_over() -> None:
+    expert = played(100, 200, 300)
+    worse = verdict_of("dagger-9", None, 5_000, gain(played(50, 151, 252), expert))
+    assert (worse.kind, worse.gain) == ("worse", None)
+    assert worse.sentence.startswith(
+        "Keep your expert: nothing as good was found in 5,000 steps. The best is worse by "
+    )
+    assert worse.sentence.endswith("no steps were left for a test.")
+    assert verdict_of("dagger-9", None, 5_000, gain(played(50, 199, 352), expert)).kind == "untested"
