@@ -57,8 +57,7 @@ def train_expert(
     `keep` holds shares of the steps, in (0, 1). The policy at each of them becomes an expert of lower grade, measured
     like the best one: `out/0.25` for 0.25.
 
-    Raises InputError for an unknown algorithm or environment, if `out` holds an expert already, or if the steps are not
-    enough for one rollout.
+    Raises InputError for an unknown algorithm or environment, an expert in `out`, or fewer steps than one rollout.
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
@@ -69,22 +68,13 @@ def train_expert(
     settings = zoo_settings(algorithm, env_id) | overrides
     total_steps = int(steps or settings["n_timesteps"])
     model = make_model(algorithm, env_id, settings, steps=total_steps, seed=seed, env_kwargs=env_kwargs)
-    if (rollout := iteration_steps(model)) > total_steps:
-        raise InputError(
-            f"{total_steps} steps are too few for one rollout of {algorithm}, {rollout} steps: "
-            "give more, or a smaller n_steps or n_envs"
-        )
+    _check_rollout(model, algorithm, total_steps)
     training.mkdir(parents=True, exist_ok=True)
     model.set_logger(configure(str(training), ["tensorboard"]))
     facts = {
-        "env_id": env_id,
-        "env_kwargs": dict(env_kwargs or {}),
-        "algorithm": algorithm,
-        "hyperparameters": settings,
-        "steps": total_steps,
-        "seed": seed,
-        "command": command,
-    }
+        "env_id": env_id, "env_kwargs": dict(env_kwargs or {}), "algorithm": algorithm, "hyperparameters": settings,
+        "steps": total_steps, "seed": seed, "command": command,
+    }  # fmt: skip
 
     def write(folder: Path) -> None:
         _write_expert(folder, model, keeper, facts, test_episodes)
@@ -110,6 +100,15 @@ def train_expert(
     write(out)
     shutil.rmtree(training / "checkpoint")
     return out
+
+
+def _check_rollout(model: BaseAlgorithm, algorithm: str, steps: int) -> None:
+    """Raise InputError if the steps are not enough for one rollout, which SB3 would finish all the same."""
+    if (rollout := iteration_steps(model)) > steps:
+        raise InputError(
+            f"{steps} steps are too few for one rollout of {algorithm}, {rollout} steps: "
+            "give more, or a smaller n_steps or n_envs"
+        )
 
 
 def _check_numbers(seed: int, keep: Sequence[float], **counts: int | None) -> None:

@@ -13,7 +13,7 @@ __all__ = ["TD3BCConfig"]
 
 @dataclass(frozen=True)
 class TD3BCConfig:
-    """Hyperparameters of TD3+BC; the defaults are the paper's, with fewer updates."""
+    """Hyperparameters of TD3+BC; the defaults are the paper's, but for fewer updates and for layer norm."""
 
     MAIN: ClassVar[tuple[str, ...]] = (
         "max_updates", "alpha", "batch_size", "learning_rate", "gamma", "tau", "actor_every", "target_noise", "hidden",

@@ -6,7 +6,7 @@ critics improve on them, and cloning keeps the policy to actions whose values th
     minimise  - alpha / mean|Q| * Q(s, pi(s)) + (pi(s) - a)^2
 
 The mean is over the policy's actions in a batch. Observations are standardised by the statistics of the record.
-Departure: the policy that is kept is the last one.
+Departures: the critics have layer norm, and the policy that is kept is the last one.
 """
 
 from __future__ import annotations

@@ -81,7 +81,11 @@ def verdict_of(policy: str, found: Gain | None, budget: int, validated: Gain | N
     if found is None and validated is not None and validated.worse:
         sentence = _sentence("worse", learner, validated, budget)
         return Verdict(
-            "worse", learner, policy, None, f"{sentence} These chose it: no steps were left for a test."
+            "worse",
+            learner,
+            policy,
+            None,
+            f"{sentence} These are of the validation: no steps were left for a test.",
         )
     if found is None:
         kind = "untested"

@@ -127,8 +127,9 @@ class HandOver:
         return metrics
 
     def _behind_in_training(self) -> bool:
-        """The student's latest episodes in training were worth less than the experts' first ones, or too few ended to
-        tell: those that an expert had a part in say nothing about the student."""
+        """The student's latest episodes in training were worth less than the experts' first ones, or too few ended.
+
+        Only those count in which it played alone, unless `greedy_share` is 0."""
         learner = self.learner
         latest = float(np.mean(learner.kept.latest)) if self.config.greedy_share else learner.train_return
         if latest is None or math.isnan(latest) or learner.expert_return is None:
