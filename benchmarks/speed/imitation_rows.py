@@ -11,12 +11,12 @@ from rate import CARTPOLE, NUM_ENVS, learner_rate, rate, sb3_rate
 EXPERT_EPISODES = 80
 
 
-def bc_imitate(data: Path, *, batch_size: int) -> float:
+def bc_imitate(data: Path, *, batch_size: int, width: int = 32) -> float:
     from imitate.datasets.storage.reader import DemoReader
     from imitate.imitators.bc import BC, BCConfig
 
     endless = {"max_updates": 10**9, "max_epochs": 10**9}
-    shape = {"batch_size": batch_size, "hidden": (32, 32), "activation": "tanh"}
+    shape = {"batch_size": batch_size, "hidden": (width, width), "activation": "tanh"}
     config = BCConfig(**shape, **endless, holdout=0.0, normalize_obs=False)
     with DemoReader(data / "demos.h5") as demos:
         learner = BC(config, demos=demos, seed=0)
@@ -28,6 +28,31 @@ def bc_imitate(data: Path, *, batch_size: int) -> float:
 
         epochs(1)
         return rate(lambda: epochs(5))
+
+
+def bc_bare(data: Path, *, batch_size: int, width: int = 32) -> float:
+    """The upper limit: a plain torch loop over tensors in memory."""
+    import numpy as np
+    import torch
+    from torch import nn
+
+    with np.load(data / "demos.npz") as arrays:
+        obs, actions = torch.from_numpy(arrays["obs"]), torch.from_numpy(arrays["acts"])
+    layers = [nn.Linear(4, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2)]
+    network = nn.Sequential(*layers)
+    optimizer = torch.optim.Adam(network.parameters(), fused=True)
+
+    def epochs(count: int) -> int:
+        for _ in range(count):
+            for rows in torch.randperm(len(obs)).split(batch_size):
+                loss = nn.functional.cross_entropy(network(obs[rows]), actions[rows])
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        return count * len(obs)
+
+    epochs(1)
+    return rate(lambda: epochs(5))
 
 
 def bc_imitation(data: Path, *, batch_size: int) -> float:

@@ -23,6 +23,7 @@ from typing import Any
 
 from dqn import PIXELS, VECTORS, dqn_bare, dqn_bfloat16_imitate, dqn_imitate, dqn_sb3
 from imitation_rows import (
+    bc_bare,
     bc_imitate,
     bc_imitation,
     collect_bare,
@@ -50,7 +51,16 @@ LIBRARIES = (
 )
 
 
-def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
+def ppo_imitate(
+    data: Path,  # noqa: ARG001
+    *,
+    num_steps: int,
+    batch_size: int,
+    num_epochs: int,
+    steps: int,
+    num_envs: int = NUM_ENVS,
+    width: int = 64,
+) -> float:
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
     from imitate.rl.ppo import PPO, PPOConfig
@@ -59,20 +69,31 @@ def ppo_imitate(data: Path, *, num_steps: int, batch_size: int, num_epochs: int,
         num_steps=num_steps,
         batch_size=batch_size,
         num_epochs=num_epochs,
+        hidden=(width, width),
         lr_schedule="constant",
         normalize_obs=False,
         normalize_rewards=False,
     )
-    learner = PPO(config, envs=SyncVecEnv([lambda: make_env(CARTPOLE)] * NUM_ENVS), seed=0)
+    learner = PPO(config, envs=SyncVecEnv([lambda: make_env(CARTPOLE)] * num_envs), seed=0)
     return learner_rate(learner, steps)
 
 
-def ppo_sb3(data: Path, *, num_steps: int, batch_size: int, num_epochs: int, steps: int) -> float:  # noqa: ARG001
+def ppo_sb3(
+    data: Path,  # noqa: ARG001
+    *,
+    num_steps: int,
+    batch_size: int,
+    num_epochs: int,
+    steps: int,
+    num_envs: int = NUM_ENVS,
+    width: int = 64,
+) -> float:
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 
-    envs = make_vec_env(CARTPOLE, NUM_ENVS, seed=0)
+    envs = make_vec_env(CARTPOLE, num_envs, seed=0)
     settings: dict[str, Any] = {"n_steps": num_steps, "batch_size": batch_size, "n_epochs": num_epochs}
+    settings["policy_kwargs"] = {"net_arch": [width, width]}
     model = PPO("MlpPolicy", envs, seed=0, device="cpu", **settings)
     return sb3_rate(model, partial(model.learn, reset_num_timesteps=False), steps)
 
@@ -143,8 +164,8 @@ GAIL = {"num_steps": 2048, "num_epochs": 5, "updates": 8, "steps": 32_768}
 # imitation plays episodes to their ends, so a round of its 8 environments has at least 4,000 steps.
 DAGGER = {"steps": 32_000, "round_steps": 4_000, "round_updates": 500}
 ROWS = {
-    "BC, batch 32": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 32}),
-    "BC, batch 256": Row(bc_imitate, bc_imitation, 5.0, settings={"batch_size": 256}),
+    "BC, batch 32": Row(bc_imitate, bc_imitation, 5.0, bc_bare, settings={"batch_size": 32}),
+    "BC, batch 256": Row(bc_imitate, bc_imitation, 5.0, bc_bare, settings={"batch_size": 256}),
     "collection": Row(collect_imitate, collect_imitation, 3.0, collect_bare),
     "PPO, n_steps 32, batch 256, 20 epochs": Row(ppo_imitate, ppo_sb3, 2.5, ppo_bare, SHORT),
     "DQN, train_freq 4, batch 64": Row(dqn_imitate, dqn_sb3, 2.5, dqn_bare, VECTORS),
