@@ -65,7 +65,8 @@ def test_a_replayed_step_is_the_step_itself(
 
 def graphs(learner: object) -> list[Graphed]:
     """The recorded steps of a learner."""
-    return [each for each in vars(learner).values() if isinstance(each, Graphed)]
+    held = [*vars(learner).values(), *getattr(learner, "_steps", {}).values()]
+    return [each for each in held if isinstance(each, Graphed)]
 
 
 @pytest.mark.parametrize(
