@@ -38,6 +38,8 @@ class VariantConfig(AggreVaTeDConfig):
     ratio, for the learner's actions only."""
     td: bool = False
     """Value executed actions by differences of the expert's V, in place of a critic."""
+    std: Literal["learned", "fixed"] = "learned"
+    """Standard deviation of a Gaussian: `fixed` stays at log_std_init."""
     aggregate: bool = True
     """Learn from the states of all roll-ins; otherwise from those of the last one only, as the paper does."""
     ent_coef: float = 0.0
@@ -65,8 +67,10 @@ class VariantConfig(AggreVaTeDConfig):
     def completed(self, discrete: bool) -> Self:
         """This config with the defaults that depend on the kind of actions filled in.
 
-        Raises InputError if the estimator does not suit the actions.
+        Raises InputError if the estimator or the deviation does not suit the actions.
         """
+        if discrete and self.std == "fixed":
+            raise InputError("std 'fixed' is for a Gaussian, and the actions are discrete; leave it out")
         beta = self.beta if self.beta is not None else 0.1 if discrete else 1.0
         continuous = "target" if beta else "reparameterised"
         best: Any = "executed" if self.td else "exact" if discrete else continuous

@@ -132,3 +132,22 @@ def test_continuous_actions_without_the_imitation_term_are_a_variant(tmp_path: P
         learning(tmp_path, "ContinuousIdentity-v0", lambda obs: obs, Bowl(), beta=0.0),
     ):
         pass
+
+
+@pytest.mark.parametrize("std", ["learned", "fixed"])
+@pytest.mark.parametrize("update", ["adam", "natural"])
+def test_a_fixed_deviation_stays_where_it_began(std: Any, update: Any, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"total_steps": 80, "iterations": 2, "updates_per_iteration": 5, "beta": 0.0}
+    learner = trained(
+        tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Bowl(),
+        **fields, estimator="score", update=update, std=std, log_std_init=-0.5,
+    )  # fmt: skip
+    assert (learner.policy.log_std == -0.5).all().item() == (std == "fixed")
+
+
+def test_discrete_actions_have_no_deviation_to_fix(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="std 'fixed' is for a Gaussian"),
+        learning(tmp_path, "Identity-v0", lambda obs: obs, Same(), std="fixed"),
+    ):
+        pass

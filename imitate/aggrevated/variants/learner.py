@@ -39,7 +39,8 @@ class NaturalStudent(Student):
 
     def __init__(self, config: VariantConfig, actor: ActorPolicy) -> None:
         super().__init__(config, actor)
-        self.natural = NaturalGradient(actor.parameters(), config.kl_limit)
+        learned = [each for each in actor.parameters() if each.requires_grad]
+        self.natural = NaturalGradient(learned, config.kl_limit)
 
     def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
         """One step of at most `kl_limit`."""
@@ -72,6 +73,8 @@ class Variant:
             config, envs=envs, expert=teacher, store=store, seed=seed, device=device, oracle=oracle
         )
         self.config = config = config.completed(core.discrete)
+        if config.std == "fixed":
+            core.student.actor.log_std.requires_grad_(False)
         if config.update == "natural":
             core.student = NaturalStudent(config, core.student.actor)
         scene = Scene(core.critic, core.student.actor, config, core.generator, core.search)
