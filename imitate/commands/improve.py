@@ -48,8 +48,7 @@ def improve(argv: list[str]) -> int:
         try:
             verdict = search(task, out)
         except (KeyboardInterrupt, SystemExit):
-            best = f"the best policy so far is in {out / 'policy'}; " if (out / "policy").exists() else ""
-            print(f"imitate: {best}go on with `{task.command(out)}`", file=sys.stderr)
+            print(f"imitate: {_so_far(task, out)}go on with `{task.command(out)}`", file=sys.stderr)
             raise
         print(verdict.sentence)
         ready = f"{out / 'policy'} is ready for `imitate evaluate`; " if verdict.kind != "worse" else ""
@@ -57,3 +56,17 @@ def improve(argv: list[str]) -> int:
         return 0
 
     return run(command, argv, "improve")
+
+
+def _so_far(task: Task, out: Path) -> str:
+    """What an interrupted search leaves, beside the expert; empty if it is nothing."""
+    from imitate.improvement.journal import Journal
+    from imitate.improvement.verdict import gain
+
+    journal = Journal.open(out, task)
+    if not (out / "policy").exists() or not (names := journal.by_mean()) or journal.expert is None:
+        return ""
+    found = gain(journal.snapshot(names[0]).validation, journal.expert)
+    beside = f", the expert {found.expert:.5g}" if found else ""
+    mean = found.student if found else journal.snapshot(names[0]).validation.mean
+    return f"the best policy so far is in {out / 'policy'}: it makes {mean:.5g} in validation{beside}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,15 @@ class Journal:
 
     def write(self, out: Path) -> None:
         write_json(out / _FILE, asdict(self))
+
+    def by_mean(self, names: Sequence[str] | None = None) -> list[str]:
+        """The names of these snapshots, or of all, by their mean return in validation, best first; the later of equals.
+
+        Snapshots that have played no episode are left out.
+        """
+        played = [each for each in self.snapshots if each.validation.seeds]
+        best_last = sorted(enumerate(played), key=lambda numbered: (numbered[1].validation.mean, numbered[0]))
+        return [each.name for _, each in reversed(best_last) if names is None or each.name in names]
 
     def spent_by(self, learner: str) -> int:
         """Environment steps of a learner so far."""

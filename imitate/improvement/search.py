@@ -115,7 +115,7 @@ def race(study: Study, plan: Plan) -> None:
 
 def _train(study: Study, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
     train(study, learner, plan, shares, others)
-    if names := _by_mean(study):
+    if names := study.journal.by_mean():
         _hand_over(study, names[0])
 
 
@@ -129,23 +129,16 @@ def _ranked_at(study: Study, learners: list[str], share: float) -> list[str]:
     return ranked(list(there), {name: found.validation.by_seed for name, found in there.items()})
 
 
-def _by_mean(study: Study, names: list[str] | None = None) -> list[str]:
-    """The names of these snapshots, or of all, by their mean return in validation, best first; the later of equals."""
-    played = [each for each in study.journal.snapshots if each.validation.seeds]
-    best_last = sorted(enumerate(played), key=lambda numbered: (numbered[1].validation.mean, numbered[0]))
-    return [each.name for _, each in reversed(best_last) if names is None or each.name in names]
-
-
 def _choose(study: Study, plan: Plan) -> str:
     """The best policy of the race: those that seem best play more episodes, as the best of many is often a lucky one.
 
     Raises InputError if no learner could be trained.
     """
-    names = _by_mean(study)
+    names = study.journal.by_mean()
     if not names:
         reasons = [each.reason for each in study.journal.dropped] or ["the budget is too small"]
         raise InputError(f"no learner could be trained: {reasons[0]}")
-    return _by_mean(study, study.validate_finalists(names[:FINALISTS], plan))[0]
+    return study.journal.by_mean(study.validate_finalists(names[:FINALISTS], plan))[0]
 
 
 def _test(study: Study, student: str) -> Verdict:
@@ -175,7 +168,7 @@ def _test(study: Study, student: str) -> Verdict:
 
 def _imitator(study: Study, student: str) -> str | None:
     """The best other policy of a learner that imitates, or else of any."""
-    others = [name for name in _by_mean(study) if name != student]
+    others = [name for name in study.journal.by_mean() if name != student]
     return next(
         (name for name in others if imitates(study.journal.snapshot(name).learner)), next(iter(others), None)
     )

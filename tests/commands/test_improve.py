@@ -9,6 +9,9 @@ import pytest
 
 from imitate.cli import main
 from imitate.files import lock
+from imitate.improvement.episodes import Played
+from imitate.improvement.journal import Journal, Snapshot
+from imitate.improvement.task import Task
 
 CARTPOLE = ("improve", "CartPole-v1", "--env", "CartPole-v1", "--budget", "30000", "--out", "better")
 
@@ -78,3 +81,18 @@ def test_ctrl_c_says_how_to_go_on(
         "go on with `imitate improve CartPole-v1 --env CartPole-v1 --budget 30000 --out better --seed 0`"
         in said
     )
+
+
+def test_ctrl_c_sets_the_best_policy_so_far_beside_the_expert(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(task: Task, out: Path) -> None:
+        (out / "policy").mkdir(parents=True)
+        expert, weak = (Played([1, 2, 3], [score] * 3, [500] * 3, 1_500) for score in (490.0, 110.0))
+        Journal(task, expert, snapshots=[Snapshot("bc", 1.0, 2_000, 0, 1.0, weak)]).write(out)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("imitate.improvement.search.search", interrupted)
+    assert main(list(CARTPOLE)) == 130
+    best = Path("better") / "policy"
+    assert f"{best}: it makes 110 in validation, the expert 490; go on with" in capsys.readouterr().err
