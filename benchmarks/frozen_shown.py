@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from evidence import (
 )
 from frozen_rows import Plan, name_of, read_plan
 
-from imitate.compare.statistics.intervals import difference
+from imitate.compare.statistics.intervals import Difference, difference, holm
 
 TITLES = {
     "bc": "BC",
@@ -106,6 +106,31 @@ class Frozen:
         if len(found) < LEAST_SEEDS:
             return said
         return f"**{said}**" if difference(found, self.reference("teacher", task)).low > 0 else said
+
+    def short(self, learner: str, task: str) -> str:
+        """Mean return, with the number of seeds if it is not three."""
+        found = self.returns(learner, task)
+        seeds = "" if len(found) == LEAST_SEEDS else f" ({len(found)})"
+        return f"{found.mean():,.0f}{seeds}" if len(found) else ""
+
+    def minus(self, learner: str, task: str) -> Difference:
+        """A learner minus its teacher, paired by episode."""
+        return difference(self.returns(learner, task), self.reference("teacher", task))
+
+    def above(self, tasks: Sequence[str], learners: Sequence[str]) -> set[tuple[str, str]]:
+        """The (task, learner) that are above their teacher, at the 5 % level with Holm's correction over all that have
+        enough seeds."""
+        enough = [
+            (task, learner)
+            for task in tasks
+            for learner in learners
+            if len(self.runs(learner, task)) >= LEAST_SEEDS
+        ]
+        found = [self.minus(learner, task) for task, learner in enough]
+        adjusted = holm([each.p for each in found])
+        return {
+            name for name, each, p in zip(enough, found, adjusted, strict=True) if each.mean > 0 and p < 0.05
+        }
 
     def tasks(self, learner: str, *, to_best: bool = False) -> list[Task]:
         """Every task that the learner has a run of; with `to_best` a score of 1 is the best return known."""

@@ -32,6 +32,7 @@ from shown import (
     figures,
     gain,
     reached,
+    signed,
     spent,
     suite_scores,
 )
@@ -150,6 +151,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "reached": reached,
         "spent": spent,
         "scored": scored,
+        "signed": signed,
     }
     shown = Shown(ROWS, known, teachers)
     environment.globals |= {

@@ -44,7 +44,7 @@ def test_documents_are_what_the_records_say() -> None:
 @pytest.mark.parametrize(
     ("record", "document"),
     [
-        ("aggrevated-bipedalwalker-ppo", "README.md"),
+        ("aggrevated-bipedalwalker-ppo", "RESULTS.md"),
         ("half-trained", "RESULTS.md"),
         ("speed", "SPEED.md"),
         ("bc-cartpole-30-pairs", "bc.md"),
@@ -58,6 +58,16 @@ def test_another_figure_in_a_record_is_another_document(record: str, document: s
     written = next(path for path in ROOT.rglob(document) if "templates" not in path.parts)
     assert changed[document] != written.read_text()
     assert "1,234" in changed[document] or "1234.5" in changed[document]
+
+
+def test_the_readme_shows_the_frozen_record(tmp_path: Path) -> None:
+    records = shutil.copytree(RECORDS, tmp_path / "results")
+    frozen = json.loads((records / "frozen.json").read_text())
+    for seed in frozen["rows"]["dagger-ant-trpo"]["seeds"].values():
+        seed["returns"] = [1_234.5] * len(seed["returns"])
+    (records / "frozen.json").write_text(json.dumps(frozen))
+    readme = script("results").documents(records)[ROOT / "README.md"]
+    assert "| 1,234 |" in next(line for line in readme.splitlines() if "zoo:trpo/Ant-v3" in line)
 
 
 def test_two_seeds_are_shown_without_an_interval() -> None:
