@@ -123,6 +123,37 @@ def test_three_lucky_episodes_do_not_choose_the_kept_student(monkeypatch: pytest
     assert metrics["test_kept"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("student", "expert", "clone", "lost"),
+    [
+        ([0.0, 5.0, 5.0], [2.0, 2.0, 2.0], [], 0.0),
+        ([0.0, 0.0, 5.0], [2.0, 2.0, 2.0], [2.0, 2.0, 0.5], 0.0),
+        ([0.0, 0.0, 5.0], [2.0, 2.0, 2.0], [2.0, 2.0, 1.5], 1.0),
+        ([3.0, 3.0, 3.0], [9.0, 9.0, 9.0], [2.0, 2.0, 1.5], 0.0),
+    ],
+    ids=["ahead of the expert", "ahead of the clone", "behind both", "clearly behind the expert alone"],
+)
+def test_a_student_behind_the_expert_meets_a_clone(
+    student: list[float],
+    expert: list[float],
+    clone: list[float],
+    lost: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = iter([[1.0] * 3, [1.0] * 3, student, expert, clone])  # first the last student and the kept one
+    monkeypatch.setattr(HandOver, "_returns", lambda *_: dict(enumerate(next(played))))
+    whole = learner(test=0.2, clone_updates=300)
+    while not whole.done:
+        before = whole.learner.policy.output.bias.tolist()
+        metrics = whole.step()
+    assert metrics["test_lost"] == lost
+    assert metrics.get("test_clone") == (None if not clone else pytest.approx(np.mean(clone)))
+    assert (whole.policy.output.bias.tolist() == before) == (not lost)
+    obs = np.linspace(-1.0, 1.0, 20, dtype=np.float32)[:, None]
+    if lost:
+        assert np.abs(whole.policy.act(obs) - np.abs(obs)).mean() < 0.2
+
+
 @pytest.mark.parametrize("length", [754.83, 100.0, 33.3])
 def test_the_steps_that_are_kept_last_for_three_pairs(length: float) -> None:
     """Lengths are means: with twelve times 754.83 steps each play had 2,264, a step too few for three episodes."""

@@ -1,9 +1,10 @@
-"""The test at the end of guided learning: what is handed over is not clearly worse than the expert.
+"""The test at the end of guided learning: nothing is handed over that a clone of the expert would beat.
 
 The student and the student as it was when it did best play the same whole episodes. The last goes on unless the other
 is clearly ahead: three episodes that went best may have been lucky. On other episodes it meets the expert. If the
-expert is clearly ahead, a clone of it is handed over instead: DAgger's, as the expert was asked in the student's own
-states too. If the steps do not last for a test, returns in training decide.
+expert is ahead, so that the student may be worse, a clone of the expert plays the same episodes, and the one with the
+higher mean is handed over. The clone is DAgger's, as the expert was asked in the student's own states too. If the steps
+do not last for a test, returns in training decide.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ class HandOver:
         return one_round if least > 0.5 * total else int(max(self.config.test * total, least))
 
     def _plays(self, kept: bool) -> int:
-        """Plays of the same number of episodes: two to choose a student, if one is kept, then those of the test."""
-        return 2 * kept + 1 + self.learner.experts.count
+        """Plays of the same number of episodes: two to choose a student, if one is kept, then those of the test: the
+        student's, the experts' and a clone's."""
+        return 2 * kept + 2 + self.learner.experts.count
 
     @property
     def _length(self) -> float:
@@ -103,8 +105,9 @@ class HandOver:
         return max(self.learner.length, self.learner.expert_length)
 
     def _test(self, room: int) -> dict[str, float]:
-        """Choose the student, and let it meet the experts; if one is clearly ahead, clone it."""
+        """Choose the student, and let it meet the experts; if one is ahead, let it meet a clone of them."""
         learner = self.learner
+        own: dict[int, float] = {}  # the student's returns in the test
         share = room // self._plays(learner.kept.found)
         pairs = int(share / self._length + 1e-6) if self._length else 0
         self.takes_kept, metrics = True, {"test_pairs": 0.0}
@@ -118,13 +121,36 @@ class HandOver:
             if learner.kept.found:
                 self.takes_kept = self._prefers_kept(seeds[:pairs], share)
                 metrics["test_kept"] = float(self.takes_kept)
-            lost = self._loses(seeds[pairs:], share, metrics)
-        metrics["test_lost"] = float(lost)
+            seeds = seeds[pairs:]
+            own = self._returns(self.policy.act, seeds, share)
+            lost = self._behind(own, seeds, share, metrics)
         if lost:
-            learner.clone_alone(self.config.clone_updates)
-            self.takes_kept = False
+            lost = self._clone_wins(own, seeds, share, metrics) if own else self._clone()
+        metrics["test_lost"] = float(lost)
         learner.restart()
         return metrics
+
+    def _clone(self) -> bool:
+        """Hand over a clone of the expert."""
+        self.learner.clone_alone(self.config.clone_updates)
+        self.takes_kept = False
+        return True
+
+    def _clone_wins(
+        self, own: dict[int, float], seeds: Sequence[int], share: int, metrics: dict[str, float]
+    ) -> bool:
+        """Hand over a clone of the expert, or the student again if it makes more in these episodes."""
+        student = {name: weight.clone() for name, weight in self.policy.state_dict().items()}
+        self._clone()
+        both = paired(self._returns(self.policy.act, seeds, share), own, len(seeds))
+        if both is None:
+            return True
+        clone, mean = (float(each.mean()) for each in both)
+        metrics["test_clone"] = clone
+        if clone >= mean:
+            return True
+        self.policy.load_state_dict(student)
+        return False
 
     def _behind_in_training(self) -> bool:
         """The student's latest episodes in training were worth less than the experts' first ones, or too few ended.
@@ -143,26 +169,30 @@ class HandOver:
         both = paired(kept, last, len(seeds))
         return both is None or _clearly(*both)
 
-    def _loses(self, seeds: Sequence[int], share: int, metrics: dict[str, float]) -> bool:
-        """An expert is clearly ahead of the student. The figures of the last expert that it met go into `metrics`."""
-        experts, own = self.learner.experts, self._returns(self.policy.act, seeds, share)
+    def _behind(
+        self, own: dict[int, float], seeds: Sequence[int], share: int, metrics: dict[str, float]
+    ) -> bool:
+        """An expert is ahead of the student, whose returns are `own`. The figures of the last expert that it met go
+        into `metrics`."""
+        experts = self.learner.experts
         for ask in experts.asks:
             before = self.env_steps
             both = paired(self._returns(ask, seeds, share), own, len(seeds))
             experts.queries += self.env_steps - before
             if both is None:
                 logger.warning("most episodes of the test were cut: returns in training decide")
-                lost = self._behind_in_training()
+                behind = self._behind_in_training()
             else:
-                lost, (expert, student) = wins(*both), (float(each.mean()) for each in both)
+                expert, student = (float(each.mean()) for each in both)
+                behind = expert > student
                 metrics |= {
                     "test_pairs": float(len(both[0])), "test_expert": expert, "test_return": student
                 }  # fmt: skip
                 logger.info(
-                    "in %d paired episodes the student makes %.4g, the expert %.4g: %s is handed over",
-                    len(both[0]), student, expert, "a clone of the expert" if lost else "the student",
+                    "in %d paired episodes the student makes %.4g, the expert %.4g",
+                    len(both[0]), student, expert,
                 )  # fmt: skip
-            if lost:
+            if behind:
                 return True
         return False
 
