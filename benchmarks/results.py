@@ -115,7 +115,8 @@ def table_of(algorithm: str, found: dict[str, Summary]) -> str:
         means = f" ({', '.join(f'{mean:,.1f}' for mean in each.means)})" if 1 < seeds < LEAST_SEEDS else ""
         ci95 = "" if each.ci95 is None else f"{each.ci95[0]:,.1f} to {each.ci95[1]:,.1f}"
         expert = "" if each.expert is None else f"{each.expert:,.1f}"
-        label = f"[{row['label']}](../../benchmarks/results/{name}.json)"
+        text = ", ".join([row["label"], *([row["settings"]] if "settings" in row else [])])
+        label = f"[{text}](../../benchmarks/results/{name}.json)"
         lines.append(
             f"| {row['env']} | {label} | {each.mean:,.1f}{means} | {ci95} | {expert} | {each.steps:,} | {seeds} |"
         )
