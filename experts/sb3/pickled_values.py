@@ -18,6 +18,7 @@ __all__ = ["to_array", "to_float", "to_space"]
 
 _LARGEST_ARRAY = 64 << 20  # bytes
 _LARGEST_SPACE = 1 << 22  # numbers in an observation; four Atari frames have 28,224
+_MOST_PARTS = 256  # of a Dict
 
 
 def to_array(value: Any) -> Array:
@@ -110,9 +111,23 @@ def to_space(record: Any) -> spaces.Space[Any]:
     if kind == "Dict":
         inner = state["spaces"]
         inner = inner.items if isinstance(inner, Record) else inner
-        # Ordered, since gymnasium sorts a plain dict, but features are concatenated in the order of training.
-        return spaces.Dict(OrderedDict((str(key), to_space(value)) for key, value in inner.items()))
+        return _dict_of(inner)
     raise InputError(f"space {kind!r} is not supported")
+
+
+def _dict_of(records: Any) -> spaces.Dict:
+    """A space with parts, but none that has parts itself: a file of a kilobyte can refer to each of them many times."""
+    if not isinstance(records, dict) or len(records) > _MOST_PARTS:
+        raise InputError(f"a stored Dict space has at most {_MOST_PARTS} parts")
+    parts: OrderedDict[str, spaces.Space[Any]] = OrderedDict()  # gymnasium sorts a plain dict, and training did not
+    total = 0
+    for key, record in records.items():
+        parts[str(key)] = part = to_space(record)
+        if isinstance(part, spaces.Dict):
+            raise InputError("a Dict space in a Dict space is not supported, by Stable-Baselines3 neither")
+        total += _check_size(spaces.flatdim(part))
+        _check_size(total)
+    return spaces.Dict(parts)
 
 
 def _check_size(count: int) -> int:

@@ -19,13 +19,14 @@ import numpy as np
 import pytest
 import stable_baselines3 as sb3
 import torch
+from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.experts.sb3.pickled_values import to_array
+from imitate.experts.sb3.pickled_values import to_array, to_space
 from imitate.experts.sb3.pickles import Global, read_pickle
 from imitate.experts.sb3.vecnormalize import read_vecnormalize
 
@@ -313,3 +314,25 @@ def test_tensors_larger_than_their_data_are_refused(pristine: Path, tmp_path: Pa
 
     outcome = _load_or_refuse(_rewritten(pristine, tmp_path / "planted", "policy.pth", plant))
     assert "larger than their data" in outcome
+
+
+@pytest.mark.parametrize("depth", [2, 18])
+def test_a_space_that_refers_to_itself_many_times_is_refused(depth: int) -> None:
+    """A thousand bytes, from which 10 ** 18 spaces would be built."""
+    space: spaces.Space[Any] = spaces.Discrete(2)
+    for _ in range(depth):
+        inner, space = space, spaces.Dict({"only": space})
+        space.spaces = dict.fromkeys(map(str, range(10)), inner)
+    with pytest.raises(InputError, match="a Dict space in a Dict space"):
+        to_space(read_pickle(pickle.dumps(space)))
+
+
+def test_the_parts_of_a_space_are_bounded_together() -> None:
+    space = spaces.Dict({"only": spaces.Discrete(2)})
+    shared = spaces.Box(-1.0, 1.0, (1 << 20,))
+    space.spaces = dict.fromkeys(map(str, range(8)), shared)
+    with pytest.raises(InputError, match="wanted 1 to"):
+        to_space(read_pickle(pickle.dumps(space)))
+    space.spaces = dict.fromkeys(map(str, range(1_000)), spaces.Discrete(2))
+    with pytest.raises(InputError, match="at most 256 parts"):
+        to_space(read_pickle(pickle.dumps(space)))
