@@ -59,7 +59,8 @@ class GuidedConfig(TQCConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, 0, math.inf, "offline_updates", "cloning", "clone_updates")
+        check_range(self, 0, math.inf, "offline_updates", "cloning")
+        check_range(self, 1, math.inf, "clone_updates")
         check_range(
             self, 0, 1, "guidance_fraction", "jump_start", "cloning_fraction", "greedy_share", "average"
         )

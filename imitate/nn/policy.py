@@ -188,12 +188,17 @@ class ActorPolicy(nn.Module):
         return spaces_json | self.architecture
 
     def adapted(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> ActorPolicy:
-        """The same policy for spaces of the same `kind`. Continuous actions keep their bounds, which scale them."""
+        """The same policy for spaces of the same `kind`. Continuous actions keep their bounds, which scale them.
+
+        A critic stays behind: it values this policy's actions, and not those of what the new one becomes.
+        """
         described = self.describe()
+        described.pop("critic", None)
         described["observation_space"] = space_to_json(as_fields(observation_space))
         described["action_space"]["dtype"] = str(action_space.dtype)
         policy = ActorPolicy.from_description(described)
-        policy.load_state_dict(self.state_dict())
+        state = self.state_dict()
+        policy.load_state_dict({name: state[name] for name in policy.state_dict()})
         return policy.to(self.output.weight.device)
 
     @staticmethod

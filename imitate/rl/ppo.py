@@ -139,8 +139,9 @@ class PPO(OnPolicy):
         """One iteration of at most `limit` environment steps: rollout, advantages, update. The first one fits a policy
         whose head is new."""
         if self.imitator is not None:
-            imitator, self.imitator = self.imitator, None
-            return fit_by_play(self, imitator, limit)
+            metrics = fit_by_play(self, self.imitator, limit)
+            self.imitator = None  # only now: a failure in its episodes leaves it to be fitted when the run goes on
+            return metrics
         progress = progress_of(self, limit)
         return self.update(self.collect(limit), progress) | self.pop_episodes()
 
@@ -255,7 +256,7 @@ class PPO(OnPolicy):
                     yield {name: tensor[index] for name, tensor in data.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"head": self.policy.head}
+        return super().state_dict() | {"head": self.policy.head, "fitted": self.imitator is None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes. Raises InputError if it is of a policy with another head."""
@@ -263,6 +264,6 @@ class PPO(OnPolicy):
             raise InputError(
                 "the state is of a policy with another head: give the `head` with which it began"
             )
-        if state["env_steps"]:
+        if state.get("fitted", state["env_steps"] > 0):
             self.imitator = None
         super().load_state_dict(state)

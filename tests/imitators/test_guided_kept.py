@@ -12,6 +12,7 @@ import torch
 from guided_settings import envs_of, small
 
 from imitate.envs.spaces import Array
+from imitate.errors import InputError
 from imitate.imitators.guided import hand_over
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
@@ -152,6 +153,53 @@ def test_a_student_behind_the_expert_meets_a_clone(
     obs = np.linspace(-1.0, 1.0, 20, dtype=np.float32)[:, None]
     if lost:
         assert np.abs(whole.policy.act(obs) - np.abs(obs)).mean() < 0.2
+
+
+@pytest.mark.parametrize("fails", [1, 4, 5])
+def test_a_failure_in_the_test_leaves_it_to_the_resumed_run(
+    fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plays are: last and kept student, the student, the expert, and a clone of it."""
+    plays, real = [0], hand_over.played
+
+    def failing(*given: Any) -> Any:
+        plays[0] += 1
+        if plays[0] == fails:
+            raise RuntimeError
+        return real(*given)
+
+    monkeypatch.setattr(hand_over, "played", failing)
+    settings = {"test": 0.2, "clone_updates": 200, "offline_updates": 0, "updates_per_step": 0.0}
+    whole, resumed = (
+        HandOver(small(**settings), envs=envs_of(), expert=lambda obs: obs.copy(), seed=3) for _ in range(2)
+    )
+    with pytest.raises(RuntimeError):
+        while not whole.done:
+            whole.step()
+    assert not whole.tested
+    last = whole.learner.policy.output.bias.tolist()
+    assert last == whole.learner.kept.best.output.bias.tolist()  # nothing was learned, and the clone is gone
+    resumed.load_state_dict(whole.state_dict())
+    while not resumed.done:
+        metrics = resumed.step()
+    assert resumed.tested
+    assert "test_lost" in metrics
+
+
+def test_a_run_that_ends_as_it_would_begin_to_learn_hands_over_a_clone() -> None:
+    whole = HandOver(
+        small(total_steps=104, learning_starts=100, clone_updates=500), envs=envs_of(), expert=np.abs, seed=3
+    )
+    while not whole.done:
+        metrics = whole.step()
+    assert metrics["test_lost"] == 1.0
+    obs = np.linspace(-1.0, 1.0, 20, dtype=np.float32)[:, None]
+    assert np.abs(whole.policy.act(obs) - np.abs(obs)).mean() < 0.2
+
+
+def test_a_clone_without_gradient_steps_is_refused() -> None:
+    with pytest.raises(InputError, match="clone_updates must be at least 1"):
+        small(clone_updates=0)
 
 
 @pytest.mark.parametrize("length", [754.83, 100.0, 33.3])

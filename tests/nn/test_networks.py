@@ -21,6 +21,7 @@ from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.normalize import ReturnScaler, RunningMoments
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
 
@@ -246,3 +247,13 @@ def test_an_mlp_is_its_layers_in_turn_and_its_copy_has_weights_of_its_own() -> N
     torch.nn.init.zeros_(copied[0].weight)
     assert torch.equal(net(x), by_layers)
     assert not torch.equal(copied(x), by_layers)
+
+
+def test_a_policy_to_start_from_leaves_its_critic_behind() -> None:
+    """The critic would be taken for that of what the policy becomes."""
+    policy = ActorPolicy(OBS, BOX, critic=CriticShape(2, 1, (8,), 0.99))
+    adapted = policy.adapted(OBS, BOX)
+    assert adapted.critic is None
+    assert "critic" not in adapted.describe()
+    obs = np.zeros((1, 3), np.float32)
+    np.testing.assert_array_equal(adapted.act(obs), policy.act(obs))

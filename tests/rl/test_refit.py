@@ -67,6 +67,23 @@ def test_a_state_from_before_or_after_the_fit_goes_on_the_same(monkeypatch: pyte
             assert first.step() == second.step()
 
 
+def test_a_failure_before_the_fit_leaves_it_to_the_resumed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps before it are counted, so they do not say that the policy has been fitted."""
+
+    def failing(*_: object) -> float:
+        raise RuntimeError
+
+    first, second = learner(saturated(0.5)), learner(saturated(0.5))
+    with monkeypatch.context() as patch:
+        patch.setattr("imitate.rl.fit_by_play.refit", failing)
+        with pytest.raises(RuntimeError):
+            first.step()
+    assert first.env_steps > 0
+    second.load_state_dict(first.state_dict())
+    assert "refit_loss" in second.step()
+    assert "refit_loss" not in second.step()
+
+
 def test_a_state_of_another_head_is_refused() -> None:
     state = learner(saturated(), head="squashed").state_dict()
     with pytest.raises(InputError, match="another head"):

@@ -80,10 +80,13 @@ class HandOver:
         room = self.config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
         learning = room - self._spare()
+        if not self.learner.ready:  # there is nothing to test or to clone from
+            learning = min(room, max(learning, self.least_steps))
         if not self.config.test or learning >= self.least_steps:
             return self.learner.step(learning)
+        metrics = self._test(room)
         self.tested = True
-        return self._test(room)
+        return metrics
 
     def _spare(self) -> int:
         """Steps that the test may take: its share of the run, or what the least number of episodes takes. If these
@@ -142,7 +145,12 @@ class HandOver:
         """Hand over a clone of the expert, or the student again if it makes more in these episodes."""
         student = {name: weight.clone() for name, weight in self.policy.state_dict().items()}
         self._clone()
-        both = paired(self._returns(self.policy.act, seeds, share), own, len(seeds))
+        try:
+            returns = self._returns(self.policy.act, seeds, share)
+        except BaseException:  # of the environment: the test begins again when the run goes on
+            self.policy.load_state_dict(student)
+            raise
+        both = paired(returns, own, len(seeds))
         if both is None:
             return True
         clone, mean = (float(each.mean()) for each in both)
