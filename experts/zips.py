@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gymnasium import spaces
 from torch import Tensor
 
 from imitate.envs.make import resolve_env_id
@@ -33,6 +34,8 @@ __all__ = ["agent_parts", "expert_of", "published_of", "read_zip"]
 logger = logging.getLogger(__name__)
 
 _LARGEST_STATISTICS = 16 << 20  # bytes of a vecnormalize.pkl
+_OF_DISCRETE = ("DQN", "QRDQN")
+_OF_CONTINUOUS = ("SAC", "TD3", "DDPG", "TQC")
 
 
 def read_zip(found: Found, vecnormalize: str | None = None) -> Agent:
@@ -150,10 +153,13 @@ def _sha256(path: Path) -> str:
 def agent_parts(
     spec: PolicySpec, tensors: Mapping[str, Tensor], normalisation: Normalisation | None, gamma: float | None
 ) -> dict[str, Any]:
-    """The parts of an SB3 agent, as fields of an Expert."""
+    """The parts of an SB3 agent, as fields of an Expert. Raises InputError if they don't fit together."""
+    discrete = isinstance(spec.action_space, spaces.Discrete)
+    if (spec.algorithm in _OF_DISCRETE and not discrete) or (spec.algorithm in _OF_CONTINUOUS and discrete):
+        raise InputError(f"{spec.algorithm} can't have the stored action space {spec.action_space}")
     networks = build_networks(spec, tensors, normalisation)
     oracle, value = None, networks.value
-    if networks.critics is not None or spec.algorithm in ("DQN", "QRDQN"):
+    if networks.critics is not None or spec.algorithm in _OF_DISCRETE:
         scale = 1.0 if normalisation is None else normalisation.reward_scale
         oracle = CriticOracle(spec, networks, gamma=0.99 if gamma is None else gamma, reward_scale=scale)
     return {

@@ -78,6 +78,7 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """As `atomic` with `new`, for a folder: yields an empty temporary folder, which is renamed to `path` at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
+    shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with this number
     temporary.mkdir()
     try:
         yield temporary
@@ -106,7 +107,10 @@ def _claim(temporary: Path, path: Path) -> None:
 def sweep(folder: Path) -> None:
     """Remove leftovers of killed writers in `folder`; call it only if no other process writes there."""
     for leftover in folder.glob(f".*{_PARTIAL}"):
-        leftover.unlink(missing_ok=True)
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 @contextmanager

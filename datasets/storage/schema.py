@@ -313,7 +313,7 @@ def damaged(path: str | Path, what: str) -> Iterator[None]:
 
 
 def read_attribute(attrs: h5py.AttributeManager, name: str, kind: type[T], default: T | None = None) -> T:
-    """An attribute of an HDF5 object; its size and type are checked before it is read.
+    """An attribute of an HDF5 object, one value or a text of at most 1 MiB; its shape is checked before it is read.
 
     Raises InputError if it is of another type, KeyError if it is missing and there is no default."""
     if name not in attrs and default is not None:

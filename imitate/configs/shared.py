@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from imitate.errors import InputError
 
-__all__ = ["LOG_STD_RANGE", "Head", "as_tuples", "check_ema"]
+__all__ = ["LOG_STD_RANGE", "Head", "Widths", "as_tuples", "check_ema"]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)
+Widths = Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(max_length=64)]
+"""Widths of hidden layers, as a file may give them."""
 
 
 def check_ema(decay: float) -> None:

@@ -29,7 +29,10 @@ class Stream(IntEnum):
 
 
 def draw_seed(*entropy: int) -> int:
-    """A 63-bit seed that depends on all the numbers, such as `draw_seed(Stream.VALIDATION, seed)`."""
+    """A 63-bit seed of these numbers, such as `draw_seed(Stream.VALIDATION, seed)`.
+
+    Zeros at the end don't count: (5,) and (5, 0) give one seed.
+    """
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 

@@ -71,12 +71,15 @@ def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
     statistics = _statistics(encoder, model)
     _check(policy, model, statistics, path.name)
     with atomic(path) as file:
-        zipped = file.with_suffix(".zip")
-        model.save(zipped)
-        zipped.rename(file)
-    if beside is not None:
-        with atomic(beside, new=True) as pickle:
-            statistics.save(str(pickle))
+        zipped = file.with_suffix(".zip")  # SB3 would add it
+        try:
+            model.save(zipped)
+            zipped.rename(file)
+        finally:
+            zipped.unlink(missing_ok=True)
+        if beside is not None:  # a zip without its statistics acts on wrong inputs
+            with atomic(beside, new=True) as pickle:
+                statistics.save(str(pickle))
     return beside
 
 

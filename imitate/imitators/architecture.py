@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
+from imitate.configs.shared import Widths
 
 __all__ = ["Architecture", "Kind"]
 
@@ -18,5 +18,5 @@ class Architecture:
     """A discriminator's network: its kind, the widths of its hidden layers, and their activation."""
 
     kind: Kind
-    hidden: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(max_length=64)]
+    hidden: Widths
     activation: Literal["tanh", "relu"]

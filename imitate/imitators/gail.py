@@ -366,11 +366,14 @@ class GAIL:
         self._expert = self._batches()
 
     def state_dict(self) -> dict[str, Any]:
-        counts = {"iteration": self.iteration, "clock": self.clock.tolist()}
+        cloned = self.bc_config is None
+        counts = {"iteration": self.iteration, "clock": self.clock.tolist(), "cloned": cloned}
         return counts | parts_state(self, *_STATEFUL)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state; episodes and demonstrations start over: a checkpoint is a reset point."""
         load_parts(self, state, *_STATEFUL)
         self.iteration, self.clock = state["iteration"], np.array(state["clock"])
+        if state.get("cloned"):
+            self.bc_config = None
         self._reseed()

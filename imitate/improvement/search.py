@@ -50,15 +50,15 @@ _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 def search(task: Task, out: Path) -> Verdict:
     """Carry out the search in `out`, or the rest of it; see `imitate.improve`."""
-    journal = Journal.open(out, task)
+    Journal.open(out, task)  # before the expert, which takes seconds
     if (out / "verdict.json").exists():
         logger.info("%s is finished: this is its verdict", out)
         return read_json(out / "verdict.json", Result).verdict
     expert = _expert(task)
-    study = Study(journal, expert, out)
     try:
         with lock(out, "a search"):
             sweep(out)
+            study = Study(Journal.open(out, task), expert, out)  # read again: another search may have gone on
             plan = _plan(study)
             race(study, plan)
             verdict = _test(study, _choose(study, plan))

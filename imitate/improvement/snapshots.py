@@ -26,11 +26,12 @@ def store(folder: Path, snapshot: Snapshot, run: Path, policy: ActorPolicy) -> N
 
 
 def hand_over(source: Path, target: Path) -> None:
-    """Make `target` a copy of a snapshot, instead of what it was."""
-    old = target.with_name(f".old-{target.name}")
-    shutil.rmtree(old, ignore_errors=True)
+    """Make `target` a copy of a snapshot, instead of what it was. If copying fails, it stays what it was."""
+    old, new = (target.with_name(f".{which}-{target.name}") for which in ("old", "new"))
+    for leftover in (old, new):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(source, new)
     if target.exists():
         target.rename(old)
-    with atomic_folder(target) as temporary:
-        shutil.copytree(source, temporary, dirs_exist_ok=True)
+    new.rename(target)
     shutil.rmtree(old, ignore_errors=True)

@@ -60,7 +60,7 @@ class Study:
             if snapshot.learner == learner and not snapshot.validation.seeds:
                 seeds = self._seeds(Stream.VALIDATION, MOST_VALIDATION)
                 played = self._play(self.policy(snapshot.name), seeds, plan.validation)
-                self.journal.snapshots[place] = replace(snapshot, validation=played)
+                self.journal.snapshots[place] = replace(snapshot, validation=snapshot.validation + played)
                 count = len(played.seeds)
                 logger.info("%s: %.4g in %d validation episodes", snapshot.name, played.mean, count)
                 self.keep()

@@ -52,11 +52,18 @@ class NumpyPolicy:
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:
         """One observation (*obs_shape) to one action (*action_shape), or a batch (N, *obs_shape) to (N, *action_shape).
 
-        Raises InputError for observations of another shape or with NaN, and if actions should be random.
+        Raises InputError for observations of another shape, with NaN or outside a Discrete space, and if actions should
+        be random.
         """
         if not deterministic:
             raise InputError("a NumPy policy acts deterministically only: use the policy itself")
         batch, single = batch_of(self.observation_space, obs)
+        if isinstance(self.observation_space, spaces.Discrete):
+            states = batch - self.observation_space.start
+            if ((states < 0) | (states >= self.observation_space.n)).any():
+                raise InputError(
+                    f"an observation is outside {self.observation_space}: correct the environment"
+                )
         outputs = self._outputs(self._prepare(batch))
         actions = self._continuous(outputs) if self._first is None else self._chosen(outputs)
         return actions[0] if single else actions

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from imitate.configs.shared import LOG_STD_RANGE, Head
+from imitate.configs.shared import LOG_STD_RANGE, Head, Widths
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.fields import as_fields, batch_of
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
@@ -205,6 +206,8 @@ class ActorPolicy(nn.Module):
     def from_description(data: dict[str, Any]) -> ActorPolicy:
         arguments = dict(data)
         if "critic" in arguments:
-            arguments["critic"] = CriticShape(**arguments["critic"])
+            arguments["critic"] = msgspec.convert(arguments["critic"], CriticShape)
+        if "hidden" in arguments:
+            arguments["hidden"] = msgspec.convert(arguments["hidden"], Widths)
         observation_space = space_from_json(arguments.pop("observation_space"))
         return ActorPolicy(observation_space, space_from_json(arguments.pop("action_space")), **arguments)

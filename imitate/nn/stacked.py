@@ -12,11 +12,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 import torch.nn.functional as F
+from msgspec import Meta
 from torch import Tensor, nn
+
+from imitate.configs.shared import Widths
 
 __all__ = ["CriticShape", "Stack", "Tape"]
 
@@ -32,10 +35,10 @@ class CriticShape:
     mean            the value is the mean over critics, otherwise their minimum
     """
 
-    count: int
-    outputs: int
-    hidden: Sequence[int]
-    gamma: float
+    count: Annotated[int, Meta(ge=1)]
+    outputs: Annotated[int, Meta(ge=1)]
+    hidden: Widths
+    gamma: Annotated[float, Meta(ge=0, le=1)]
     layer_norm: bool = False
     dropout: float = 0.0
     mean: bool = False

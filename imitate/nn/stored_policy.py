@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import torch
 from torch import nn
 
@@ -21,6 +22,9 @@ D = TypeVar("D")
 M = TypeVar("M", bound=nn.Module)
 
 _LARGEST_DESCRIPTION = 16 << 20
+_DAMAGED = (
+    AttributeError, ValueError, TypeError, KeyError, RuntimeError, OverflowError, msgspec.ValidationError
+)  # fmt: skip
 
 
 def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
@@ -70,7 +74,7 @@ def stored_module(
             raise ValueError(f"{name}.json describes another network than {name}.safetensors holds")
         module = build(described)
         module.load_state_dict(weights)
-    except (AttributeError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+    except _DAMAGED as error:
         raise InputError(f"the {name} in {folder} can't be read: {one_line(error)}") from error
     return module
 

@@ -61,7 +61,7 @@ class Tutor(Protocol):
 
 
 class OffPolicy(ABC):
-    """A policy and a replay in vector environments. DQN adds its networks, `choose`, `step` and `update`.
+    """A policy and a replay in vector environments. Algorithms add networks, `choose`, `learn` and what an update is.
 
     replay          steps of the environments, with their true successors
     demos           demonstrations that fill half of each batch, or None

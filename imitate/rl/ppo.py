@@ -140,7 +140,9 @@ class PPO(OnPolicy):
         whose head is new."""
         if self.imitator is not None:
             metrics = fit_by_play(self, self.imitator, limit)
-            self.imitator = None  # only now: a failure in its episodes leaves it to be fitted when the run goes on
+            self.imitator = (
+                None  # only now: a failure in its episodes leaves it to be fitted when the run goes on
+            )
             return metrics
         progress = progress_of(self, limit)
         return self.update(self.collect(limit), progress) | self.pop_episodes()

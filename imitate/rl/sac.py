@@ -88,8 +88,6 @@ TWINS = Reading(1, least, soft_targets, critic_loss)
 class Temperature:
     """The weight of the entropy. It rises while the policy's entropy is below the target, and falls above it."""
 
-    parts = ("optimizer",)
-
     def __init__(self, config: SACConfig, dimensions: int, device: torch.device) -> None:
         self.fixed = config.ent_coef
         self.target = -float(dimensions) if config.target_entropy is None else config.target_entropy

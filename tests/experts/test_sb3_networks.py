@@ -15,6 +15,7 @@ from imitate.errors import InputError
 from imitate.experts.sb3.acting import AgentPolicy
 from imitate.experts.sb3.layers import compiled
 from imitate.experts.sb3.networks import PolicySpec, build_networks
+from imitate.experts.zips import agent_parts
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 SPEC = PolicySpec("PPO", BOX, spaces.Box(-2, 2, (2,), np.float32), "Tanh", squash_output=False)
@@ -97,3 +98,16 @@ def test_few_rows_in_numpy_and_many_in_torch_agree() -> None:
     obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     parts = np.concatenate([forward(part) for part in np.split(obs, 100)])
     assert_allclose(parts, forward(obs), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "actions"),
+    [("DQN", BOX), ("QRDQN", BOX), ("SAC", spaces.Discrete(2)), ("TD3", spaces.Discrete(2))],
+)
+def test_an_algorithm_that_can_not_have_these_actions_is_refused(
+    algorithm: str, actions: spaces.Space[int]
+) -> None:
+    values = _random({"q_net.q_net.0.weight": (3, 3), "q_net.q_net.0.bias": (3,)})
+    spec = PolicySpec(algorithm, BOX, actions, "Tanh", squash_output=False)
+    with pytest.raises(InputError, match="can't have the stored action space"):
+        agent_parts(spec, values, None, None)

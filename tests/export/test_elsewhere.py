@@ -18,6 +18,7 @@ from imitate import NumpyPolicy, load_expert
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import random_observations
 from imitate.errors import InputError
+from imitate.nn.policy import ActorPolicy
 
 NUMPY = [name for name in POLICIES if name not in ("pixels", "squashed pixels", "camera", "parts")]
 
@@ -50,6 +51,11 @@ def test_what_a_numpy_policy_refuses() -> None:
             policy.act(obs)
     with pytest.raises(InputError, match="deterministically only"):
         policy.act(np.zeros(5), deterministic=False)
+    places = NumpyPolicy(ActorPolicy(gym.spaces.Discrete(4, start=1), gym.spaces.Discrete(2)))
+    assert places.act([1, 4]).shape == (2,)
+    for place in (0, 5):
+        with pytest.raises(InputError, match="outside Discrete"):
+            places.act([place])
 
 
 class Shown(gym.Env[Any, Any]):

@@ -171,6 +171,22 @@ def test_statistics_that_exist_are_kept(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "fails", ["stable_baselines3.PPO.save", "stable_baselines3.common.vec_env.VecNormalize.save"]
+)
+def test_a_zip_and_its_statistics_are_written_together_or_not_at_all(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object, path: Any) -> None:
+        Path(path).write_text("half")
+        raise OSError("no space left on the device")
+
+    monkeypatch.setattr(fails, full)
+    with pytest.raises(OSError, match="no space"):
+        to_sb3(policy_of("normalised"), tmp_path / "p.zip")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["parts", "from one"])
 def test_what_sb3_lacks_is_said(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"export to onnx or torch$"):

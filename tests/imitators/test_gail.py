@@ -387,6 +387,16 @@ def test_a_checkpoint_goes_on_in_the_same_bytes(tmp_path: Path, settings: dict[s
         assert torch.equal(a, b)
 
 
+def test_a_clone_is_not_made_again(tmp_path: Path) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
+        first, second = (learner(demos, ppo=IDENTITY, bc_updates=20) for _ in range(2))
+        first.step()
+        assert first.env_steps == 0
+        second.load_state_dict(first.state_dict())
+        second.step()
+        assert second.env_steps > 0
+
+
 def test_rollouts_differ_after_every_checkpoint(tmp_path: Path) -> None:
     with DemoReader(named(tmp_path / "demos.h5", "Identity-v0")) as demos:
         for name in ("ppo", "a2c", "reinforce"):

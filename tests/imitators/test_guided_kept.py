@@ -27,6 +27,11 @@ def learner(**settings: Any) -> HandOver:
     return HandOver(config, envs=envs_of(), expert=lambda obs: np.abs(obs), seed=3)
 
 
+def finish(whole: HandOver) -> None:
+    while not whole.done:
+        whole.step()
+
+
 def play(kept: Kept, rewards: list[list[float]], done: list[list[bool]], greedy: list[bool]) -> None:
     """A round in which these environments play the policy's own episodes."""
     kept.greedy = np.array(greedy)
@@ -174,8 +179,7 @@ def test_a_failure_in_the_test_leaves_it_to_the_resumed_run(
         HandOver(small(**settings), envs=envs_of(), expert=lambda obs: obs.copy(), seed=3) for _ in range(2)
     )
     with pytest.raises(RuntimeError):
-        while not whole.done:
-            whole.step()
+        finish(whole)
     assert not whole.tested
     last = whole.learner.policy.output.bias.tolist()
     assert last == whole.learner.kept.best.output.bias.tolist()  # nothing was learned, and the clone is gone

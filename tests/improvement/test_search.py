@@ -23,6 +23,7 @@ from imitate.improvement import search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
 from imitate.improvement.plan import affordable
+from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.verdict import Verdict
 from imitate.nn.stored_policy import load_policy
@@ -168,6 +169,18 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
     assert verdict.kind == found[1].kind
     spent = json.loads((out / "verdict.json").read_text())["costs"]
     assert teachers.Tallied.taken - before < sum(spent.values()) <= BUDGET
+
+
+def test_steps_of_a_validation_that_was_cut_still_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    journal = Journal(task(), snapshots=[Snapshot("bc", 1.0, 1_000, 0, 1.0, Played([], [], [], 300))])
+    study = Study(journal, None, tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(Study, "policy", lambda *_: None)
+    monkeypatch.setattr(Study, "_play", lambda *_: Played([1], [2.0], [10], 10))
+    study.validate("bc", affordable(["guided"], ["bc"], 200_000, 500.0))
+    assert journal.costs["validation"] == 310
+    assert journal.snapshots[0].validation.by_seed == {1: 2.0}
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -257,3 +259,24 @@ def test_a_policy_to_start_from_leaves_its_critic_behind() -> None:
     assert "critic" not in adapted.describe()
     obs = np.zeros((1, 3), np.float32)
     np.testing.assert_array_equal(adapted.act(obs), policy.act(obs))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hidden": [1] * 100_000},
+        {"hidden": [0]},
+        {"hidden": ["8"]},
+        {"critic": {"count": 2, "outputs": 1, "hidden": [0], "gamma": 0.99}},
+        {"critic": {"count": 2, "outputs": 1, "hidden": [8] * 65, "gamma": 0.99}},
+        {"critic": {"count": 2, "outputs": 1, "hidden": [8], "gamma": "x"}},
+        {"critic": {"count": 0, "outputs": 1, "hidden": [8], "gamma": 0.99}},
+    ],
+    ids=["many", "none", "text", "critic of none", "critic of many", "gamma", "no critic"],
+)
+def test_a_stored_network_of_impossible_widths_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
+    save_policy(tmp_path, ActorPolicy(OBS, BOX, critic=CriticShape(2, 1, (8,), 0.99)))
+    described = json.loads((tmp_path / "policy.json").read_text())
+    (tmp_path / "policy.json").write_text(json.dumps(described | changed))
+    with pytest.raises(InputError, match="can't be read"):
+        load_policy(tmp_path)

@@ -126,5 +126,5 @@ def test_a_step_goes_down_the_gradient() -> None:
 
 
 def test_critics_have_their_shape() -> None:
-    stack = CriticShape(2, 5, [8, 8], 0.99).stack(4)
+    stack = CriticShape(2, 5, (8, 8), 0.99).stack(4)
     assert stack(torch.zeros(3, 4))[0].shape == (2, 3, 5)
