@@ -119,9 +119,8 @@ def _dict_of(records: Any) -> spaces.Dict:
     """A space with parts, but none that has parts itself: a file of a kilobyte can refer to each of them many times."""
     if not isinstance(records, dict) or len(records) > _MOST_PARTS:
         raise InputError(f"a stored Dict space has at most {_MOST_PARTS} parts")
-    parts: OrderedDict[str, spaces.Space[Any]] = (
-        OrderedDict()
-    )  # gymnasium sorts a plain dict, and training did not
+    # Ordered, since gymnasium sorts a plain dict, but features are concatenated in the order of training.
+    parts: OrderedDict[str, spaces.Space[Any]] = OrderedDict()
     total = 0
     for key, record in records.items():
         parts[str(key)] = part = to_space(record)

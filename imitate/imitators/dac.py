@@ -31,7 +31,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.imitators.architecture import Architecture, Kind
-from imitate.imitators.gail import absorbed_share, bce, endings, reward_of
+from imitate.imitators.gail import bce, endings, reward_of, share_of_demos, share_of_replay
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
 from imitate.nn.graphed import Graphed
@@ -143,8 +143,7 @@ class DAC(SAC):
         self.discriminator_optimizer = Adam(
             net.parameters(), config.discriminator_learning_rate, weight_decay=config.weight_decay
         )
-        table = demos.table if episodes is None else demos.table[episodes]
-        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), config.gamma)
+        self.expert_share = share_of_demos(demos, episodes, config.gamma)
         self._warned = False
         self._judged = Graphed(self._judge, self.discriminator_optimizer)
 
@@ -214,8 +213,7 @@ class DAC(SAC):
         """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
         if not self.config.absorbing:
             return 0.0, 0.0
-        ended = int(np.count_nonzero(self.replay.terminated & self.replay.acted))
-        share = absorbed_share(len(self.replay), ended, self.config.gamma)
+        share = share_of_replay(self.replay, self.config.gamma)
         return endings(self.expert_share, share, self.config.gamma, self.config.reward)
 
     @torch.no_grad()

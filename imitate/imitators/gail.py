@@ -58,6 +58,7 @@ from imitate.rl.a2c import A2C
 from imitate.rl.budget import rounds
 from imitate.rl.ppo import PPO
 from imitate.rl.reinforce import REINFORCE
+from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
 __all__ = [
@@ -69,8 +70,9 @@ __all__ = [
     "endings",
     "gradient_penalty",
     "reward_of",
+    "share_of_demos",
+    "share_of_replay",
 ]
-
 
 _LEARNERS: dict[str, type[Any]] = {"ppo": PPO, "a2c": A2C, "reinforce": REINFORCE}
 _STATEFUL = ("learner", "discriminator", "optimizer")
@@ -171,6 +173,17 @@ def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
     return float(np.clip(absorbed / max(steps + absorbed, 1.0), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
+def share_of_demos(demos: DemoReader, episodes: Array | None, gamma: float) -> float:
+    """`absorbed_share` of these episodes (indices, by default all)."""
+    table = demos.table if episodes is None else demos.table[episodes]
+    return absorbed_share(table["length"].sum(), table["terminated"].sum(), gamma)
+
+
+def share_of_replay(replay: Replay, gamma: float) -> float:
+    """`absorbed_share` of the steps in a learner's replay."""
+    return absorbed_share(len(replay), int(np.count_nonzero(replay.terminated & replay.acted)), gamma)
+
+
 def endings(expert_share: float, learner_share: float, gamma: float, form: Reward) -> tuple[float, float]:
     """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
     absorbed = torch.tensor(math.log(expert_share / learner_share))
@@ -223,8 +236,7 @@ class GAIL:
             )
         self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
-        table = demos.table if episodes is None else demos.table[episodes]
-        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), self.gamma)
+        self.expert_share = share_of_demos(demos, episodes, self.gamma)
         if config.demo_every > 1:
             demos, episodes = thinned(demos, config.demo_every, episodes), None
         if config.demo_pairs is not None:

@@ -36,7 +36,7 @@ from imitate.configs.iq import IQConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.imitators.gail import absorbed_share
+from imitate.imitators.gail import share_of_demos, share_of_replay
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.rl.batches import Batch, means, replay_of
@@ -102,15 +102,13 @@ class Bounds:
     def __init__(self, config: IQConfig, gamma: float, demos: DemoReader, episodes: Array | None) -> None:
         self.config, self.gamma = config, gamma
         self.highest = 1 / config.chi2 / (1 - gamma)
-        table = demos.table if episodes is None else demos.table[episodes]
-        self.expert_share = absorbed_share(table["length"].sum(), table["terminated"].sum(), gamma)
+        self.expert_share = share_of_demos(demos, episodes, gamma)
         self.absorbed = 0.0
 
     def update(self, replay: Replay) -> None:
         """Set the value of the absorbing state from the episodes that terminate in the learner's replay."""
         if self.config.absorbing:
-            ended = int(np.count_nonzero(replay.terminated & replay.acted))
-            share = absorbed_share(len(replay), ended, self.gamma)
+            share = share_of_replay(replay, self.gamma)
             lead = (self.expert_share - share) / (self.expert_share + share)
             self.absorbed = lead * self.highest * (1.0 if self.config.least_squares else 0.5)
 

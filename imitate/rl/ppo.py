@@ -140,9 +140,7 @@ class PPO(OnPolicy):
         whose head is new."""
         if self.imitator is not None:
             metrics = fit_by_play(self, self.imitator, limit)
-            self.imitator = (
-                None  # only now: a failure in its episodes leaves it to be fitted when the run goes on
-            )
+            self.imitator = None  # not before: if an episode fails, it is fitted when the run goes on
             return metrics
         progress = progress_of(self, limit)
         return self.update(self.collect(limit), progress) | self.pop_episodes()
