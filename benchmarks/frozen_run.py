@@ -28,6 +28,7 @@ from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.files import read_json, write_json
 from imitate.nn.stored_policy import load_policy
+from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 from imitate.training.process import cpu_seconds
@@ -77,7 +78,9 @@ def train_and_measure(plan: Plan, row: Row, seed: int, work: Path, device: str =
     run = experiment(row, seed, demos, device)
     folder = work / "run"
     budget = run.budget if row.budget is None else row.budget
-    snapshots = Snapshots(folder / "snapshots", budget, cpu_seconds)
+    before = Checkpoint.read(folder)
+    paid = 0.0 if before is None else before.account.cpu_seconds
+    snapshots = Snapshots(folder / "snapshots", budget, cpu_seconds, paid=paid)
     if not (folder / "finished.json").exists() and not execute(run, folder, resume=True, snapshot=snapshots):
         raise KeyboardInterrupt
     totals = read_json(folder / "finished.json", dict[str, int])

@@ -128,8 +128,10 @@ def lock(folder: Path, what: str) -> Iterator[None]:
     try:
         yield
     finally:
+        # Removed while it is held, so that a process that locks the same file then sees that it is gone.
+        if os.name != "nt":  # which can't remove an open file
+            (folder / ".lock").unlink(missing_ok=True)
         held.release()
-        (folder / ".lock").unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import filelock
 import pytest
 
-from imitate.files import atomic_folder, sweep
+from imitate.files import atomic_folder, lock, sweep
 from imitate.improvement.snapshots import hand_over
 
 
@@ -43,3 +44,20 @@ def test_a_policy_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
     hand_over(tmp_path / "second", tmp_path / "policy")
     assert (tmp_path / "policy" / "weights").read_text() == "second"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "policy", "second"]
+
+
+def test_a_lock_is_removed_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a release and a removal another process would lock a file that is about to be removed."""
+    there: list[bool] = []
+    release = filelock.FileLock.release
+    monkeypatch.setattr(
+        filelock.FileLock,
+        "release",
+        lambda held, *given, **more: (
+            there.append((tmp_path / ".lock").exists()),
+            release(held, *given, **more),
+        ),
+    )
+    with lock(tmp_path, "a test"):
+        assert (tmp_path / ".lock").exists()
+    assert there[0] is False

@@ -7,6 +7,7 @@ from typing import Literal
 from gymnasium import spaces
 
 from imitate.envs.fields import Fields, Space, leaves
+from imitate.errors import InputError
 
 __all__ = [
     "CHUNK",
@@ -48,10 +49,15 @@ def features_of_space(space: Space) -> dict[str, tuple[str, Space]]:
     """The features of observations: the part's name as in `leaves` (empty: all of it), and its space.
 
     A Dict's part `wrist` is `observation.images.wrist` if it is a picture, otherwise `observation.wrist`.
+
+    Raises InputError if two parts would have one name.
     """
     if not isinstance(space, Fields):
         return {"observation.image" if is_picture(space) else "observation.state": ("", space)}
-    return {
-        f"observation.{'images.' if is_picture(part) else ''}{name.replace('/', '.')}": (name, part)
+    named = [
+        (f"observation.{'images.' if is_picture(part) else ''}{name.replace('/', '.')}", (name, part))
         for name, part, _ in leaves(space)
-    }
+    ]
+    if len(dict(named)) < len(named):
+        raise InputError("two observations have one name in LeRobot, where / becomes a dot; rename one")
+    return dict(named)

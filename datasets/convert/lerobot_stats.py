@@ -20,7 +20,7 @@ class Stats:
     """Statistics of a feature over steps; for pictures per channel, in [0, 1]. Quantiles are those of a sample."""
 
     def __init__(self) -> None:
-        self.count = self._numbers = 0
+        self.count = self._numbers = self._thinned = 0
         self._shape: tuple[int, ...] = ()
         self._low: Any = np.inf
         self._high: Any = -np.inf
@@ -47,7 +47,11 @@ class Stats:
         self.count += len(rows)
         self._numbers += values.size // values.shape[-1]
         thin = values[:, ::_PIXELS_APART, ::_PIXELS_APART] if pixels else values
-        self._sample.append(thin.reshape(-1, values.shape[-1])[:: self._every])
+        thin = thin.reshape(-1, values.shape[-1])
+        self._sample.append(
+            thin[-self._thinned % self._every :: self._every]
+        )  # each n-th row of all, not of a block
+        self._thinned += len(thin)
         if sum(map(len, self._sample)) > _LARGEST_SAMPLE:
             self._sample, self._every = [np.concatenate(self._sample)[::2]], 2 * self._every
 

@@ -66,7 +66,12 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "demos"
     copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
     if not copy.exists():
-        converted = convert(path, copy, env_id=env_id, env_kwargs=env_kwargs)
+        try:
+            converted = convert(path, copy, env_id=env_id, env_kwargs=env_kwargs)
+        except InputError:
+            if copy.exists():  # another process has made the same copy in the meantime
+                return str(copy)
+            raise
         logger.info("%s (%s) is read as %s", name, converted.source_format, copy)
         for note in converted.notes:
             logger.info("  %s", note)

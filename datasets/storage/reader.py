@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["DemoReader"]
+
+_LONGEST_GAP = 4_096  # between numbers of seeds in a file; looking at as many takes a tenth of a second
 
 
 class DemoReader:
@@ -195,9 +197,25 @@ class DemoReader:
             )
         if count is None or self.info.seed is None:
             return np.arange(len(self) if count is None else count)
-        begun = {seed: n for n, seed in enumerate(itertools.islice(episode_seeds(self.info.seed), len(self)))}
-        order = np.argsort([begun.get(int(seed), len(begun)) for seed in self.table["seed"]], kind="stable")
+        begun = self.begun()
+        order = np.argsort([begun.get(int(seed), math.inf) for seed in self.table["seed"]], kind="stable")
         return np.sort(order[:count])
+
+    def begun(self) -> dict[int, int]:
+        """The number in its collection of each seed that the file has, as far as the collection has it.
+
+        A shard has each K-th seed only, and a filtered file some of them.
+        """
+        found: dict[int, int] = {}
+        if self.info.seed is None:
+            return found
+        wanted, latest = set(self.table["seed"].tolist()), 0
+        for number, seed in enumerate(episode_seeds(self.info.seed)):
+            if seed in wanted:
+                found[seed] = latest = number
+            if len(found) == len(wanted) or number - latest == _LONGEST_GAP:
+                break
+        return found
 
     def split(
         self, holdout: float, rng: np.random.Generator, episodes: Array | None = None

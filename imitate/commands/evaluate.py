@@ -87,8 +87,8 @@ def evaluate(argv: list[str]) -> int:
         if video is not None:
             from imitate.media.video import record_video
 
-            record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed)
-        if env_kwargs is None and _is_run_on(subject, env):
+            record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed, deterministic=deterministic)
+        if deterministic and env_kwargs is None and _is_run_on(subject, env):
             path = Path(subject) / "evaluation.json"
             try:
                 write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())

@@ -48,7 +48,11 @@ def model_card(
                 metric_type="mean_reward",
                 metric_name="mean_reward",
                 metric_value=f"{result.mean:.2f} +/- {result.std:.2f}",
-                metric_args={"episodes": len(result.returns), "seed": TEST_SEED, "ci95": list(result.ci95)},
+                metric_args={
+                    "episodes": len(result.returns),
+                    "seed": TEST_SEED,
+                    "ci95": result.to_json()["ci95"],
+                },
                 verified=False,
             )
         ]

@@ -42,8 +42,9 @@ def record_video(
     max_seconds: float | None = None,
     width: int | None = None,
     crf: int = 23,
+    deterministic: bool = True,
 ) -> list[float]:
-    """Record deterministic episodes to an H.264 mp4 that any browser plays; returns the return of each episode.
+    """Record episodes to an H.264 mp4 that any browser plays; returns the return of each episode.
 
     Episodes are those of `evaluate(..., seed=seed)`, in the same order. The video runs at the environment's
     `render_fps` and ends with the last episode, after `max_steps` environment steps or after `max_seconds` of video,
@@ -58,7 +59,8 @@ def record_video(
     ) as (filmed, limit):
         if episodes < 1:
             raise InputError(f"episodes of a video must be at least 1, got {episodes}")
-        play(policy, SyncVecEnv([lambda: filmed]), episodes=episodes, seed=seed, max_steps=limit)
+        envs = SyncVecEnv([lambda: filmed])
+        play(policy, envs, episodes=episodes, seed=seed, max_steps=limit, deterministic=deterministic)
     return filmed.returns
 
 

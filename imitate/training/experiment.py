@@ -222,9 +222,9 @@ class Experiment:
             new["expert"] = moved(self.expert)
         if self.demos is not None and not is_spec(self.demos):
             new["demos"] = move(self.demos)
-        for name in ("init", "reward"):
-            if (run := getattr(self, name)) is not None:
-                new[name] = move(run)
+        for name in ("init", "reward", "vecnormalize"):
+            if (path := getattr(self, name)) is not None and path.lower() != "none":
+                new[name] = move(path)
         return dataclasses.replace(self, **new)
 
     def resume_with(self, out: Path) -> str:

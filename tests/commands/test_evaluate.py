@@ -68,6 +68,7 @@ def test_a_run_measured_on_its_own_environment_remembers_it(run: Path, tmp_path:
     shutil.copytree(run, tmp_path / "run")
     command = ["evaluate", str(tmp_path / "run"), "--episodes", "2", "--env"]
     assert main([*command, "HeavyPole-v0"]) == 0
+    assert main([*command, "CartPole-v1", "--stochastic"]) == 0
     assert not (tmp_path / "run" / "evaluation.json").exists()
     assert main([*command, "CartPole-v1"]) == 0
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["env_id"] == "CartPole-v1"

@@ -82,6 +82,30 @@ def test_folders_are_reported_together(tmp_path: Path) -> None:
         read_outcome(a, other)
 
 
+def test_folders_with_other_seeds_are_all_of_their_seeds(tmp_path: Path) -> None:
+    a = fill(tmp_path / "a", {"bc": five(390, 410)[:2]})
+    b = fill(tmp_path / "b", {"bc": five(390, 410)[:3]}, first_seed=2)
+    both = read_outcome(a, b).comparison
+    assert (both.first_seed, both.seeds) == (0, 5)
+
+
+def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None:
+    a = fill(tmp_path / "a", {"ppo": five(1, 2)}, hyperparameters={"ppo": {"learning_rate": 1e-3}})
+    b = fill(tmp_path / "b", {"ppo": five(1, 2)}, hyperparameters={"ppo": {"learning_rate": 3e-4}})
+    with pytest.raises(InputError, match=r"ppo has .*; run it there as ppo@label"):
+        read_outcome(a, b)
+    c = fill(tmp_path / "c", {"bc": five(1, 2)}, demo_every=20)
+    with pytest.raises(InputError, match="its demo_every is 20, not 1"):
+        read_outcome(a, c)
+
+
+def test_the_last_policy_is_tested_on_the_common_episodes(tmp_path: Path) -> None:
+    a = fill(tmp_path / "a", {"bc": [[4.0, 8.0, 9.0]]}, changes={"last_returns": [1.0, 5.0, 9.0]}, episodes=3)
+    b = fill(tmp_path / "b", {"ppo": [[4.0, 8.0]]})
+    bc, _ = read_outcome(a, b).learners
+    assert (bc.results[0].returns, bc.results[0].last_returns) == ([4.0, 8.0], [1.0, 5.0])
+
+
 def test_an_infinite_setting_is_kept_as_a_word(tmp_path: Path) -> None:
     """REINFORCE's max_grad_norm: JSON has no infinity."""
     result("reinforce", 0, [1.0, 2.0], hyperparameters={"max_grad_norm": math.inf}).save(tmp_path)

@@ -46,6 +46,11 @@ def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
         while pool.running:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))
+        pool.submit(Task("next", double, (1,), root=tmp_path))  # those that waited go on
+        while pool.running:
+            list(pool.ended())
+        assert pool.failed("next") is None
+        assert (tmp_path / "1").read_text() == "2"
 
 
 def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

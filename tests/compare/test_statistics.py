@@ -205,3 +205,5 @@ def test_area_is_the_mean_height_up_to_the_budget() -> None:
     # A ramp from 0 to 1 over the first half (area 0.25), then 1 (0.5).
     assert area([(0, 0.0), (50, 1.0)], 100) == pytest.approx(0.75)
     assert area([(10, 0.5)], 100) == pytest.approx(0.5)
+    # An offline learner is flat until it is trained anew: 0 for a half, then 0.6, and 1 only at the end.
+    assert area([(0, 0.0), (8, 0.6), (8, 0.6), (16, 1.0)], 16, steps=True) == pytest.approx(0.3)

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from converting import PICTURES, UNIT, d4rl, recording, write
 
 from imitate.datasets import DemoReader, InputError
 from imitate.datasets.convert import convert
+from imitate.datasets.convert.lerobot_layout import features_of_space
+from imitate.datasets.convert.lerobot_stats import Stats
+from imitate.envs.fields import as_fields
 
 UNKNOWN = "Nowhere-v0 is not installed here (MODULE:Nowhere-v0 would name one of yours)"
 GUESSED = f"{UNKNOWN}: its spaces are as wide as the data"
@@ -198,3 +202,21 @@ def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
     pixels = np.concatenate([episode.obs[:-1] for episode in pictures]) / 255
     np.testing.assert_allclose(stats["mean"], pixels.mean((0, 1, 2)).reshape(3, 1, 1))
     assert np.shape(stats["q01"]) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("length", [1, 20, 1_000])
+def test_quantiles_are_of_all_episodes_alike(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short the blocks are, and however often the sample is halved."""
+    monkeypatch.setattr("imitate.datasets.convert.lerobot_stats._LARGEST_SAMPLE", 500)
+    stats, count = Stats(), 20_000
+    for start in range(0, count, length):
+        stats.add(np.arange(start, start + length, dtype=np.float64)[:, None])
+    assert stats.plain()["q50"] == pytest.approx([count / 2], rel=0.02)
+    assert stats.plain()["q01"] == pytest.approx([count / 100], rel=0.5)
+
+
+def test_parts_that_would_have_one_name_are_refused() -> None:
+    box = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    nested = gym.spaces.Dict({"a": gym.spaces.Dict({"b": box}), "a.b": box})
+    with pytest.raises(InputError, match="two observations have one name"):
+        features_of_space(as_fields(nested))

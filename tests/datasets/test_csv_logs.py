@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,22 @@ def test_a_foreign_file_may_be_called_h5(tmp_path: Path, monkeypatch: pytest.Mon
     assert in_our_format(str(tmp_path / "demos.h5"), "Nowhere-v0") == str(tmp_path / "demos.h5")
     (tmp_path / "damaged.h5").write_bytes(b"no HDF5")
     assert in_our_format(str(tmp_path / "damaged.h5"), "Nowhere-v0") == str(tmp_path / "damaged.h5")
+
+
+def test_runs_that_begin_together_read_one_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one's conversion ends first."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "log.csv").write_text("x")
+    refused: list[Path] = []
+
+    def late(_: Path, copy: Path, **__: Any) -> None:
+        if refused:
+            copy.parent.mkdir(parents=True)
+            copy.write_text("the other one's")
+        refused.append(copy)
+        raise InputError(f"{copy} exists already: choose another name")
+
+    monkeypatch.setattr("imitate.datasets.convert.sources.convert", late)
+    with pytest.raises(InputError, match="exists already"):  # not there: the error is its own
+        in_our_format(str(tmp_path / "log.csv"), "Nowhere-v0")
+    assert in_our_format(str(tmp_path / "log.csv"), "Nowhere-v0") == str(refused[0])

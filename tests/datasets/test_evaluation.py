@@ -50,7 +50,9 @@ def test_a_bound_on_steps_drops_the_episode_that_it_cuts() -> None:
 @pytest.mark.parametrize("bound", range(0, 30, 3))
 def test_a_bound_on_steps_holds_for_all_environments_together(bound: int) -> None:
     result = play(Zero(), counting_envs(4), episodes=6, seed=0, max_steps=bound)
-    assert bound - 4 < result.steps <= bound or result.complete
+    assert result.steps <= bound
+    assert result.complete == (bound >= sum(LENGTHS))
+    assert result.complete or bound - 4 < result.steps
     assert set(result.lengths.tolist()) <= set(LENGTHS)
 
 
@@ -69,7 +71,7 @@ def test_the_interquartile_mean_is_scipys(count: int) -> None:
 def test_it_prints_its_mean_and_interval() -> None:
     result = Evaluation(np.array([1.0, 3.0]), np.array([10, 20]))
     assert str(result) == (
-        "return 2.00 +- 1.00 (IQM 2.00, 95 % interval of the mean 1.00 to 3.00) "
+        "return 2.00 +- 1.00 (IQM 2.00, 95 % interval of the mean -10.71 to 14.71) "
         "over 2 episodes of 10 to 20 steps (mean 15.0)"
     )
 
@@ -108,3 +110,11 @@ def test_an_environment_with_a_time_limit_keeps_it() -> None:
     assert env.spec.max_episode_steps == 500
     assert "Cut" not in str(env)
     env.close()
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    few = Evaluation(np.array([1.0, 2.0, 6.0]), np.ones(3, np.int64))
+    assert few.ci95 == pytest.approx(stats.t.interval(0.95, 2, 3.0, stats.sem([1.0, 2.0, 6.0])))
+    one = Evaluation(np.array([1.0]), np.ones(1, np.int64))
+    assert "interval" not in str(one)
+    assert one.to_json()["ci95"] is None

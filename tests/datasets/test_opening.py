@@ -6,7 +6,9 @@ import gc
 import os
 import signal
 import time
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -20,6 +22,7 @@ from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError
 from imitate.datasets.storage import contain
 from imitate.datasets.storage.contain import contained
+from imitate.envs.seeds import episode_seeds
 
 
 @pytest.fixture
@@ -207,3 +210,11 @@ def test_a_folder_of_another_project_is_named(
     assert main(words) == 2
     convert = f"`imitate data convert {tmp_path} demos.h5` reads LeRobot's and Minari's"
     assert capsys.readouterr().err == f"imitate: no file of imitate's in the folder {tmp_path}; {convert}\n"
+
+
+@pytest.mark.parametrize("shards", [1, 4, 100])
+def test_the_numbers_of_a_shards_seeds(shards: int) -> None:
+    """A shard has each K-th seed of its collection."""
+    seeds = list(islice(episode_seeds(0), 3, 3 + 40 * shards, shards))
+    shard: Any = SimpleNamespace(info=SimpleNamespace(seed=0), table={"seed": np.array([*seeds, 5])})
+    assert list(DemoReader.begun(shard).values()) == list(range(3, 3 + 40 * shards, shards))

@@ -17,6 +17,7 @@ from imitate.envs.fields import Fields, as_fields
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Space
 from imitate.errors import InputError
+from imitate.training.experiment import Experiment
 from imitate.training.inputs import check_demos
 
 WIDE = spaces.Box(-np.inf, np.inf, (4,), np.float64)
@@ -77,3 +78,17 @@ def test_demonstrations_of_a_module_say_how_to_name_it(
     with DemoReader(tmp_path / "without.h5") as demos:
         check_demos(demos, "Own-v0", {})
         assert "--env MODULE:Own-v0 names one of yours" in caplog.text
+
+
+def test_statistics_of_an_expert_are_named_with_their_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run goes on from any folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.zip", "vn.pkl"):
+        (tmp_path / name).write_text("")
+    told = {"expert": "x.zip", "budget": 100}
+    run = Experiment.create("dagger", "CartPole-v1", vecnormalize="vn.pkl", **told)  # type: ignore[arg-type]
+    assert run.to_json()["vecnormalize"] == str(tmp_path / "vn.pkl")
+    none = Experiment.create("dagger", "CartPole-v1", vecnormalize="none", **told)  # type: ignore[arg-type]
+    assert none.to_json()["vecnormalize"] == "none"

@@ -11,8 +11,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Self
@@ -34,9 +36,18 @@ class Processes:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._running: dict[Future[Failure | None], str] = {}
+        self._processes: Callable[[], ProcessPoolExecutor]
+        self._executor: ProcessPoolExecutor
 
     def submit(self, task: Task) -> None:
-        future = self._executor.submit(_perform, task)
+        try:
+            future = self._executor.submit(_perform, task)
+        except (
+            BrokenProcessPool
+        ):  # a worker died, and with it the tasks under way; this one has new processes
+            self._executor.shutdown(wait=False)
+            self._executor = self._processes()
+            future = self._executor.submit(_perform, task)
         self._running[future] = task.name
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
@@ -61,7 +72,8 @@ class Processes:
         self._messages: mp.Queue[tuple[str, int]] = context.Queue()
         self._stop = context.Event()
         given = self._messages, self._stop, dict(os.environ)
-        self._executor = ProcessPoolExecutor(self._workers, context, _begin, given)
+        self._processes = partial(ProcessPoolExecutor, self._workers, context, _begin, given)
+        self._executor = self._processes()
         return self
 
     def __exit__(

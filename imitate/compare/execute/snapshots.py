@@ -27,8 +27,8 @@ class Snapshots:
     """Keeps the policy whenever one of the fractions 0, 1/16, 2/16 ... of `budget` has been passed. It is called with
     (steps spent, policy) before a run's first iteration and after each.
 
-    A resumed run passes the same policies again, so those already kept stay. `clock` gives processor seconds; those of
-    the earlier part of a resumed run are taken from its last mark. `save` writes a policy to a folder.
+    A resumed run passes the same policies again, so those already kept stay. `clock` gives processor seconds, and
+    `paid` are those before the checkpoint from which the run goes on. `save` writes a policy to a folder.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class Snapshots:
         budget: int,
         clock: Callable[[], float],
         save: Callable[[Path, Any], None] = save_policy,
+        *,
+        paid: float = 0.0,
     ) -> None:
         self.folder, self.budget, self.clock, self.save = folder, budget, clock, save
         self.marks: dict[int, Mark] = {
             int(path.stem): read_json(path, Mark) for path in sorted(folder.glob("*.json"))
         }
-        self._began = clock() - max((mark.cpu_seconds for mark in self.marks.values()), default=0.0)
+        self._began = clock() - paid
 
     def restart(self) -> None:
         """Forget everything, since the run begins anew."""

@@ -25,6 +25,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
 from imitate.errors import InputError
 from imitate.files import read_json, versions, write_json
+from imitate.training.checkpoint import Checkpoint
 from imitate.training.process import cpu_seconds
 
 __all__ = ["curve_returns", "is_done", "record", "run", "test", "train_and_measure"]
@@ -60,7 +61,9 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         return True
     chosen = training(comparison, job, affordable_episodes(comparison, job))
     online = not find(job.algorithm).offline
-    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save)
+    checkpoint = Checkpoint.read(job.folder)
+    paid = 0.0 if checkpoint is None else checkpoint.account.cpu_seconds
+    snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save, paid=paid)
     if not chosen.execute(job.folder, progress, snapshots):
         return False
     _make_portable(job.folder)
@@ -84,7 +87,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         algorithm=job.algorithm,
         seed=job.seed,
         budget=job.steps,
-        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, spent, online), recording),
+        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
         returns=final.returns.tolist(),
         lengths=final.lengths.tolist(),
         last_returns=_test_last(comparison, job.folder) if validation_steps else [],
@@ -179,19 +182,20 @@ def _curve(
             policy = stored_policy(comparison, job.folder / "snapshots" / mark.policy)
             measured[mark.policy] = curve_returns(comparison, policy)
         paid = 0.0 if n == 0 or "-run" in mark.policy else recording
-        queries = 0 if n == 0 else answers.get(mark.steps, mark.steps if not answers else 0)
-        points.append(Point(mark.steps, queries, mark.cpu_seconds + paid, measured[mark.policy]))
+        asked = mark.steps
+        if answers and n:  # the mark may lie behind a validation, which asks nobody
+            asked = answers[max(steps for steps in answers if steps <= mark.steps)]
+        points.append(Point(mark.steps, asked, mark.cpu_seconds + paid, measured[mark.policy]))
     return points
 
 
-def _answers(folder: Path, demo_steps: int, spent: int, online: bool) -> dict[int, int]:
-    """The expert's answers up to each number of steps, including recorded ones; `spent` are all steps. Empty for an
-    offline learner, for which every step is an answer."""
+def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
+    """The expert's answers up to each number of steps, including recorded ones. Empty for an offline learner, for which
+    every step is an answer."""
     if not online:
         return {}
     if not (folder / "metrics.jsonl").is_file():
         raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
     with (folder / "metrics.jsonl").open("rb") as file:
         rows = list(map(Row.parse, file))
-    known = {demo_steps: demo_steps} | {row.budget_steps: row.expert_queries + demo_steps for row in rows}
-    return known | {spent: known[max(known)]}  # the last validation follows the last row
+    return {demo_steps: demo_steps} | {row.budget_steps: row.expert_queries + demo_steps for row in rows}

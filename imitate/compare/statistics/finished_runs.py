@@ -151,7 +151,9 @@ class Outcome:
         for result in entry.results:
             shares = (np.array([point.returns for point in result.curve]) - low) / (high - low)  # (P, E)
             steps = [point.steps for point in result.curve]
-            found.append([area(np.stack([steps, each], 1), self.comparison.budget) for each in shares.T])
+            flat = not result.env_steps  # an offline learner is the same between its trainings
+            curves = (np.stack([steps, each], 1) for each in shares.T)
+            found.append([area(curve, self.comparison.budget, steps=flat) for curve in curves])
         return found
 
     def place(self, entry: Entry) -> int:
@@ -160,6 +162,13 @@ class Outcome:
 
     def ranked(self) -> list[Entry]:
         return sorted(self.learners, key=lambda entry: -entry.mean)
+
+
+_SHARED = (
+    "env_id", "env_kwargs", "expert", "budget", "curve_episodes", "num_envs", "demo_episodes", "demo_every",
+    "keep_closest",
+)  # fmt: skip
+"""Fields in which comparisons that are reported together agree."""
 
 
 def read_outcome(*folders: Path) -> Outcome:
@@ -195,7 +204,11 @@ def read_outcome(*folders: Path) -> Outcome:
     def entries(names: Sequence[str]) -> list[Entry]:
         grouped = {
             name: [
-                replace(results[key], returns=results[key].returns[: comparison.episodes])
+                replace(
+                    results[key],
+                    returns=results[key].returns[: comparison.episodes],
+                    last_returns=results[key].last_returns[: comparison.episodes],
+                )
                 for key in sorted(results)
                 if key[0] == name
             ]
@@ -215,19 +228,33 @@ def read_outcome(*folders: Path) -> Outcome:
 
 
 def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
-    """One comparison of all algorithms and seeds. Raises InputError if they do not measure the same."""
+    """One comparison of all algorithms and seeds. Raises InputError if they do not measure the same, or if a learner
+    has other hyperparameters in one than in another."""
     first = comparisons[0]
-    for other, folder in zip(comparisons[1:], folders[1:], strict=True):
-        for name in ("env_id", "env_kwargs", "expert", "budget", "curve_episodes"):
+    settings: dict[str, dict[str, Any]] = {}
+    for other, folder in zip(comparisons, folders, strict=True):
+        for name in _SHARED:
             a, b = getattr(first, name), getattr(other, name)
             if a != b:
                 raise InputError(
                     f"{folder} can't be reported together with {folders[0]}: its {name} is {b!r}, not {a!r}"
                 )
+        for name in other.algorithms:
+            a, b = (
+                settings.setdefault(name, other.hyperparameters.get(name, {})),
+                other.hyperparameters.get(name, {}),
+            )
+            if a != b:
+                raise InputError(
+                    f"{folder} can't be reported together with {folders[0]}: {name} has {b}, not {a}; run it there as "
+                    f"{name}@label"
+                )
+    begin = min(each.first_seed for each in comparisons)
     return replace(
         first,
         algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
-        seeds=max(each.seeds for each in comparisons),
+        first_seed=begin,
+        seeds=max(each.first_seed + each.seeds for each in comparisons) - begin,
         episodes=min(each.episodes for each in comparisons),
         hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
     )

@@ -1,0 +1,48 @@
+"""What the points of a learning curve have cost, also after validations and interruptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from imitate.compare.execute import worker
+from imitate.compare.execute.snapshots import Mark, Snapshots
+
+
+def test_answers_before_a_validation_count_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The iteration of 2,000 steps was followed by a validation of 1,500."""
+    monkeypatch.setattr(worker, "stored_policy", lambda *_: None)
+    monkeypatch.setattr(worker, "curve_returns", lambda *_: [1.0])
+    marks = {0: Mark("00", 0, 0.0), 1: Mark("01", 3_500, 1.0), 2: Mark("02", 4_500, 2.0)}
+    answers = {500: 500, 1_000: 600, 2_000: 700, 4_500: 900}
+    job: Any = SimpleNamespace(folder=Path())
+    comparison: Any = None
+    points = worker._curve(comparison, job, marks, answers, 0.0)
+    assert [point.queries for point in points] == [0, 700, 900]
+    offline = worker._curve(comparison, job, marks, {}, 0.0)
+    assert [point.queries for point in offline] == [0, 3_500, 4_500]
+
+
+@pytest.mark.parametrize(("resumed", "paid", "seconds"), [(0, 0.0, 160.0), (4, 40.0, 160.0)])
+def test_seconds_of_a_killed_run_go_on_from_its_checkpoint(
+    resumed: int, paid: float, seconds: float, tmp_path: Path
+) -> None:
+    """Ten seconds for each sixteenth. It is killed after eight, and goes on from its checkpoint."""
+    now = [0.0]
+
+    def parts(snapshots: Snapshots, first: int, last: int) -> None:
+        for part in range(first, last + 1):
+            now[0] += 10.0
+            snapshots(part * 100, None)
+
+    def made(**given: float) -> Snapshots:
+        return Snapshots(tmp_path, 1_600, lambda: now[0], lambda *_: None, **given)
+
+    parts(made(), 1, 8)
+    now[0] = 1_000.0
+    again = made(paid=paid)
+    parts(again, resumed + 1, 16)
+    assert [again.marks[n].cpu_seconds for n in (8, 9, 16)] == [80.0, 90.0, seconds]
