@@ -123,7 +123,8 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
         backend.submit(Task("long", count, (reached + 2, 0.0), **fields))
         assert drain(backend, 1) == {"long": None}
     numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
-    assert numbers == list(range(1, reached + 3))
+    assert list(dict.fromkeys(numbers)) == list(range(1, reached + 3))
+    assert len(numbers) <= reached + 3  # Ctrl-C may come between a line and its checkpoint
 
 
 @pytest.mark.parametrize("by", ["ray", "the system"])
