@@ -72,11 +72,12 @@ def test_every_form_names_continuous_observations(tmp_path: Path, estimator: Any
         "updates_per_iteration": 60,
         "learning_rate": 5e-3,
     }
+    aside = 0.5 if estimator == "target" else 0.0  # it clones as well, so its expert is a poor one: -2.5
     learner = trained(
-        tmp_path, "ContinuousIdentity-v0", lambda obs: obs.copy(), Bowl(),
+        tmp_path, "ContinuousIdentity-v0", lambda obs: obs + aside, Bowl(),
         **base | {"hidden": (16,), "estimator": estimator, "ema": 0.98} | CONTINUOUS[estimator],
     )  # fmt: skip
-    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean >= -0.5
+    assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=10).mean >= -0.6
 
 
 def test_an_estimator_that_does_not_fit_the_actions_is_refused(tmp_path: Path) -> None:

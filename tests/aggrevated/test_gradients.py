@@ -119,3 +119,10 @@ def test_normalisations_by_hand() -> None:
     }
     for how, values in expected.items():
         np.testing.assert_allclose(normalised(q, baseline, 4.0, how), values, rtol=1e-5)
+
+
+def test_ratios_are_clipped_where_they_would_gain() -> None:
+    """PPO's loss: a gain counts to a ratio of 1.2 or 0.8, a loss in full."""
+    ratios, advantages = torch.tensor([1.5, 1.5, 0.5, 0.5]), torch.tensor([1.0, -1.0, 1.0, -1.0])
+    found = clipped_ratio_loss(ratios.log(), torch.zeros(4), advantages)
+    assert found.tolist() == pytest.approx([-1.2, 1.5, -0.5, 0.8])

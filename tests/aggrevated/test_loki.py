@@ -124,11 +124,16 @@ def test_a_checkpoint_of_either_phase_goes_on(
     with learning(tmp_path / "store.h5", total_steps=2_000, guidance=guidance, aggrevated=short) as learner:
         for _ in range(steps):
             learner.step()
+        grid = np.linspace(-1.0, 1.0, 5, dtype=np.float32)[:, None]
+        kept = learner.experts_value and learner.experts_value(grid)
+        assert (kept is not None) == (steps > 4 and guidance > 0)
         save_state(tmp_path / "state", learner.state_dict())
         policy = {name: tensor.clone() for name, tensor in learner.policy.state_dict().items()}
         learner.step()
         learner.load_state_dict(load_state(tmp_path / "state"))
         assert (learner.ppo is None) == (steps <= 4)
+        if kept is not None:
+            np.testing.assert_array_equal(learner.experts_value(grid), kept)
         assert all(torch.equal(tensor, policy[name]) for name, tensor in learner.policy.state_dict().items())
 
 

@@ -205,3 +205,24 @@ def test_it_swings_the_pendulum_up_from_ten_episodes(tmp_path: Path, seed: int) 
         == 0
     )
     assert evaluate(load_policy(out), "Pendulum-v1", episodes=50).mean > -200
+
+
+def test_the_discriminators_loss_by_hand(tmp_path: Path) -> None:
+    """Mixup between the expert at 1 and the learner at -1, where D says 3 / 4, less half of its entropy."""
+    learner = learner_of(tmp_path, mixup=1.0, entropy_bonus=0.5, gradient_penalty=0.0)
+    net, seen = learner.discriminator, list[torch.Tensor]()
+
+    def sure(pairs: torch.Tensor, kept: Any = ()) -> torch.Tensor:  # noqa: ARG001
+        seen.append(pairs)
+        return 0 * net.output.weight.sum() + torch.full((len(pairs),), math.log(3))
+
+    net.forward = sure  # type: ignore[method-assign]
+    batch = {
+        "obs": torch.tensor([[1.0], [1.0], [-1.0], [-1.0]]),
+        "actions": torch.zeros(4, 1),
+        "shares": torch.tensor([1.0, 0.25]),
+    }
+    loss = float(learner._discriminate(batch, 2)["discriminator_loss"])
+    assert seen[0][:, 0].tolist() == pytest.approx([1.0, -0.5])
+    yes, no = math.log(0.75), math.log(0.25)
+    assert loss == pytest.approx(-(1.25 * yes + 0.75 * no) / 2 + 0.5 * (0.75 * yes + 0.25 * no))

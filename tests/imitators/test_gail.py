@@ -106,6 +106,18 @@ def test_the_gradient_penalty_wants_gradients_of_norm_one() -> None:
     assert gradient_penalty(Linear(3.0, 4.0), expert, ours, mix) == pytest.approx((5 - 1) ** 2)
 
 
+def test_the_gradient_is_taken_between_the_pairs() -> None:
+    """x^2 / 2 has the slope x: 2.5 between 3 and 1, three quarters of the way to the expert."""
+
+    class Squares(nn.Module):
+        def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+            return obs.square().sum(-1) / 2 + 0 * actions.sum(-1)
+
+    expert, ours = ((torch.full((1, 1), x), torch.zeros(1, 1)) for x in (3.0, 1.0))
+    penalty = gradient_penalty(Squares(), expert, ours, torch.tensor([0.75])).detach()
+    assert float(penalty) == pytest.approx(1.5**2)
+
+
 def test_the_gradient_penalty_counts_pixels_from_0_to_1() -> None:
     """A slope of 1 for a brightness from 0 to 1 is 1/255 for the bytes that are stored."""
     pixels, actions = torch.rand(5, 1, 2, 2), torch.zeros(5, 1)
@@ -193,6 +205,14 @@ def test_a_termination_is_worth_the_absorbing_state_for_good(terminated: DemoRea
     np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=False)), [1, 1, 1])  # a time limit
     gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one", absorbing=False)
     np.testing.assert_allclose(relabelled(gail, rollout(3, terminated=True)), [1, 1, 1])
+
+
+def test_the_clock_forgets_slowly(terminated: DemoReader) -> None:
+    """It counts steps and ends, of which 1,000 steps leave nine tenths."""
+    gail = learner(terminated, ppo={"gamma": 0.9}, reward="plus_one")
+    for steps, ends in ((3, True), (1_000, False)):
+        relabelled(gail, rollout(steps, terminated=ends))
+    assert gail.clock.tolist() == pytest.approx([3 * 0.9 + 1_000, 0.9])
 
 
 def test_a_learner_that_terminates_sooner_than_the_expert_is_paid_less(terminated: DemoReader) -> None:

@@ -149,6 +149,18 @@ def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
     assert np.bincount(drawn, minlength=3) / 4_000 == pytest.approx([0.25, 0.75, 0.0], abs=0.03)
 
 
+def blind(learner: Any) -> None:
+    """No reward of the environment or of the demonstrations may be used: they are NaN, whenever some are added."""
+    add = learner.replay.add
+
+    def blinded(rollout: Any) -> None:
+        add(rollout)
+        learner.replay.rewards[:] = np.nan
+
+    learner.replay.add = blinded
+    learner.demos.rewards[:] = np.nan
+
+
 @pytest.mark.parametrize(
     ("least_squares", "expert_value"),
     [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
@@ -158,7 +170,7 @@ def test_it_imitates(tmp_path: Path, env_id: str, least_squares: bool, expert_va
     """The expert's returns are 10 and 0, random actions make 3 and -17."""
     chosen = {"least_squares": least_squares, "expert_value": expert_value}
     learner = learner_of(tmp_path, env_id, total_steps=400, **chosen)
-    learner.replay.rewards[:] = np.nan  # no reward of the environment is used
+    blind(learner)
     while not learner.done:
         metrics = learner.step()
     assert {"q_loss", "mean_q", "expert_reward", "learner_reward", "absorbed_value"} <= metrics.keys()

@@ -154,3 +154,20 @@ def test_discrete_actions_are_refused(tmp_path: Path) -> None:
         pytest.raises(InputError, match=r"td3bc wants vectors and continuous actions, .* use bc"),
     ):
         TD3BC(TD3BCConfig(), demos=reader, seed=0)
+
+
+def test_values_weigh_alpha_divided_by_their_size(demos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of 1 and -5 have the mean size 3."""
+    with DemoReader(demos) as reader:
+        learner = TD3BC(TD3BCConfig(**SMALL, alpha=3.0), demos=reader, seed=0)
+    weights: list[float] = []
+
+    def noted(*given: Any) -> Any:
+        weights.append(float(given[-1]))
+        return actor_gradient(*given)
+
+    monkeypatch.setattr(learner.critics, "slope", lambda *_: (torch.tensor([1.0, -5.0]), torch.zeros(2, 1)))
+    monkeypatch.setattr("imitate.imitators.td3bc.actor_gradient", noted)
+    with torch.no_grad():
+        learner.improve(torch.zeros(2, 1), torch.zeros(2, 1))
+    assert weights == [1.0]

@@ -322,3 +322,11 @@ def test_unsupported_requests_are_refused() -> None:
         DQNConfig(max_grad_norm=0)
     with pytest.raises(InputError, match="tau must be in"):
         DQNConfig(tau=2)
+
+
+def test_it_acts_greedily_but_for_epsilon() -> None:
+    dqn = learner()
+    dqn.values = lambda obs: np.tile(np.float32([0, 1, 0]), (len(obs), 1))  # type: ignore[method-assign]
+    dqn.epsilon = 0.3
+    _, actions = dqn.choose(np.zeros(30_000, np.int64), np.zeros(30_000, bool))
+    np.testing.assert_allclose(np.bincount(actions) / 30_000, [0.1, 0.8, 0.1], atol=0.01)

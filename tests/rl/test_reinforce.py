@@ -88,6 +88,28 @@ def test_returns_by_hand(truncated: bool, baseline: bool, wanted: list[float]) -
     np.testing.assert_allclose(reinforce.returns(two_steps(truncated=truncated))[:, 0], wanted, rtol=1e-6)
 
 
+def test_the_baseline_is_in_the_units_of_returns() -> None:
+    """It learns standardised returns: with mean 3 and deviation 2 the value of the end, 0.8, is 4.6."""
+    reinforce = learner("ContinuousIdentity-v0", gamma=0.5)
+    reinforce.value_net = torch.nn.Flatten(0)  # type: ignore[assignment]
+    reinforce.return_moments.mean.fill_(3.0)
+    reinforce.return_moments.var.fill_(4.0)
+    returns = reinforce.returns(two_steps(truncated=True))[:, 0]
+    np.testing.assert_allclose(returns, [1 + 0.5 * 3.3, 1 + 0.5 * 4.6], rtol=1e-6)
+
+
+def test_returns_as_the_baseline_expects_them_teach_the_policy_nothing() -> None:
+    """V(0.1) = 1.5 and V(0.2) = 1, which are the returns."""
+    reinforce = learner(
+        "ContinuousIdentity-v0", gamma=0.5, hidden=(), normalize_obs=False, standardize_returns=False
+    )
+    with torch.no_grad():
+        reinforce.value_net.output.weight.fill_(-5.0)
+        reinforce.value_net.output.bias.fill_(2.0)
+    found = reinforce.update(two_steps(truncated=False), 0.0)
+    assert (found["policy_loss"], found["explained_variance"]) == pytest.approx((0.0, 1.0), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"baseline": False}, pytest.param({"batch_size": 40, "ent_coef": 0.001}, marks=pytest.mark.slow)],

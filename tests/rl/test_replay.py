@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.rl.prioritized import PrioritizedReplay, SumTree
+from imitate.rl.prioritized import PrioritizedReplay, SumTree, importance_weights
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
@@ -245,3 +245,19 @@ def test_the_sum_tree_draws_in_proportion() -> None:
         3000,
     ]
     assert tree.highest == 3
+
+
+def test_steps_are_drawn_by_priority_and_new_ones_have_the_highest() -> None:
+    replay = make(PrioritizedReplay, n_step=1)
+    assert isinstance(replay, PrioritizedReplay)
+    replay.add(steps([1, 2, 4]))
+    replay.prioritize(np.flatnonzero(replay.acted), np.array([1.0, 3.0, 0.0]))
+    actions = replay.sample(400, np.random.default_rng(0)).actions
+    assert np.bincount(actions, minlength=3).tolist() == [100, 300, 0]
+    replay.add(steps([8]))
+    assert replay.tree.sums[1] == 1 + 3 + 3
+
+
+def test_importance_weights_by_hand() -> None:
+    """(1 / P)^0.5, divided by the largest: of 1 / 2 and 1 / 4 the first is the square root of a half."""
+    assert importance_weights(np.float32([0.5, 0.25]), 0.5).tolist() == pytest.approx([2**-0.5, 1.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,35 @@ def test_half_of_a_batch_are_demonstrations(tmp_path: Path) -> None:
         demonstrated = batch["returns"] == 7
         assert int(demonstrated.sum()) == 32
         assert set(batch["actions"][demonstrated].flatten().tolist()) == {0.5}  # 1 of 2
+
+
+def test_the_bootstrap_is_of_the_next_states_and_counts_their_entropy() -> None:
+    learner = SAC(small(ent_coef=0.5), envs=envs_of(), seed=0)
+    batch = {
+        "obs": torch.zeros(4, 1),
+        "next_obs": torch.tensor([[0.1], [0.5], [-0.5], [0.9]]),
+        "actions": torch.zeros(4, 1),
+        "returns": torch.arange(4.0),
+        "discounts": torch.tensor([0.9, 0.9, 0.9, 0.0]),
+        "noise": torch.randn(2, 4, 1, generator=torch.Generator().manual_seed(0)),
+    }
+    given: list[Any] = []
+    learner.reading = replace(
+        learner.reading, loss=lambda outputs, targets: given.append(targets) or critic_loss(outputs, targets)
+    )
+    with torch.no_grad():
+        mean, log_std = learner.policy_net.outputs(batch["next_obs"]).chunk(2, -1)
+        raw = mean + log_std.exp() * batch["noise"][0]
+        log_probs = Gaussian(mean, log_std, squashed=True).log_prob(raw)
+        values = learner.critics.of_target(batch["next_obs"], raw.tanh()).amin(0)[:, 0]
+        learner._descend(batch, improves=False)
+    wanted = batch["returns"] + batch["discounts"] * (values - 0.5 * log_probs)
+    torch.testing.assert_close(given[0][:, 0], wanted)
+
+
+def test_the_actor_waits_for_the_critics() -> None:
+    learner = SAC(small(actor_every=3), envs=envs_of(), seed=0)
+    while not learner.ready:
+        learner.replay.add(learner.collect())
+    (batch,) = learner.batches(1)
+    assert ["value" in learner.update(batch) for _ in range(3)] == [False, False, True]

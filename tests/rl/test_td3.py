@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from imitate.configs.td3 import TD3Config
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.rl.td3 import TD3, first
+from imitate.rl.td3 import TD3, first, smoothed_targets
 
 
 def learner_of(env_id: str = "ContinuousIdentity-v0", **settings: object) -> TD3:
@@ -92,3 +95,26 @@ def test_a_state_continues_byte_for_byte() -> None:
 def test_discrete_actions_are_refused() -> None:
     with pytest.raises(InputError, match="continuous actions"):
         learner_of("CartPole-v1")
+
+
+def test_targets_are_smoothed_by_clipped_noise() -> None:
+    """The target policy's action is 0.4, whose value is itself; noise of 0.2 is 0.6, and of 2 is clipped at 0.5."""
+    batch = {
+        "next_obs": torch.zeros(3, 1),
+        "noise": torch.tensor([[1.0], [10.0], [-10.0]]),
+        "returns": torch.zeros(3),
+        "discounts": torch.tensor([1.0, 1.0, 0.5]),
+    }
+    policy: Any = SimpleNamespace(outputs=lambda _: torch.full((3, 1), math.atanh(0.4)))
+    critics: Any = SimpleNamespace(of_target=lambda _, actions: torch.stack([actions, actions + 1]))
+    config: Any = SimpleNamespace(target_noise=0.2, noise_clip=0.5)
+    found = smoothed_targets(policy, critics, batch, config)
+    assert found.flatten().tolist() == pytest.approx([0.6, 0.9, -0.05])
+
+
+def test_it_explores_with_gaussian_noise() -> None:
+    learner = learner_of(action_noise=0.2, learning_starts=2)
+    learner.replay.add(learner.collect())
+    learner.actor.outputs = lambda obs: np.full((len(obs), 1), np.arctanh(0.3), np.float32)  # type: ignore[method-assign]
+    _, unit = learner.choose(np.zeros((20_000, 1), np.float32), np.zeros(20_000, bool))
+    assert (unit.mean(), unit.std()) == pytest.approx((0.3, 0.2), abs=0.01)
