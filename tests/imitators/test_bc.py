@@ -24,7 +24,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.imitators.bc import BC, BCConfig, bc_loss, imitation_loss
+from imitate.imitators.bc import BC, BCConfig, agreement, bc_loss, imitation_loss
 from imitate.nn.distributions import Distribution
 from imitate.nn.policy import ActorPolicy
 
@@ -222,3 +222,13 @@ def test_members_of_pictures_are_refused(tmp_path: Path) -> None:
         match=r"^3 members need one observation of numbers and a hidden layer, got Dict.*take members 1$",
     ):
         BC(BCConfig(members=3), demos=demos, seed=0)
+
+
+def test_agreement_is_within_a_tenth_of_half_the_range_in_every_dimension() -> None:
+    """The policy's action is 0, and half the range is 2."""
+    box = spaces.Box(-2.0, 2.0, (2,), np.float32)
+    policy = ActorPolicy(spaces.Box(-1.0, 1.0, (1,), np.float32), box, hidden=(), head="squashed")
+    for weights in policy.output.parameters():
+        torch.nn.init.zeros_(weights)
+    labels = torch.tensor([[0.19, -0.19], [0.0, 0.21], [0.21, 0.0]])
+    assert agreement(policy, torch.zeros(3, 1), labels).tolist() == [1.0, 0.0, 0.0]

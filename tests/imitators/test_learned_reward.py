@@ -23,9 +23,11 @@ from imitate.envs.spaces import Array, space_to_json
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.architecture import Architecture
+from imitate.imitators.dac import DAC
 from imitate.imitators.learned_reward import Description, LearnedReward, LearnsReward, save_reward
 from imitate.imitators.reward_check import Correlation, plot_agreement, reward_agreement
 from imitate.nn.state import load_state, save_state
+from imitate.rl.actor import encode
 
 NUMBER = spaces.Box(-1.0, 1.0, (1,), np.float32)
 FORCE = spaces.Box(-2.0, 2.0, (1,), np.float32)
@@ -104,6 +106,18 @@ def test_it_is_what_the_learner_is_paid_and_survives_the_disk(
         )
     if settings.get("reward") != "negative":
         np.testing.assert_allclose(found, logits.numpy() + alive + absorbed * ends, rtol=1e-5, atol=1e-5)
+    if isinstance(learner, DAC):  # what a batch of its replay is paid
+        paid = learner.rewards(
+            {
+                "obs": encode(learner.policy, obs),
+                "next_obs": encode(learner.policy, next_obs),
+                "actions": units,
+                "discounts": torch.from_numpy(0.9 * ~ends),
+                "alive": torch.tensor(alive),
+                "absorbed": torch.tensor(absorbed),
+            }
+        )
+        np.testing.assert_allclose(found, paid.detach(), rtol=1e-5, atol=1e-5)
     assert np.ptp(found) > 0
 
 
