@@ -42,7 +42,10 @@ def offered(capsys: pytest.CaptureFixture[str], line: str, shell: str = "zsh") -
         ("imitate compare --algorithms ppo da", ["dagger", "dac"]),
         ("imitate compare --algorithms ppo --se", ["--seeds"]),
         ("imitate compare cl", ["classic"]),
-        ("imitate reproduce notebook-b", ["notebook-b-bipedalwalker", "notebook-b-bipedalwalker-sigma-fixed"]),
+        (
+            "imitate reproduce notebook-b",
+            ["notebook-b-bipedalwalker", "notebook-b-bipedalwalker-sigma-fixed"],
+        ),
         ("imitate reproduce dqn-cartpole bc-pend", ["bc-pendulum-50-episodes"]),
         ("imitate export runs/a --to on", ["onnx"]),
         ("imitate completion f", ["fish"]),
