@@ -162,7 +162,7 @@ def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> It
         steps = min(max(steps, position.get(prefix + name, 0)), comparison.budget)
         if state == "waiting" and steps:
             state = "running"
-        share = None if mean is None else _share(references, mean)
+        share = None if mean is None else references.share(mean)
         seconds = _seconds(run, ended=state != "running")
         yield State(prefix + name, algorithm, state, steps, comparison.budget, mean, share, seconds)
 
@@ -185,12 +185,6 @@ def _ended(run: Path, _modified: int) -> tuple[int, float]:
     result = Result.load(run)
     assert result is not None
     return result.spent, result.mean
-
-
-def _share(references: References, mean: float) -> float | None:
-    if references.expert is None or references.expert.measured.mean <= references.random.mean:
-        return None
-    return (mean - references.random.mean) / (references.expert.measured.mean - references.random.mean)
 
 
 def _seconds(run: Path, *, ended: bool) -> float:

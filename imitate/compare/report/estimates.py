@@ -15,12 +15,12 @@ from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, l
 from imitate.compare.statistics.collapse import collapse, mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.job_results import COSTS, Cost
-from imitate.compare.statistics.verdict import cost_words, typical_cost
+from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 from imitate.envs.spaces import Array
 
 __all__ = ["GOALS", "finals", "frontier", "scores"]
 
-GOALS = (0.5, 0.9, 0.95)
+GOALS = (0.5, 0.9, GOAL)
 """Shares of the way from random actions to the expert whose cost is shown."""
 
 

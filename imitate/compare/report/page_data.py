@@ -19,7 +19,7 @@ from imitate.compare.report.looks import looks
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import difference
-from imitate.compare.statistics.verdict import Pair, typical_cost
+from imitate.compare.statistics.verdict import GOAL, Pair, typical_cost
 from imitate.training.settings import chosen_on
 
 __all__ = [
@@ -43,7 +43,7 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     expert."""
 
     def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
-        spent = {entry.title: typical_cost(outcome.to_reach(entry, 0.95, cost)) for entry in entries}
+        spent = {entry.title: typical_cost(outcome.to_reach(entry, GOAL, cost)) for entry in entries}
         there = {title: value for title, value in spent.items() if value is not None}
         if not there:
             return None

@@ -16,7 +16,7 @@ from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import worst
 from imitate.compare.statistics.job_results import Cost, Reference
-from imitate.compare.statistics.verdict import Pair, cost_words, typical_cost
+from imitate.compare.statistics.verdict import GOAL, Pair, cost_words, typical_cost
 
 __all__ = [
     *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),
@@ -86,13 +86,13 @@ def _row(outcome: Outcome, entry: Entry) -> Row:
 
     areas = outcome.area(entry)
     cells |= {
-        "Steps to 95 %": to(0.95),
+        "Steps to 95 %": to(GOAL),
         "Expert answers": _count(entry.average("expert_queries")),
         "Worst 10 %": Cell(number(entry.worst), entry.worst),
         "Steps to 50 %": to(0.5),
         "Steps to 90 %": to(0.9),
-        "Answers to 95 %": to(0.95, "queries"),
-        "CPU s to 95 %": to(0.95, "cpu_seconds"),
+        "Answers to 95 %": to(GOAL, "queries"),
+        "CPU s to 95 %": to(GOAL, "cpu_seconds"),
         "Area under share": Cell(percent(float(np.mean(areas))), float(np.mean(areas)))
         if areas
         else Cell("–"),

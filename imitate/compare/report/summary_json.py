@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from imitate.compare.report.curves import band
+from imitate.compare.report.estimates import GOALS
 from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.job_results import COSTS, Reference
@@ -67,7 +68,7 @@ def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
         **{
             f"{cost}_to_{round(100 * goal)}": outcome.to_reach(entry, goal, cost)
             for cost in COSTS
-            for goal in (0.5, 0.9, 0.95)
+            for goal in GOALS
         },
         "area": sum(areas) / len(areas) if areas else None,
         "notes": entry.results[0].notes,

@@ -100,9 +100,7 @@ class Outcome:
     def share(self, value: float) -> float | None:
         """The value on the scale from random actions' mean (0) to the expert's (1); None if the expert is no better
         than random."""
-        if self.expert_mean is None or self.expert_mean <= self.random_mean:
-            return None
-        return (value - self.random_mean) / (self.expert_mean - self.random_mean)
+        return self.references.share(value)
 
     def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
         """A run's curve as (cost, share of the way from random to expert), on the curves' episodes. Empty if the expert

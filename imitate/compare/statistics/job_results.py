@@ -155,6 +155,13 @@ class References:
     random: Reference
     expert: ExpertFacts | None
 
+    def share(self, mean: float) -> float | None:
+        """A mean return on the scale from random actions (0) to the expert (1); None if the expert is no better."""
+        low = self.random.mean
+        if self.expert is None or self.expert.measured.mean <= low:
+            return None
+        return (mean - low) / (self.expert.measured.mean - low)
+
 
 @dataclass(frozen=True)
 class Film:

@@ -18,6 +18,7 @@ from imitate.compare.statistics.job_results import Cost
 from imitate.compare.statistics.pairs import SIGNIFICANT, Pair, pairs
 
 __all__ = [
+    "GOAL",
     "MARGIN",
     "Answer",
     "Pair",
@@ -34,6 +35,7 @@ Verdict = Literal["yes", "no", "unclear"]
 MARGIN = 0.05
 """A learner that ends at most this share of the way from random to expert behind another counts as level."""
 GOAL = 0.95
+"""Share of the way from random actions to the expert at which costs are compared."""
 
 
 @dataclass(frozen=True)
