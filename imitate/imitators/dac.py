@@ -154,7 +154,7 @@ class DAC(SAC):
             return []
         alive, absorbed = (torch.full((), each, device=self.device) for each in self.ends())
         half, found = self.config.batch_size // 2, []
-        for batch in self.batches(due):
+        for batch in self.drawn(due):
             drawn = self._drawn(half)
             metrics = self._judged(batch | drawn | {"alive": alive, "absorbed": absorbed})
             batch["returns"] = metrics.pop("rewards")

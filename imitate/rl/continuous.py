@@ -238,7 +238,7 @@ class ActorCritic(OffPolicy):
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
         due = self.updates_due(self.config.updates_per_step)
-        return [self.update(batch) for batch in self.batches(due)] if due > 0 else []
+        return [self.update(batch) for batch in self.drawn(due)]
 
     def uniform(self, count: int) -> tuple[Array, Array]:
         """Random actions (N, D) in the environment's units and in [-1, 1], for the first steps."""

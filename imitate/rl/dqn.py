@@ -153,7 +153,7 @@ class DQN(OffPolicy):
         """The gradient steps of one round; returns the parts (B,) of each one's loss."""
         if isinstance(self.replay, PrioritizedReplay):
             return [self._learn_by_priority(self.replay) for _ in range(self.config.num_updates)]
-        return [self.update(batch) for batch in self.batches(self.config.num_updates)]
+        return [self.update(batch) for batch in self.drawn(self.config.num_updates)]
 
     def _learn_by_priority(self, replay: PrioritizedReplay) -> dict[str, Tensor]:
         samples = replay.sample(self.config.batch_size, self.rng)

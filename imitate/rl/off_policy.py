@@ -6,6 +6,7 @@ Each algorithm's own file has its settings, its loss and its update.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["OffPolicy", "OffPolicySettings", "Tutor"]
+
+_DRAWN = 128  # batches at once
 
 
 class OffPolicySettings(Protocol):
@@ -164,6 +167,11 @@ class OffPolicy(ABC):
         replays = (self.replay,) if self.demos is None else (self.demos, self.replay)
         share = self.config.batch_size // len(replays)
         return parted([self.tensors(replay.sample(count * share, self.rng)) for replay in replays], count)
+
+    def drawn(self, count: int) -> Iterator[Batch]:
+        """`count` batches one after the other, drawn in parts: all at once may take gigabytes."""
+        for begin in range(0, count, _DRAWN):
+            yield from self.batches(min(_DRAWN, count - begin))
 
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""

@@ -330,3 +330,14 @@ def test_it_acts_greedily_but_for_epsilon() -> None:
     dqn.epsilon = 0.3
     _, actions = dqn.choose(np.zeros(30_000, np.int64), np.zeros(30_000, bool))
     np.testing.assert_allclose(np.bincount(actions) / 30_000, [0.1, 0.8, 0.1], atol=0.01)
+
+
+def test_batches_are_drawn_in_parts() -> None:
+    """A million updates a round would take gigabytes at once."""
+    dqn = learner(num_updates=300)
+    counts: list[int] = []
+    whole = dqn.batches
+    dqn.batches = lambda count: counts.append(count) or whole(count)  # type: ignore[func-returns-value,method-assign]
+    while not counts:
+        dqn.step()
+    assert counts[:3] == [128, 128, 44]

@@ -44,9 +44,6 @@ from imitate.rl.rollout import Rollout
 
 __all__ = ["Guided", "GuidedConfig"]
 
-_DRAWN = 64
-"""Batches drawn at once."""
-
 
 class Guided(OffPolicy):
     """Guided learning on vector environments with continuous actions.
@@ -203,10 +200,7 @@ class Guided(OffPolicy):
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""
         due = self.updates_due(self.config.updates_per_step) + self.config.offline_updates
-        history: list[dict[str, Tensor]] = []
-        while len(history) < due:  # in parts, as all batches of the offline phase would take a gigabyte
-            history += [self.update(batch) for batch in self.batches(min(due - len(history), _DRAWN))]
-        return history
+        return [self.update(batch) for batch in self.drawn(due)]
 
     def tensors(self, samples: Samples) -> Batch:
         """Samples as a batch, with the experts' actions `advice` and `next_advice` (B, K, D)."""
