@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from imitate.configs.shared import MOST_UPDATES
 from imitate.errors import InputError, check_range
 
 __all__ = ["ContinuousConfig"]
@@ -60,7 +61,8 @@ class ContinuousConfig:
     def __post_init__(self) -> None:
         names = ("total_steps", "num_steps", "rounds_per_iteration", "batch_size", "n_step", "num_critics")
         check_range(self, 1, math.inf, *names, "learning_starts", "actor_every")
-        check_range(self, 0, math.inf, "learning_rate", "updates_per_step")
+        check_range(self, 0, math.inf, "learning_rate")
+        check_range(self, 0, MOST_UPDATES, "updates_per_step")
         check_range(self, 0, 1, "gamma", "tau")
         check_range(self, 0, 0.9, "dropout")
         if not self.hidden:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from imitate.configs.shared import MOST_UPDATES
 from imitate.errors import InputError, check_range
 
 __all__ = ["DQNConfig"]
@@ -76,8 +77,9 @@ class DQNConfig:
     two thirds of the time."""
 
     def __post_init__(self) -> None:
-        names = ("total_steps", "num_steps", "num_updates", "rounds_per_iteration", "batch_size", "n_step")
+        names = ("total_steps", "num_steps", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
+        check_range(self, 1, MOST_UPDATES, "num_updates")
         check_range(self, 0, math.inf, "learning_rate", "priority_alpha")
         check_range(self, 1e-6, math.inf, "huber", "max_grad_norm")
         check_range(

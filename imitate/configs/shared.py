@@ -9,10 +9,12 @@ from msgspec import Meta
 
 from imitate.errors import InputError
 
-__all__ = ["LOG_STD_RANGE", "Head", "Widths", "as_tuples", "check_ema"]
+__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "as_tuples", "check_ema"]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)
+MOST_UPDATES = 10_000
+"""Most gradient steps of a round, as a run only stops between iterations."""
 Widths = Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(max_length=64)]
 """Widths of hidden layers, as a file may give them."""
 
