@@ -207,8 +207,8 @@ def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [1, 20, 1_000])
 def test_quantiles_are_of_all_episodes_alike(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However short the blocks are, and however often the sample is halved."""
-    monkeypatch.setattr("imitate.datasets.convert.lerobot_stats._LARGEST_SAMPLE", 500)
-    stats, count = Stats(), 20_000
+    monkeypatch.setattr("imitate.datasets.convert.lerobot_stats._LARGEST_SAMPLE", 300)
+    stats, count = Stats(), 5_000
     for start in range(0, count, length):
         stats.add(np.arange(start, start + length, dtype=np.float64)[:, None])
     assert stats.plain()["q50"] == pytest.approx([count / 2], rel=0.02)

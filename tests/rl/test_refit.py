@@ -73,7 +73,8 @@ def test_a_failure_before_the_fit_leaves_it_to_the_resumed_run(monkeypatch: pyte
     def failing(*_: object) -> float:
         raise RuntimeError
 
-    first, second = learner(saturated(0.5)), learner(saturated(0.5))
+    monkeypatch.setattr("imitate.rl.fit_by_play._UPDATES", 50)
+    first, second = (learner(saturated(0.5), num_steps=32, num_epochs=2) for _ in range(2))
     with monkeypatch.context() as patch:
         patch.setattr("imitate.rl.fit_by_play.refit", failing)
         with pytest.raises(RuntimeError):
