@@ -23,7 +23,6 @@ from evidence import (
     returns,
     row_curves,
     share_of_best,
-    teacher_returns,
     winners,
 )
 from mujoco_suite import suite, suite_curves, suite_tasks
@@ -124,22 +123,18 @@ class Shown:
                 found.setdefault((row["env"], row["expert"]), {}).setdefault(row["algorithm"], name)
         return [(both["aggrevated"], both["dagger"]) for both in found.values() if len(both) == 2]
 
-    def pairs(self, *names: str) -> list[dict[str, Any]]:
-        """Facts about the pairs, by default all of them, otherwise those with these rows of AggreVaTeD: the learners'
-        difference, the better one (0 AggreVaTeD, 1 DAgger, None neither; Holm over the chosen pairs), AggreVaTeD minus
-        the teacher, and the teacher."""
-        chosen = [each for each in self.names if not names or each[0] in names]
-        records = [(self.known[a], self.known[b]) for a, b in chosen]
+    def pairs(self) -> list[dict[str, Any]]:
+        """Facts about the pairs: their rows, the learners' difference, and the better one (0 AggreVaTeD, 1 DAgger, None
+        neither; Holm over all pairs)."""
+        records = [(self.known[a], self.known[b]) for a, b in self.names]
         return [
             {
                 "aggrevated": a,
                 "dagger": b,
                 "winner": winner,
-                "gain": minus_teacher(self.known[a], self.teachers),
                 "difference": signed(difference(returns(self.known[a]), returns(self.known[b]))),
-                "teacher": float(np.mean(teacher_returns(self.known[a], self.teachers))),
             }
-            for (a, b), winner in zip(chosen, winners(records), strict=True)
+            for (a, b), winner in zip(self.names, winners(records), strict=True)
         ]
 
     def over_pairs(self) -> dict[str, Interval]:

@@ -1,4 +1,4 @@
-"""What a killed or failing writer leaves behind, and what the next one makes of it."""
+"""Leftovers of killed and failing writers, and the next writer, which finds them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def improve(argv: list[str]) -> int:
 
 
 def _so_far(task: Task, out: Path) -> str:
-    """What an interrupted search leaves, beside the expert; empty if it is nothing."""
+    """The policy that an interrupted search leaves, beside the expert; empty if there is none."""
     from imitate.improvement.journal import Journal
     from imitate.improvement.verdict import gain
 

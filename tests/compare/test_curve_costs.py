@@ -1,4 +1,4 @@
-"""What the points of a learning curve have cost, also after validations and interruptions."""
+"""Costs of the points of a learning curve, also after validations and interruptions."""
 
 from __future__ import annotations
 

@@ -110,13 +110,12 @@ class HandOver:
     def _test(self, room: int) -> dict[str, float]:
         """Choose the student, and let it meet the experts; if one is ahead, let it meet a clone of them."""
         learner = self.learner
-        own: dict[int, float] = {}  # the student's returns in the test
         share = room // self._plays(learner.kept.found)
         pairs = int(share / self._length + 1e-6) if self._length else 0
         self.takes_kept, metrics = True, {"test_pairs": 0.0}
         if pairs < LEAST_PAIRS:
             logger.warning("%d steps are too few for a test: returns in training decide", room)
-            lost = self._behind_in_training()
+            lost = self._behind_in_training() and self._clone()
         else:
             seeds = list(
                 itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), 2 * pairs)
@@ -126,9 +125,8 @@ class HandOver:
                 metrics["test_kept"] = float(self.takes_kept)
             seeds = seeds[pairs:]
             own = self._returns(self.policy.act, seeds, share)
-            lost = self._behind(own, seeds, share, metrics)
-        if lost:
-            lost = self._clone_wins(own, seeds, share, metrics) if own else self._clone()
+            behind = self._behind(own, seeds, share, metrics)
+            lost = behind and self._clone_wins(own, seeds, share, metrics)
         metrics["test_lost"] = float(lost)
         learner.restart()
         return metrics
