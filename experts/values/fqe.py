@@ -10,7 +10,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,9 +79,9 @@ class FittedQ(nn.Module):
         self._target_twins = copy.deepcopy(self.twins)
         for target in (self._target_net, self._target_twins):
             target.requires_grad_(False)
-        self.optimizer = Adam(
-            [*self.encoder.net.parameters(), *self.twins.parameters()], config.learning_rate
-        )
+        self._learned = (*self.encoder.net.parameters(), *self.twins.parameters())
+        self._targets = (*self._target_net.parameters(), *self._target_twins.parameters())
+        self.optimizer = Adam(self._learned, config.learning_rate)
 
     @property
     def gamma(self) -> float:
@@ -163,8 +163,7 @@ class FittedQ(nn.Module):
         values = self.heads(batch["obs"], batch["actions"])  # (2, B)
         loss = F.mse_loss(values, targets.expand_as(values))
         self.optimizer.step(loss)
-        learned = (*self.encoder.net.parameters(), *self.twins.parameters())
-        blend((*self._target_net.parameters(), *self._target_twins.parameters()), learned, self.config.tau)
+        blend(self._targets, self._learned, self.config.tau)
         return loss.detach()
 
     @torch.no_grad()
@@ -206,12 +205,14 @@ class Twins(nn.Module):
             bound = 1.0 / math.sqrt(inputs)  # the initialisation of nn.Linear
             self.weights.append(nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound)))
             self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
+        self._layers = tuple(
+            zip(self.weights, self.biases, strict=True)
+        )  # a list of parameters is slow to walk
 
     def forward(self, x: Tensor) -> Tensor:
-        *hidden, weight = cast(list[Tensor], list(self.weights))
-        *_, bias = self.biases
+        *hidden, (weight, bias) = self._layers
         x = x.expand(2, *x.shape[-2:])
-        for each, its_bias in zip(hidden, self.biases, strict=False):
+        for each, its_bias in hidden:
             x = torch.baddbmm(its_bias, x, each).relu_()
         if weight.shape[2] == 1:  # many times faster for a single column
             return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)

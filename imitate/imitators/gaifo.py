@@ -63,4 +63,4 @@ class GAIfO(DAC):
         # Formats without final observations repeat the last one: that change of 0 is not the expert's.
         still = (frames[ends + 1] == frames[ends]).all(tuple(range(1, frames.ndim)))
         if len(self.demos) > np.count_nonzero(still):
-            self.demos.acted[ends[still]] = False
+            self.demos.mark(ends[still], acted=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -69,13 +70,13 @@ class ReturnScaler(nn.Module):
     def forward(self, rewards: Array, done: Array) -> Array:
         """Scaled rewards (T, N), from rewards (T, N) of consecutive steps and end flags (T, N)."""
         running = self.running.numpy()
-        discounted = torch.empty(rewards.shape)
+        discounted = np.empty(rewards.shape, np.float32)
         for t in range(len(rewards)):
             running = running * self.gamma + rewards[t]
-            discounted[t] = torch.from_numpy(running)
+            discounted[t] = running
             running = running * ~done[t]
         self.running.copy_(torch.from_numpy(running))
-        self.moments.update(discounted.flatten())
+        self.moments.update(torch.from_numpy(discounted.ravel()))
         scaled: Array = (rewards / self.scale).clip(-10.0, 10.0)
         return scaled
 

@@ -84,6 +84,7 @@ class Stack(nn.Module):
         """Of each layer: weights (C, out, in) and biases (C, out), or (out, in) and (out,)."""
         super().__init__()
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
+        self._layers = tuple(zip(weights, biases, strict=True))  # a list of parameters is slow to walk
         self.layer_norm, self.dropout = layer_norm, dropout
 
     @classmethod
@@ -111,7 +112,7 @@ class Stack(nn.Module):
 
     def values(self, x: Tensor) -> Tensor:
         """Outputs (C, B, out) of inputs (B, in) or (C, B, in) through autograd, without dropout."""
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        for number, (weight, bias) in enumerate(self._layers):
             if number:
                 x = torch.relu(F.layer_norm(x, x.shape[-1:]) if self.layer_norm else x)
             x = linear(x, weight, bias)
@@ -121,8 +122,8 @@ class Stack(nn.Module):
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tape]:
         """Outputs (C, B, out) of inputs (B, in), and the tape. Units are only dropped if there is a generator."""
         tape = Tape([], [], [])
-        last = len(self.weights) - 1
-        for number, (weight, bias) in enumerate(self._layers()):
+        last = len(self._layers) - 1
+        for number, (weight, bias) in enumerate(self._layers):
             tape.inputs.append(x)
             x = linear(x, weight, bias)  # (C, B, out)
             if number == last:
@@ -149,19 +150,18 @@ class Stack(nn.Module):
         learn   write the parameters' gradients into their `grad`, replacing what was there
         inputs  return the gradient of these columns of the inputs (B, columns), summed over the C networks
         """
-        layers = self._layers()
-        for number in reversed(range(len(layers))):
-            weight, x = layers[number][0], tape.inputs[number]
+        for number in reversed(range(len(self._layers))):
+            weight, bias = self._layers[number]
+            x = tape.inputs[number]
             if learn:
                 many = x.expand(len(weight), *x.shape) if x.dim() < weight.dim() else x
-                into = self.weights[number].grad, self.biases[number].grad
-                assert into[0] is not None
-                assert into[1] is not None
+                assert weight.grad is not None
+                assert bias.grad is not None
                 if number:
-                    torch.matmul(gradient.mT, many, out=into[0])
+                    torch.matmul(gradient.mT, many, out=weight.grad)
                 else:  # few inputs: this product is twice as fast the other way round
-                    into[0].copy_(torch.matmul(many.mT, gradient).mT)
-                torch.sum(gradient, -2, out=into[1])
+                    weight.grad.copy_(torch.matmul(many.mT, gradient).mT)
+                torch.sum(gradient, -2, out=bias.grad)
             if not number:
                 break
             gradient = torch.matmul(gradient, weight)  # (C, B, in)
@@ -176,13 +176,9 @@ class Stack(nn.Module):
                 gradient.mul_(kept)
         if inputs is None:
             return None
-        weight = layers[0][0][..., inputs].mT.contiguous()  # of few columns: see above
+        weight = self._layers[0][0][..., inputs].mT.contiguous()  # of few columns: see above
         product = torch.matmul(weight, gradient.mT)  # (C, columns, B)
         return (product.sum(0) if product.dim() == 3 else product).t()
-
-    def _layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Weights and biases, outside autograd."""
-        return [(weight.data, bias.data) for weight, bias in zip(self.weights, self.biases, strict=True)]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ def tensors_of(samples: Samples, policy: ActorPolicy) -> Batch:
 
 def parted(drawn: Sequence[Batch], count: int) -> list[Batch]:
     """`count` batches, each with an equal share of every batch drawn, in their order."""
+    if count == len(drawn) == 1:
+        return list(drawn)
     shares = {
         name: [torch.unflatten(part[name], 0, (count, -1)) for part in drawn] for name in drawn[0]
     }  # (count, share, ...) each
@@ -46,7 +48,7 @@ def parted(drawn: Sequence[Batch], count: int) -> list[Batch]:
 
 def means(history: list[dict[str, Tensor]]) -> dict[str, float]:
     """The mean of each metric () over the gradient steps that have it."""
-    names = history[-1] if history else ()
+    names = dict.fromkeys(name for found in history for name in found)
     return {
         name: float(torch.stack([found[name] for found in history if name in found]).mean()) for name in names
     }

@@ -38,8 +38,8 @@ class PrioritizedReplay(Replay):
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         return self.tree.draw(size, rng)
 
-    def _mark(self, slots: Array, *, acted: bool) -> None:
-        super()._mark(slots, acted=acted)
+    def mark(self, slots: Array, *, acted: bool) -> None:
+        super().mark(slots, acted=acted)
         self.tree.set(slots.ravel(), np.full(slots.size, self.tree.highest if acted else 0.0))
 
     def state_dict(self) -> dict[str, Any]:

@@ -84,6 +84,9 @@ class Replay:
         self.rewards = np.zeros(slots, np.float32)
         self.terminated = np.zeros(slots, bool)
         self.acted = np.zeros(slots, bool)  # the row has an action and a whole stack: it can be sampled
+        self._count: int | None = (
+            0  # of these rows; None: they changed, and a large replay takes a while to count
+        )
         self.written = np.zeros(num_envs, np.int64)  # rows so far, including overwritten ones
         self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()
@@ -109,7 +112,9 @@ class Replay:
 
     def __len__(self) -> int:
         """Number of steps that can be sampled."""
-        return int(np.count_nonzero(self.acted))
+        if self._count is None:
+            self._count = int(np.count_nonzero(self.acted))
+        return self._count
 
     def begin(self) -> None:
         """Expect new episodes in every environment at the start of the next rollout."""
@@ -143,7 +148,7 @@ class Replay:
             self.rewards[slots] = rewards if self.least_reward is None else rewards.clip(self.least_reward)
             self.actions[slots] = rollout.actions[begin:end]
             self.terminated[slots] = rollout.terminated[begin:end]
-            self._mark(slots, acted=True)
+            self.mark(slots, acted=True)
             begin = end
 
     def sample(self, size: int, rng: np.random.Generator) -> Samples:
@@ -207,13 +212,13 @@ class Replay:
         self.frames[slots[1 : len(frames) + 1]] = frames
         self.written[envs] += len(frames)
         # The overwritten rows have lost their actions, and the oldest rows that stack them have lost frames.
-        self._mark(slots[1:], acted=False)
+        self.mark(slots[1:], acted=False)
         before: Array = slots[: len(frames)]
         return before
 
-    def _mark(self, slots: Array, *, acted: bool) -> None:
+    def mark(self, slots: Array, *, acted: bool) -> None:
         """Set whether these slots can be sampled."""
-        self.acted[slots] = acted
+        self.acted[slots], self._count = acted, None
 
     def _check_stacks(self, rollout: Rollout) -> None:
         going = ~rollout.done[0]
@@ -232,10 +237,11 @@ class Replay:
         """Load a state; the next rollout must begin with new episodes."""
         for name in self._arrays:
             getattr(self, name)[...] = state[name].numpy()
+        self._count = None
         self.begin()
 
     def clear(self) -> None:
         """Forget everything."""
-        self.acted[:] = False
+        self.acted[:], self._count = False, 0
         self.written[:] = 0
         self.begin()
