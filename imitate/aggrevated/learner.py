@@ -74,7 +74,7 @@ class AggreVaTeD:
         self.student = Student(config, policy.to(device))
         self.seed, self.iteration, self.trusted = seed, 0, True
         self.generator = torch.Generator(device)
-        self._reseed()
+        self.restart()
 
     @property
     def policy(self) -> ActorPolicy:
@@ -136,7 +136,7 @@ class AggreVaTeD:
 
         distribution  the actor's in raw observations (B, ...), whose labels are the expert's actions (B, ...)
         """
-        actor, beta = self.student.actor, self.config.beta or 0.0
+        actor, beta = self.student.actor, self.config.beta or float(not gate.open)
         wanted, policy_loss = actor.to_unit(labels), torch.zeros(len(obs), device=obs.device)
         if gate.open and self.critic is not None:
             if self.discrete:
@@ -149,7 +149,8 @@ class AggreVaTeD:
         cloning = imitation_loss(actor, distribution, wanted)
         return policy_loss + beta * cloning, {"policy_loss": policy_loss, "imitation_loss": cloning}
 
-    def _reseed(self) -> None:
+    def restart(self) -> None:
+        """Begin new episodes with new random numbers."""
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
         self.generator.manual_seed(seed)
@@ -167,4 +168,4 @@ class AggreVaTeD:
         self.student.load_state_dict(state)
         load_parts(self.roll_in, state, "teacher")
         self.iteration, self.roll_in.sampler.env_steps = state["iteration"], state["env_steps"]
-        self._reseed()
+        self.restart()

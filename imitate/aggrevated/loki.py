@@ -64,7 +64,9 @@ class LOKI:
         self.ppo: PPO | None = None
         self.experts_value: ExpertsValue | None = None
         self.least_steps = max(envs.num_envs, 2)
-        self._blank()  # refuses now, before any step is taken, a head that does not fit the actions
+        self._reinforcement(self._blank())  # refuses now, before any step is taken, settings that do not fit
+        self.experts_value = None
+        self.imitation.learner.restart()
 
     @property
     def policy(self) -> ActorPolicy:

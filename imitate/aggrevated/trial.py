@@ -137,8 +137,12 @@ class Trial:
         return means | {"trial_pairs": float(len(own))}
 
     def state_dict(self) -> dict[str, Any]:
+        """If DAgger has won, its student is in `dagger`: its network has other widths than a new learner's."""
         counts = {"trusted": self.learner.trusted, "episodes": self.episodes}
-        return self.learner.state_dict() | counts | parts_state(self, "rival")
+        state = self.learner.state_dict() | counts | parts_state(self, "rival")
+        if not self.learner.trusted:
+            state["dagger"] = {name: state.pop(name) for name in self.learner.student.state_dict()}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
@@ -147,4 +151,4 @@ class Trial:
             self.learner.student = self._dagger()
         self.rival = self._dagger() if "rival" in state else None
         load_parts(self, state, "rival")
-        self.learner.load_state_dict(state)
+        self.learner.load_state_dict(state | state.get("dagger", {}))

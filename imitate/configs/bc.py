@@ -63,6 +63,10 @@ class BCConfig:
         check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate", "weight_decay")
         check_ema(self.ema)
+        if self.whiten and not self.normalize_obs:
+            raise InputError(
+                "whiten decorrelates standardised observations: set normalize_obs, or leave whiten out"
+            )
 
     def chosen(self, discrete: bool, mergeable: bool) -> tuple[int, float, int]:
         """Batch size, learning rate and members, or their defaults for the kind of actions.

@@ -38,7 +38,7 @@ class ContinuousConfig:
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """`linear` decays to 0 by the end of the run."""
+    """`linear` decays to 0 by the end of the run, for critics and policy; the temperature's stays."""
     gamma: float = 0.99
     """Discount."""
     tau: float = 0.005
@@ -65,6 +65,7 @@ class ContinuousConfig:
         check_range(self, 0, MOST_UPDATES, "updates_per_step")
         check_range(self, 0, 1, "gamma", "tau")
         check_range(self, 0, 0.9, "dropout")
+        check_range(self, -math.inf, math.inf, "least_reward")
         if not self.hidden:
             raise InputError("hidden needs at least one layer")
         if self.learning_starts > self.replay_size // 2:

@@ -30,8 +30,7 @@ class GAILConfig:
 
     The defaults were chosen on HalfCheetah and Walker2d, seed 10. A clone comes close to the expert, and PPO's small
     step size and little noise preserve it; at 1e-4 and 3e-4 it is forgotten within 100,000 steps. The discriminator
-    then sees pairs that differ little. A spectral norm with noise of 0.3 hides the difference on Walker2d. A gradient
-    penalty invents a difference: its loss is above log 2.
+    then sees pairs that differ little. A spectral norm with noise of 0.3 hides the difference on Walker2d.
     """
 
     MAIN: ClassVar[tuple[str, ...]] = (
@@ -51,7 +50,8 @@ class GAILConfig:
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
     """Learner that gets the reward; its settings are under its name. For RPO take ppo and set --ppo.rpo-alpha."""
     ppo: PPOConfig = field(default_factory=_small_steps)
-    """Settings of PPO: small steps, which keep the clone. They are too small for `bc_updates` 0."""
+    """Settings of PPO: small steps, which keep the clone. They are too small for `bc_updates` 0. A clone has BC's
+    network, so here `hidden` and `activation` are those of the value function."""
     a2c: A2CConfig = field(default_factory=A2CConfig)
     reinforce: REINFORCEConfig = field(default_factory=REINFORCEConfig)
     reward: Reward = "logit"
@@ -92,6 +92,12 @@ class GAILConfig:
             )
         if self.demo_pairs is not None and self.demo_pairs < 1:
             raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
+        if any(width < 1 for width in self.hidden):
+            raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
+        if self.bc_config is not None and self.ppo.head is not None:
+            raise InputError(
+                f"GAIL's clone has a head of its own: leave ppo.head {self.ppo.head} out, or set bc_updates to 0"
+            )
         if self.absorbing and self.learner_config.gamma == 1:
             raise InputError(
                 "an absorbing state is worth infinitely much at gamma 1: give less, or no absorbing"

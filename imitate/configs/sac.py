@@ -28,6 +28,7 @@ class SACConfig(ContinuousConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 0, math.inf, "ent_coef")
+        check_range(self, -math.inf, math.inf, "target_entropy")
         if not 0 < self.ent_coef_init < math.inf:
             raise InputError(
                 f"ent_coef_init must be above 0, got {self.ent_coef_init}; give ent_coef 0 to leave the entropy out"

@@ -79,4 +79,6 @@ class VariantConfig(AggreVaTeDConfig):
             fitting = "exact, score or regression" if discrete else "target, reparameterised or score"
             kind = "discrete" if discrete else "continuous"
             raise InputError(f"estimator {estimator!r} does not fit {kind} actions: use {fitting}")
+        if self.normalisation == "learner_value" and estimator != "executed":
+            raise InputError(f"normalisation learner_value is for estimator executed, got {estimator!r}")
         return replace(DAggerConfig.completed(self, discrete), beta=beta, estimator=estimator)

@@ -26,6 +26,7 @@ __all__ = [
     "make_env",
     "resolve_env_id",
     "stacked_frames",
+    "time_limit",
 ]
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,14 @@ Env = gym.Env[Any, Any]
 
 MAX_EPISODE_STEPS = 100_000
 """Length at which an episode is cut if the environment has no time limit."""
+
+
+def time_limit(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> int | None:
+    """Steps after which an environment truncates its episodes, or None."""
+    limit: int | None = (env_kwargs or {}).get("max_episode_steps") or gym.spec(
+        bare_id(env_id)
+    ).max_episode_steps
+    return limit
 
 
 def make_env(

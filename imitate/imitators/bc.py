@@ -72,7 +72,7 @@ def new_policy(
         return ActorPolicy(
             observation_space,
             action_space,
-            hidden=config.hidden or ((64, 64) if discrete else (256, 256)),
+            hidden=((64, 64) if discrete else (256, 256)) if config.hidden is None else config.hidden,
             activation=config.activation or ("tanh" if discrete else "relu"),
             head="categorical" if discrete else "squashed",
             log_std_init=config.log_std_init,

@@ -328,7 +328,7 @@ class GAIL:
             is_expert = torch.zeros(len(both[0]), device=self.device)
             is_expert[:count] = 1.0
             logits = self.discriminator(*inputs)
-            loss = bce(logits, is_expert)
+            loss = cross_entropy = bce(logits, is_expert)
             if self.config.gradient_penalty:
                 (obs, other_obs), (acts, other_acts) = (each.float().chunk(2) for each in inputs)
                 mix = torch.rand(count, generator=self.generator, device=self.device)
@@ -337,7 +337,7 @@ class GAIL:
                 loss = loss + self.config.gradient_penalty * penalty
             self.optimizer.step(loss)
             right = (logits.detach() > 0) == (is_expert > 0)
-            history.append(torch.stack([loss.detach(), *right.float().view(2, -1).mean(1)]))
+            history.append(torch.stack([cross_entropy.detach(), *right.float().view(2, -1).mean(1)]))
         names = ("discriminator_loss", "expert_accuracy", "learner_accuracy")
         return dict(zip(names, torch.stack(history).mean(0), strict=True))
 

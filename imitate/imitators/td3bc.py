@@ -22,7 +22,7 @@ from torch import Tensor
 from imitate.configs.td3bc import TD3BCConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
 from imitate.nn.average import blend
 from imitate.nn.networks import seeded
@@ -75,6 +75,7 @@ class TD3BC:
         device: torch.device | str = "cpu",
     ) -> None:
         space, actions = demos.info.observation_space, demos.info.action_space
+        check_plain("td3bc", space, actions)
         if not isinstance(actions, spaces.Box) or len(space.shape or ()) == 3:
             raise InputError(f"td3bc wants vectors and continuous actions, got {space} and {actions}; use bc")
         self.config, self.seed, self.device = config, seed, torch.device(device)

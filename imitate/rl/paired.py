@@ -37,15 +37,7 @@ def played(
         return actions, actions
 
     rollout = whole_episodes(envs, choose, seeds, limit)
-    # An environment that still runs with the seed of its last step was cut; one that ended has begun the next episode.
-    cut = envs.running & (envs.seeds == playing[-1])
-    sums = (rollout.rewards * rollout.steps).cumsum(0, dtype=np.float64)  # (T, N)
-    returns, before = {}, np.zeros(len(cut))
-    for t, n in rollout.ends:
-        if t < len(sums) - 1 or not cut[n]:
-            returns[int(playing[t][n])] = float(sums[t, n] - before[n])
-        before[n] = sums[t, n]
-    return rollout, returns
+    return rollout, {int(playing[t][n]): found for t, n, found, _ in rollout.whole()}
 
 
 def paired(own: Mapping[int, float], others: Mapping[int, float], wanted: int) -> tuple[Array, Array] | None:

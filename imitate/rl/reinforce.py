@@ -16,7 +16,7 @@ from torch import Tensor
 from imitate.configs.reinforce import REINFORCEConfig
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.vec import CountsGames, VecEnv
+from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
@@ -64,18 +64,14 @@ class REINFORCE(OnPolicy):
         """Whole episodes of the current policy; those unfinished after `limit` steps are truncated."""
         seeds = itertools.islice(episode_seeds(self.reseed()), self.config.num_episodes)
         rollout = whole_episodes(self.sampler.envs, self.choose, seeds, limit)
-        steps, episodes = int(rollout.steps.sum()), len(rollout.ends)
-        self.sampler.env_steps += steps
-        envs = self.sampler.envs
-        games = envs.pop_games() if isinstance(envs, CountsGames) else []
-        returns = [each for each, _ in games] or [rollout.rewards.sum() / episodes]
-        mean_return = float(np.mean(returns))
-        self._played = {"train_return": mean_return, "train_length": steps / episodes}
+        self.sampler.env_steps += int(rollout.steps.sum())
+        self._ended = [(found, length) for *_, found, length in rollout.whole()]
         return rollout
 
     def pop_episodes(self) -> dict[str, float]:
-        """Mean return and length of the episodes collected last, in the environment's own rewards."""
-        return self._played
+        """Mean return and length of the episodes collected last, in the environment's own rewards; empty if the limit
+        cut all of them."""
+        return self.sampler.means_of(self._ended)
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
         """Learn from whole episodes, whose rewards the caller may have replaced (GAIL does).

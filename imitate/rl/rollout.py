@@ -31,6 +31,7 @@ class Rollout:
     end_obs     (E, *obs_shape) the true final observations of those episodes
     last_obs    (N, *obs_shape) the true successors of the last row
     running     (T, N) bool: rows that are steps of an episode; None if all are
+    cut         (N,) bool: a limit of steps ended this environment's last episode; None if there was none
     """
 
     obs: Array
@@ -42,6 +43,7 @@ class Rollout:
     end_obs: Array
     last_obs: Array
     running: Array | None = None
+    cut: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ("obs", "end_obs", "last_obs", "rewards"):
@@ -75,6 +77,16 @@ class Rollout:
     def steps(self) -> Array:
         """(T, N) bool: `running`, with None expanded."""
         return np.ones(self.rewards.shape, bool) if self.running is None else self.running
+
+    def whole(self) -> Iterator[tuple[int, int, float, int]]:
+        """Last step t, environment n, return and length of each episode that came to its end, in the order of `ends`;
+        of a rollout that begins with new episodes."""
+        sums = (self.rewards * self.steps).cumsum(0, dtype=np.float64)  # (T, N)
+        returns, steps = np.zeros(sums.shape[1]), np.full(sums.shape[1], -1)
+        for t, n in self.ends.tolist():
+            if t < len(sums) - 1 or self.cut is None or not self.cut[n]:
+                yield t, n, float(sums[t, n] - returns[n]), t - int(steps[n])
+            returns[n], steps[n] = sums[t, n], t
 
     @property
     def next_obs(self) -> Array:
@@ -208,6 +220,10 @@ class Sampler:
         If `envs` counts games (`CountsGames`), these are raw scores of full games, not what the learner sees.
         """
         ended, self._ended = [(score.episode_return, score.length) for score in self._ended], []
+        return self.means_of(ended)
+
+    def means_of(self, ended: list[tuple[float, int]]) -> dict[str, float]:
+        """`pop_episodes` of episodes with these returns and lengths."""
         if isinstance(self.envs, CountsGames):
             ended = self.envs.pop_games()
         if not ended:
@@ -237,8 +253,9 @@ def whole_episodes(
     all_obs, actions, rewards, terminated, truncated = (
         np.stack(column) for column in zip(*rows, strict=True)
     )
-    if envs.running.any():  # the limit cuts the episodes in flight
-        truncated[-1] |= running[-1] & ~terminated[-1]
+    cut = envs.running & ~(terminated[-1] | truncated[-1])
+    if cut.any():  # the limit cuts the episodes in flight
+        truncated[-1] |= cut
         end_obs[-1] = step.final_obs[terminated[-1] | truncated[-1]]
     return Rollout(
         all_obs,
@@ -250,4 +267,5 @@ def whole_episodes(
         end_obs=np.concatenate(end_obs),
         last_obs=step.final_obs,
         running=np.stack(running),
+        cut=cut,
     )

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import gymnasium as gym
-
 from imitate.algorithms import Learner, find
-from imitate.envs.trust import bare_id
+from imitate.envs.make import time_limit
 from imitate.errors import InputError
 from imitate.experts import Expert
 from imitate.files import lock, sweep
@@ -108,7 +106,7 @@ def _prepare(
         _check_critic(experiment, inputs)
     inputs = with_store(inputs, experiment, out, stack, checkpoint)
 
-    limit = gym.spec(bare_id(experiment.env_id)).max_episode_steps if experiment.evaluable else None
+    limit = time_limit(experiment.env_id, experiment.env_kwargs) if experiment.evaluable else None
     run = Run(
         make_learner(experiment, inputs),
         out,

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import gymnasium as gym
-
 from imitate.algorithms import find
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.trajectory import Policy
+from imitate.envs.make import time_limit
 from imitate.envs.seeds import Stream, draw_seed
-from imitate.envs.trust import bare_id
 from imitate.nn.policy import ActorPolicy
 from imitate.training.experiment import Experiment
 
@@ -54,7 +52,7 @@ class Looks:
         """Episodes of each look; 0 if even one would take too many steps, or if validations give the curve."""
         if 0 < self.experiment.eval_every <= self.experiment.budget / 4:
             return 0
-        longest = gym.spec(bare_id(self.experiment.env_id)).max_episode_steps or _MOST_STEPS
+        longest = time_limit(self.experiment.env_id, self.experiment.env_kwargs) or _MOST_STEPS
         return min(int(_SHARE * self.experiment.budget / (_POINTS * longest)), _EPISODES)
 
     def __call__(self, spent: int, policy: ActorPolicy) -> dict[str, float]:

@@ -98,7 +98,11 @@ def check_widths(init: str | None, hyperparameters: Mapping[str, Any]) -> None:
     from imitate.nn.stored_policy import load_policy  # torch takes a second, which only this check needs
 
     has = load_policy(init).architecture
-    for name in ("hidden", "activation"):
+    if hyperparameters.get("log_std_init") is not None:
+        raise InputError(
+            f"--log-std-init is for a new policy, and {init} has a deviation of its own: leave it out"
+        )
+    for name in ("hidden", "activation", "normalize_obs"):
         wanted = hyperparameters.get(name)
         wanted = list(wanted) if isinstance(wanted, tuple) else wanted
         if wanted is not None and wanted != has[name]:

@@ -127,6 +127,17 @@ def test_settings_that_learn_nothing_are_refused(wrong: dict[str, Any], message:
         VariantConfig(**wrong)
 
 
+def test_what_only_executed_actions_or_one_expert_can_use_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="learner_value is for estimator executed, got 'exact'"):
+        VariantConfig(normalisation="learner_value").completed(discrete=True)
+    experts: Any = [lambda obs: obs.copy()] * 2
+    with (
+        pytest.raises(InputError, match="td takes the V of one expert"),
+        learning(tmp_path, "ContinuousIdentity-v0", experts, None, td=True),
+    ):
+        pass
+
+
 def test_continuous_actions_without_the_imitation_term_are_a_variant(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="aggrevated:beta-0"),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import Bowl, ChainOracle, chain_expert, trained
+import torch
+from problems import Bowl, ChainOracle, chain_expert, learning, trained
 
 from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.evaluation import evaluate
@@ -45,6 +46,13 @@ def test_all_mistakes_are_not_equal(misled: Any, tmp_path: Path) -> None:
 def test_a_critic_that_has_it_the_wrong_way_round_costs_nothing(misled: Any, tmp_path: Path) -> None:
     assert misled.metrics["gate"] < 0.1
     assert misled.metrics["policy_loss"] == 0.0
+    given = (tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(-1.0))
+    with learning(
+        *given, beta=0.0, **CHAIN
+    ) as without_beta:  # nothing but DAgger's loss is left to learn from
+        before = without_beta.policy.output.weight.clone()
+        without_beta.step()
+        assert not torch.equal(without_beta.policy.output.weight, before)
     believed = trained(
         tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(-1.0), gate=0.0, beta=0.0, **CHAIN
     )

@@ -204,3 +204,14 @@ def test_a_quarter_of_the_steps_is_imitation_unless_said_otherwise(tmp_path: Pat
     for given, expected in ((None, 200), (600, 600), (9_000, 800)):
         with learning(tmp_path / f"{given}.h5", total_steps=800, imitation_steps=given) as learner:
             assert learner.imitation.config.total_steps == expected
+
+
+def test_settings_of_ppo_that_do_not_fit_are_refused_before_any_step(tmp_path: Path) -> None:
+    envs = SyncVecEnv([lambda: make_env("Identity-v0")] * 8)
+    info = DemoInfo("Identity-v0", envs.single_observation_space, envs.single_action_space)
+    config = LOKIConfig(aggrevated=IMITATION, ppo={"rpo_alpha": 0.1})
+    with (
+        DemoWriter(tmp_path / "store.h5", info, expert_actions=True) as store,
+        pytest.raises(InputError, match="rpo_alpha moves the mean of a Gaussian"),
+    ):
+        LOKI(config, envs=envs, expert=lambda obs: obs.argmax(-1), store=store, seed=0)

@@ -19,6 +19,7 @@ from imitate.aggrevated.gate import GATE
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
+from imitate.nn.state import check_like
 from imitate.rl.paired import lead, paired, played, wins
 from imitate.rl.rollout import Rollout
 
@@ -190,6 +191,7 @@ def test_a_state_restores_the_rival_and_the_verdict(tmp_path: Path, steps: int) 
         for piece in one.learner.roll_in.store.reader():
             other.learner.roll_in.store.append(piece)
         state = copy.deepcopy(one.state_dict())
+        check_like(other.state_dict(), state)  # as a resumed run does
         for learner in (one, other):
             learner.load_state_dict(state)
             learner.step()

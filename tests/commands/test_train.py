@@ -37,6 +37,8 @@ def test_another_network_than_that_of_init_is_refused(capsys: pytest.CaptureFixt
     assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
     line = refused(capsys, *PPO, "--init", "run", "--hidden", "32", "--budget", "300", "--out", "o")
     assert "--hidden [32], but the policy of run has hidden [64, 64]" in line
+    line = refused(capsys, *PPO, "--init", "run", "--log-std-init", "-2", "--budget", "300", "--out", "o")
+    assert "--log-std-init is for a new policy" in line
     assert main([*PPO, "--init", "run", "--hidden", "64", "64", "--budget", "300", "--out", "tuned"]) == 0
 
 

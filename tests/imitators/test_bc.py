@@ -69,8 +69,18 @@ def test_pictures_in_dict_observations_are_cloned(tmp_path: Path) -> None:
 
 def test_continuous_actions_are_cloned(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 50)
-    learner = cloned(demos, learning_rate=3e-3)
+    learner = cloned(demos, learning_rate=3e-3, max_updates=1_000)
     assert evaluate(learner.policy, "ContinuousIdentity-v0").mean > -0.05  # random: about -16
+
+
+def test_no_hidden_layers_are_a_linear_policy_that_can_not_have_members(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 1)
+    linear = BC(BCConfig(hidden=(), members=1), demos=demos, seed=0)
+    assert len(list(linear.policy.encoder.net.parameters())) == 0
+    with pytest.raises(InputError, match=r"hidden \[\]; take members 1"):
+        BC(BCConfig(hidden=(), members=5), demos=demos, seed=0)
+    with pytest.raises(InputError, match="whiten decorrelates standardised observations"):
+        BCConfig(whiten=True, normalize_obs=False)
 
 
 def test_the_learning_rate_goes_to_0_over_the_updates_and_the_policy_is_an_average(tmp_path: Path) -> None:

@@ -25,6 +25,14 @@ from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
 
+def test_a_head_for_the_clone_and_layers_without_units_are_refused() -> None:
+    with pytest.raises(InputError, match=r"leave ppo\.head clipped out, or set bc_updates to 0"):
+        GAILConfig(ppo={"head": "clipped"})
+    GAILConfig(ppo={"head": "clipped"}, bc_updates=0)
+    with pytest.raises(InputError, match=r"width of at least 1, got \[-1\]"):
+        GAILConfig(hidden=(-1,))
+
+
 def test_ppo_may_start_from_a_clone_and_the_audits_controls_do_not(tmp_path: Path) -> None:
     path = named(tmp_path / "demos.h5", "Identity-v0")
     clone = tmp_path / "clone"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from imitate.configs.td3bc import TD3BCConfig
 from imitate.datasets.collect import collect
@@ -152,6 +153,20 @@ def test_discrete_actions_are_refused(tmp_path: Path) -> None:
     with (
         DemoReader(random_actions(tmp_path / "demos.h5", "Identity-v0")) as reader,
         pytest.raises(InputError, match=r"td3bc wants vectors and continuous actions, .* use bc"),
+    ):
+        TD3BC(TD3BCConfig(), demos=reader, seed=0)
+
+
+def test_observations_of_several_parts_are_refused(tmp_path: Path) -> None:
+    space = spaces.MultiDiscrete([3, 2])
+    info = DemoInfo("Parts-v0", space, spaces.Box(-1.0, 1.0, (1,), np.float32))
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(
+            Trajectory(np.zeros((3, 2), np.int64), np.zeros((2, 1), np.float32), np.ones(2), True, False)
+        )
+    with (
+        DemoReader(tmp_path / "demos.h5") as reader,
+        pytest.raises(InputError, match="td3bc"),
     ):
         TD3BC(TD3BCConfig(), demos=reader, seed=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from imitate.configs.sac import SACConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -19,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
-from imitate.rl.batches import replay_of
+from imitate.rl.batches import means, replay_of
 from imitate.rl.off_policy import OffPolicy
 from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
@@ -148,3 +150,16 @@ def test_a_state_brings_back_replay_counts_and_random_numbers() -> None:
     for a, b in zip(first.batches(2), second.batches(2), strict=True):
         assert all(torch.equal(a[name], b[name]) for name in a)
     assert torch.equal(*(torch.rand(3, generator=run.generator) for run in (first, second)))
+
+
+def test_a_mean_is_over_the_gradient_steps_that_have_the_metric() -> None:
+    """The policy improves in some steps only, and not always in the last one."""
+    history = [{"q_loss": torch.tensor(1.0), "value": torch.tensor(4.0)}, {"q_loss": torch.tensor(2.0)}]
+    assert means(history) == {"q_loss": 1.5, "value": 4.0}
+    assert means([]) == {}
+
+
+@pytest.mark.parametrize("field", ["least_reward", "target_entropy"])
+def test_settings_that_are_no_numbers_are_refused(field: str) -> None:
+    with pytest.raises(InputError, match=f"{field} must be"):
+        SACConfig(**{field: math.nan})

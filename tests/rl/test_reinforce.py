@@ -60,6 +60,13 @@ def test_one_whole_episode_for_each_seed() -> None:
     assert (np.abs(rollout.end_obs[:, 2]) > 0.2095).all()  # the pole has fallen in all of them
 
 
+def test_episodes_that_the_limit_cut_do_not_count() -> None:
+    learner = REINFORCE(REINFORCEConfig(num_episodes=2), envs=envs("CartPole-v1", 2), seed=0)
+    assert "train_return" not in learner.step(6)  # three steps of each, and no pole falls so soon
+    metrics = learner.step()
+    assert metrics["train_return"] == metrics["train_length"] > 5
+
+
 def two_steps(*, truncated: bool) -> Rollout:
     end = np.array([[False], [True]])
     return Rollout(

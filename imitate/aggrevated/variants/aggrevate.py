@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from imitate.aggrevated.monte_carlo import MonteCarlo
@@ -22,10 +21,9 @@ from imitate.configs.variants import VariantConfig
 from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory, Transitions
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
-from imitate.envs.trust import bare_id
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
@@ -56,7 +54,9 @@ class AggreVaTe:
             raise InputError(
                 "aggrevate does not know what a roll-in's own actions are worth: take another estimator"
             )
-        fitted = replace(config, oracle="fqe", td=False)
+        if config.td or config.oracle == "critic":
+            raise InputError("aggrevate learns its values from play: leave out td, and oracle critic")
+        fitted = replace(config, oracle="fqe")
         self.learner = Variant(fitted, envs=envs, expert=expert, store=store, seed=seed, device=device)
         self.core = self.learner.core
         if make_envs is None:
@@ -110,7 +110,7 @@ class AggreVaTe:
     def _enough(self) -> str:
         """The least budget with which a visit always comes to its end, if episodes have a time limit."""
         info = self.core.roll_in.store.info
-        limit = info.env_kwargs.get("max_episode_steps") or gym.spec(bare_id(info.env_id)).max_episode_steps
+        limit = time_limit(info.env_id, info.env_kwargs)
         return f"at least --budget {3 * limit}, which always suffices" if limit else "more with --budget"
 
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:

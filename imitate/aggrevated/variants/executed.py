@@ -166,12 +166,9 @@ def transitions(rollout: Rollout, labels: Array, device: torch.device) -> Transi
 
     `labels` (T, N, *action_shape) are the expert's actions.
     """
-    next_obs = np.concatenate([rollout.obs[1:], rollout.last_obs[None]])
-    if len(rollout.ends):
-        next_obs[tuple(rollout.ends.T)] = rollout.end_obs
     cut = rollout.truncated.copy()
     cut[-1] = ~rollout.terminated[-1]
-    rows = (rollout.obs, rollout.actions, rollout.rewards, next_obs, rollout.terminated, cut, labels)
+    rows = (rollout.obs, rollout.actions, rollout.rewards, rollout.next_obs, rollout.terminated, cut, labels)
     return Transitions(*(torch.from_numpy(by_environment(array)).to(device) for array in rows))
 
 

@@ -23,6 +23,7 @@ from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
 from imitate.imitators.bc import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
@@ -68,7 +69,11 @@ class Variant:
         device: torch.device | str = "cpu",
         oracle: QOracle | None = None,
     ) -> None:
-        teacher = Teacher(expert, store) if config.td and not isinstance(expert, Sequence) else expert
+        teacher: Any = expert
+        if config.td:
+            if isinstance(expert, Sequence):
+                raise InputError("td takes the V of one expert: name one, or leave td out")
+            teacher = Teacher(expert, store)
         self.core = core = AggreVaTeD(
             config, envs=envs, expert=teacher, store=store, seed=seed, device=device, oracle=oracle
         )
@@ -138,7 +143,7 @@ class Variant:
         if gate.open:
             policy_loss, wanted = self.estimator.loss(gate, distribution, obs, wanted, *columns)
         cloning = imitation_loss(actor, distribution, wanted)
-        loss = policy_loss + (self.config.beta or 0.0) * cloning
+        loss = policy_loss + (self.config.beta or float(not gate.open)) * cloning
         if self.config.ent_coef:
             loss = loss - self.config.ent_coef * distribution.entropy()
         return loss, {"policy_loss": policy_loss, "imitation_loss": cloning}

@@ -6,18 +6,15 @@ import logging
 from contextlib import closing
 from pathlib import Path
 
-import gymnasium as gym
-
 from imitate.compare.execute import worker
 from imitate.compare.plan.comparison import Comparison, digest
 from imitate.compare.plan.learners import find
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
-from imitate.envs.trust import bare_id
 from imitate.experts import load_expert
 from imitate.files import read_json, versions
 from imitate.training.inputs import check_expert
@@ -61,7 +58,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     logger.info("random actions: mean return %.1f", random.mean)
     if expert is None:
         # Without an expert, the length of a good policy's episode is unknown.
-        longest = gym.spec(bare_id(comparison.env_id)).max_episode_steps or 1_000
+        longest = time_limit(comparison.env_id, comparison.env_kwargs) or 1_000
         return References(key, min(float(longest), comparison.budget), filmed, random, None)
     expert.measure()  # logs its return, and warns if that is poor
     measured = _measured(comparison, expert)
