@@ -140,7 +140,7 @@ def _cast(given: Any, count: int, space: Space, who: str) -> Array:
         )
     with np.errstate(invalid="ignore"):  # NaN as an integer
         actions: Array = array.astype(space.dtype)
-    if array.dtype.kind == "f" and np.dtype(space.dtype).kind != "f" and (actions != array).any():
+    if np.dtype(space.dtype).kind != "f" and (actions != array).any():
         raise Fault(f"{who} answered with {_some(array[actions != array])}, wanted whole numbers of {space}")
     return actions
 

@@ -48,6 +48,8 @@ def plot(source: str | Path, out: str | Path) -> None:
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     with DemoReader(source) as reader:
+        if not len(reader):
+            raise InputError(f"{source} holds no episodes: record some with `imitate collect`")
         actions, names = _actions(reader)
         rows = -(-(2 + len(names)) // 3)
         figure = Figure(figsize=(10, 3 * rows), layout="constrained")
@@ -60,7 +62,7 @@ def plot(source: str | Path, out: str | Path) -> None:
             panel.set(xlabel=name, ylabel="episodes")
         for panel, column, name in zip(panels[2:], actions, names, strict=False):
             discrete = column.dtype.kind in "iu"
-            whole = np.arange(column.min(), column.max() + 2) - 0.5 if discrete else None
+            whole = np.arange(int(column.min()), int(column.max()) + 2) - 0.5 if discrete else None
             panel.hist(column, _edges(column, _BINS) if whole is None else whole)
             panel.set(xlabel=name, ylabel="steps")
         for panel in panels[2 + len(names) :]:

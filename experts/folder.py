@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from imitate.experts.sb3.archive import SB3_ALGORITHMS, make_spec
 from imitate.experts.sb3.networks import ACTIVATIONS, PolicySpec, build_networks
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS
 from imitate.experts.sb3.vecnormalize import Normalisation
-from imitate.files import atomic, read_bytes, versions, write_json
+from imitate.files import atomic, read_bytes, read_json, versions, write_json
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -194,7 +193,7 @@ def read_folder(folder: Path) -> StoredExpert:
         raise InputError(
             f"{folder} is no expert's folder: it lacks expert.json or policy.safetensors{remedy}"
         )
-    description = _read_description(folder / "expert.json")
+    description = read_json(folder / "expert.json", _Description, limit=_LARGEST_DESCRIPTION)
     weights = read_bytes(folder / "policy.safetensors", LARGEST_WEIGHTS)
     sha256 = hashlib.sha256(weights).hexdigest()
     policy, normalisation = description.policy, description.normalisation
@@ -224,16 +223,6 @@ def read_folder(folder: Path) -> StoredExpert:
         sha256=sha256,
         origin=description.origin,
     )
-
-
-def _read_description(path: Path) -> _Description:
-    # By `json`, since files of the first release may hold Infinity, which msgspec does not read.
-    try:
-        return msgspec.convert(json.loads(read_bytes(path, _LARGEST_DESCRIPTION)), _Description)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise InputError(
-            f"{path} can't be read: {one_line(error)[:300]}; restore it or make it again"
-        ) from error
 
 
 def _read_tensors(folder: Path, weights: bytes) -> Mapping[str, Tensor]:

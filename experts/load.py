@@ -139,8 +139,9 @@ def _from_found_folder(found: Found, asked: Asked) -> Expert:
     expert = _from_folder(found.path, asked)
     if found.revision is not None:
         expert.revision = found.revision
-        expert.published_return = found.results.get("mean_reward")
-        expert.published_std = found.results.get("std_reward")
+        if found.results:
+            expert.published_return = found.results.get("mean_reward")
+            expert.published_std = found.results.get("std_reward")
     return expert
 
 

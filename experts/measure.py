@@ -102,7 +102,7 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-_SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco")
+_SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco", "pybullet", "box2d")
 
 
 def verdict(measured: Measured, published: float | None) -> str | None:

@@ -193,7 +193,8 @@ def _of_64_bits(digits: str) -> int:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on; stored with every artefact."""
     packages = (
-        "imitate-rl", "torch", "gymnasium", "numpy", "h5py", "stable-baselines3", "ale-py", "mujoco", "envpool",
+        "imitate-rl", "torch", "gymnasium", "numpy", "h5py", "stable-baselines3",
+        "ale-py", "mujoco", "pybullet", "box2d", "envpool",
     )  # fmt: skip
     return {"python": platform.python_version()} | {
         name: version for name in packages if (version := _version(name)) is not None

@@ -124,10 +124,9 @@ class Grown:
 
 def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
-    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in headers:
-        raise InputError(f"{member} is of version {version}, wanted 1.0 or 2.0")
-    shape, fortran, dtype = headers[version](file)
+    if version != (1, 0):  # NumPy writes others for headers above 64 KiB, which no array of numbers has
+        raise InputError(f"{member} is of version {version}, wanted 1.0")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in "biuf" or (fortran and len(shape) > 1):
         raise InputError(f"{member} holds {dtype} in Fortran order={fortran}; wanted numbers in C order")
     if shape and not 0 <= shape[0] <= _MOST_STEPS:

@@ -118,6 +118,7 @@ def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
     """The fields of each row as text. NumPy writes float32 exactly and briefly; via Python's floats the texts would be
     long."""
     flat = [column.reshape(len(column), -1) for column in columns]
+    flat = [column.astype(np.uint8) if column.dtype == bool else column for column in flat]
     size = max(1, _FIELDS // sum(column.shape[1] for column in flat))
     for start in range(0, len(flat[0]), size):
         rows = zip(*(column[start : start + size].astype(str).tolist() for column in flat), strict=True)

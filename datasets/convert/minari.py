@@ -216,15 +216,17 @@ def _arrow_rows(
 
 def _checked(parts: Iterable[Rows]) -> Iterator[Rows]:
     """The rows of one episode. Raises InputError if a flag is set before the last one."""
-    for rows, last in marked(parts):
+    ended = False
+    for rows in parts:
         for name in ("rewards", "terminated", "truncated"):
             if rows[name].shape != (len(rows["actions"]),):
                 raise InputError(
                     f"{name} have shape {rows[name].shape}, there are {len(rows['actions'])} actions"
                 )
         ends = rows["terminated"].astype(bool) | rows["truncated"].astype(bool)
-        if (ends[:-1] if last else ends).any():
+        if len(ends) and (ended or ends[:-1].any()):
             raise InputError("its flags are not those of one episode")
+        ended |= bool(ends[-1:].any())  # the last slice may hold the final observation alone
         yield rows
 
 

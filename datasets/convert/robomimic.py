@@ -118,8 +118,10 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
             count, about = _add(data.create_group(name), info.observation_space, episode)
             steps += count
             described = about.get("env_args", described)
+            if "\0" in described:
+                raise InputError("the text env_args holds a NUL, which no text in HDF5 can")
             for mask in about.get("masks", ()):
-                if mask in ("", ".") or "/" in mask:
+                if mask in ("", ".") or "/" in mask or "\0" in mask:
                     raise InputError(f"a mask is called {mask!r}, which no name in HDF5 can be; rename it")
                 masks.setdefault(mask, []).append(name.encode())
         data.attrs["env_args"], data.attrs["total"] = described, steps
@@ -150,6 +152,8 @@ def _add(demo: h5py.Group, space: Space, episode: Episode) -> tuple[int, Mapping
         steps += len(piece)
     if "states" not in demo:
         demo.create_dataset("states", data=np.zeros((steps, 0), np.float32))
+    if "\0" in piece.info.get("model_file", ""):
+        raise InputError("the text model_file holds a NUL, which no text in HDF5 can")
     if "model_file" in piece.info:
         demo.attrs["model_file"] = piece.info["model_file"]
     if "task" in piece.info:

@@ -171,7 +171,9 @@ def _action(value: Any, space: Space, name: str) -> Array:
         action = np.asarray(value, space.dtype)
     except (TypeError, ValueError, OverflowError):
         action = np.empty(0)
-    whole = not isinstance(space, spaces.Discrete) or (type(value) is int and action.shape == ())
+    whole = isinstance(space, spaces.Box) or np.array_equal(np.asarray(value), action)
+    if isinstance(space, spaces.Discrete):
+        whole = type(value) is int and action.shape == ()
     if not whole or not space.contains(action[()]):
         raise InputError(f"the action {value!r} of {name!r} is not in {space}")
     return action

@@ -74,6 +74,7 @@ def _episode(
     hands: list[bool] = []
     terminated = truncated = paused = False
     action, before = keys.first, set[str]()
+    ask = None if policy is None else asking(policy, env.action_space)
     while not (terminated or truncated):
         state = "paused, p goes on" if paused else f"return {sum(rewards):.5g}"
         picture: Any = env.render()
@@ -87,11 +88,11 @@ def _episode(
         paused ^= PAUSE in pressed
         if paused:
             continue
-        hands.append(policy is None or keys.chosen(down, controls.mouse) is not None)
-        if policy is None or hands[-1]:
+        hands.append(ask is None or keys.chosen(down, controls.mouse) is not None)
+        if ask is None or hands[-1]:
             action = keys.action(down, controls.mouse, action)
         else:
-            action = asking(policy, env.action_space)(obs[-1][None])[0]
+            action = ask(obs[-1][None])[0]
         following, reward, terminated, truncated, _ = env.step(action)
         obs.append(np.asarray(following, space.dtype))
         actions.append(action)

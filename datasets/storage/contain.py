@@ -65,7 +65,9 @@ def contained(
     os.close(send)
     slow = False  # also if a signal ends the wait
     try:
-        ready, _, _ = select.select([receive], [], [], _PATIENCE * seconds)
+        waiting = select.poll()  # `select` takes no descriptor above 1,023
+        waiting.register(receive, select.POLLIN)
+        ready = waiting.poll(1_000 * _PATIENCE * seconds)
         message = os.read(receive, 1 + _LONGEST_MESSAGE) if ready else b""
         slow = not ready
     finally:

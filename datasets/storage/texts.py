@@ -64,7 +64,12 @@ def episodes_by(file: h5py.File, name: Literal["task", "masks"], count: int) -> 
     if "tags" not in file:
         return {}
     places, heap = file["tags"][name][:count].tolist(), file["texts"]
-    texts = {tuple(place): _read(heap, *place) for place in places if place[1]}
+    distinct = {tuple(place) for place in places if place[1]}
+    for place in distinct:
+        _check(heap, *place)
+    if sum(length for _, length in distinct) > len(heap):
+        raise InputError("its texts overlap, which no writer makes: it is damaged")
+    texts = {place: _read(heap, *place) for place in distinct}
     named = {place: text.split("\n") if name == "masks" else [text] for place, text in texts.items()}
     found: dict[str, list[int]] = {}
     for number, place in enumerate(places):
@@ -77,8 +82,12 @@ def _plain(value: Any) -> bytes:
     return ("\n".join(value) if isinstance(value, tuple) else str(value or "")).encode("utf-8", "replace")
 
 
-def _read(heap: h5py.Dataset, start: int, length: int) -> str:
+def _check(heap: h5py.Dataset, start: int, length: int) -> None:
     if not (0 <= start <= len(heap) - length and 0 < length <= _LONGEST):
         raise InputError(f"a text from byte {start} to {start + length} is not in the file's {len(heap)}")
+
+
+def _read(heap: h5py.Dataset, start: int, length: int) -> str:
+    _check(heap, start, length)
     read: bytes = heap[start : start + length].tobytes()
     return read.decode("utf-8", "replace")

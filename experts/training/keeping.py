@@ -150,7 +150,8 @@ class KeepBest(BaseCallback):
                 k: v[:rows] for k, v in vars(buffer).items() if isinstance(v, np.ndarray) and len(v) >= rows
             }
             with atomic(folder / "replay.npz") as temporary, temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+                # Not with allow_pickle=False, which NumPy 1.26 would store as an array.
+                np.savez(file, **arrays)  # type: ignore[arg-type]
             state |= {"buffer_position": buffer.pos, "buffer_full": buffer.full}
         with atomic(folder / f"{name}.pt") as temporary:
             torch.save(state, temporary)

@@ -26,6 +26,7 @@ from imitate.errors import InputError, check_switches, did_you_mean
 __all__ = [
     "RUN_SETTINGS",
     "SB3_CLASSES",
+    "check_counts",
     "iteration_steps",
     "make_model",
     "make_venv",
@@ -114,14 +115,15 @@ def make_model(
     environment.
     """
     made_by = sb3_class(algorithm)
+    check_counts(settings)
     venv = make_venv(env_id, env_kwargs, int(settings.get("n_envs", 1)), seed, training=True)
     normalize, rewards = settings.get("normalize", False), settings.get("norm_reward", True)
     check_switches(normalize=normalize, norm_reward=rewards)
-    if normalize:
-        venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)), norm_reward=rewards)
-    elif "norm_reward" in settings:
+    if not normalize and "norm_reward" in settings:
         raise InputError("norm_reward is a part of normalize: set that too, or leave norm_reward out")
     try:
+        if normalize:
+            venv = VecNormalize(venv, gamma=float(settings.get("gamma", 0.99)), norm_reward=rewards)
         arguments = _arguments(made_by, venv, settings, steps)
         model: BaseAlgorithm = made_by(env=venv, seed=seed, device=device, **arguments)
     except InputError:
@@ -132,6 +134,14 @@ def make_model(
             f"{algorithm} can't be set up with this environment and these hyperparameters: {reason}"
         ) from error
     return model
+
+
+def check_counts(settings: Mapping[str, Any]) -> None:
+    """Raise InputError unless the numbers of environments and of steps are whole and at least 1."""
+    for name in ("n_envs", "n_timesteps"):
+        value = settings.get(name, 1)
+        if isinstance(value, bool | str) or not float(value).is_integer() or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 def iteration_steps(model: BaseAlgorithm) -> int:
@@ -146,7 +156,9 @@ def _arguments(
     arguments = {name: value for name, value in settings.items() if name not in RUN_SETTINGS}
     policy_kwargs = dict(arguments.pop("policy_kwargs", {}))
     if "activation_fn" in policy_kwargs:
-        policy_kwargs["activation_fn"] = _ACTIVATIONS[policy_kwargs["activation_fn"]]
+        if (wanted := policy_kwargs["activation_fn"]) not in _ACTIVATIONS:
+            raise InputError(f"activation_fn is one of {', '.join(_ACTIVATIONS)}, got {wanted!r}")
+        policy_kwargs["activation_fn"] = _ACTIVATIONS[wanted]
     if policy_kwargs.get("optimizer_class") == "RMSpropTFLike":
         from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 

@@ -23,7 +23,14 @@ from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
 from imitate.errors import InputError
 from imitate.experts.folder import save_expert
 from imitate.experts.training.keeping import KeepBest
-from imitate.experts.training.models import iteration_steps, make_model, make_venv, sb3_class, zoo_settings
+from imitate.experts.training.models import (
+    check_counts,
+    iteration_steps,
+    make_model,
+    make_venv,
+    sb3_class,
+    zoo_settings,
+)
 from imitate.files import sweep
 
 __all__ = ["train_expert"]
@@ -61,11 +68,19 @@ def train_expert(
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
-    _check_numbers(seed, keep, steps=steps, eval_every=eval_every, eval_episodes=eval_episodes)
+    _check_numbers(
+        seed,
+        keep,
+        steps=steps,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+        test_episodes=test_episodes,
+    )
     training = out / "training"
     if (out / "expert.json").exists() or (training.exists() and not resume):
         raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")
     settings = zoo_settings(algorithm, env_id) | overrides
+    check_counts(settings)
     total_steps = int(steps or settings["n_timesteps"])
     model = make_model(algorithm, env_id, settings, steps=total_steps, seed=seed, env_kwargs=env_kwargs)
     _check_rollout(model, algorithm, total_steps)

@@ -10,7 +10,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -209,13 +209,19 @@ class Twins(nn.Module):
             zip(self.weights, self.biases, strict=True)
         )  # a list of parameters is slow to walk
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))  # some devices replace parameters
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         *hidden, (weight, bias) = self._layers
         x = x.expand(2, *x.shape[-2:])
         for each, its_bias in hidden:
             x = torch.baddbmm(its_bias, x, each).relu_()
         if weight.shape[2] == 1:  # many times faster for a single column
-            return (x * weight.transpose(1, 2)).sum(2, keepdim=True).add_(bias)
+            product: Tensor = x * weight.transpose(1, 2)
+            return product.sum(2, keepdim=True).add_(bias)
         return torch.baddbmm(bias, x, weight)
 
 

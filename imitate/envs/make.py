@@ -16,7 +16,7 @@ from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_env
-from imitate.errors import InputError, did_you_mean, one_line, raised
+from imitate.errors import InputError, check_switches, did_you_mean, one_line, raised
 
 __all__ = [
     "MAX_EPISODE_STEPS",
@@ -66,6 +66,7 @@ def make_env(
     atari = is_atari(env_id)
     kwargs = settings(env_id, env_kwargs) if atari else dict(env_kwargs or {})
     time_feature = not atari and kwargs.pop("time_feature", False)
+    check_switches(time_feature=time_feature)
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     if is_mujoco(env_id):
@@ -159,7 +160,7 @@ def resolve_env_id(env_id: str) -> str:
     newer = [
         spec
         for spec in gym.registry.values()
-        if version.isdigit() and spec.id.startswith(f"{base}-v") and (spec.version or 0) > int(version)
+        if version.isdecimal() and spec.id.startswith(f"{base}-v") and (spec.version or 0) > int(version)
     ]
     if not newer:
         raise InputError(

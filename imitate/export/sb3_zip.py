@@ -57,6 +57,10 @@ def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
         )
     if starts:
         raise InputError(f"Stable-Baselines3 counts from 0, got {starts[0]}: export to onnx or torch")
+    if policy.state_std and policy.head != "squashed":
+        raise InputError(
+            "Stable-Baselines3's PPO has no deviation that depends on the state: export to onnx or torch"
+        )
     beside = path.with_name("vecnormalize.pkl") if encoder.moments is not None else None
     if beside is not None and beside.exists():
         raise InputError(f"{beside} exists: move it, or write the zip to another folder")
@@ -118,11 +122,14 @@ def _write_body(policy: ActorPolicy, net: Any) -> None:
     for into, out in zip(_linears(body), _linears(encoder.net), strict=True):
         into.weight.copy_(out.weight)
         into.bias.copy_(out.bias)
-    if (
-        encoder.is_bytes and not encoder.is_image and encoder.moments is None
-    ):  # SB3 scales only images to [0, 1]
+    if _is_scaled(encoder):
         first, *_ = _linears(body)
         first.weight.div_(255.0)
+
+
+def _is_scaled(encoder: Encoder) -> bool:
+    """True if we scale bytes to [0, 1] where SB3, which does so with images only, does not."""
+    return encoder.is_bytes and not encoder.is_image and encoder.moments is None
 
 
 def _linears(module: nn.Module) -> list[Any]:
@@ -168,6 +175,9 @@ def _copy_critics(policy: ActorPolicy, model: Any) -> None:
             for layer, (weight, bias) in zip(_linears(network), ours, strict=True):
                 layer.weight.copy_(weight[which])
                 layer.bias.copy_(bias[which])
+            if _is_scaled(policy.encoder):
+                first, *_ = _linears(network)
+                first.weight[:, : policy.encoder.inputs].div_(255.0)
 
 
 def _statistics(encoder: Encoder, model: Any) -> Any:

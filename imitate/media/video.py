@@ -87,6 +87,8 @@ def filming(
         )
     if out.exists():
         raise InputError(f"{out} exists already; choose another name or remove it")
+    if width is not None and width < 2:
+        raise InputError(f"a video is at least 2 pixels wide, got {width}")
     with closing(renderable_env(env_id, env_kwargs)) as env:
         fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]

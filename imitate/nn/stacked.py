@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -86,6 +86,11 @@ class Stack(nn.Module):
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
         self._layers = tuple(zip(weights, biases, strict=True))  # a list of parameters is slow to walk
         self.layer_norm, self.dropout = layer_norm, dropout
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))  # some devices replace parameters
+        return self
 
     @classmethod
     def of_sizes(
@@ -176,8 +181,8 @@ class Stack(nn.Module):
                 gradient.mul_(kept)
         if inputs is None:
             return None
-        weight = self._layers[0][0][..., inputs].mT.contiguous()  # of few columns: see above
-        product = torch.matmul(weight, gradient.mT)  # (C, columns, B)
+        first = self._layers[0][0][..., inputs].mT.contiguous()  # of few columns: see above
+        product = torch.matmul(first, gradient.mT)  # (C, columns, B)
         return (product.sum(0) if product.dim() == 3 else product).t()
 
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -16,6 +17,7 @@ from converting import DISCRETE, PICTURES, STACKS, UNIT, minari, recording, same
 
 from imitate.datasets import DemoReader, DemoWriter, edit, validate
 from imitate.datasets.convert import FORMATS, convert
+from imitate.datasets.convert.minari import _checked
 from imitate.errors import InputError
 
 LONG = (37, 1, 64)
@@ -70,6 +72,20 @@ def test_a_flag_within_a_long_episode_of_minari_is_refused(tmp_path: Path) -> No
         file["episode_1/terminations"][0] = True
     with pytest.raises(InputError, match="episode 1: its flags are not those of one episode"):
         convert(source, tmp_path / "b.h5")
+
+
+def test_the_last_piece_of_an_episode_may_hold_the_final_observation_alone() -> None:
+    """So it is in Minari's Arrow files, if the steps fill whole batches of records."""
+
+    def rows(*ends: bool) -> dict[str, Any]:
+        flags = np.array(ends, bool)
+        none = np.zeros_like(flags)
+        return {"actions": none, "rewards": np.zeros(len(ends)), "terminated": flags, "truncated": none}
+
+    assert len(list(_checked([rows(False, True), rows()]))) == 2
+    for wrong in ([rows(False, True), rows(False)], [rows(True, False)], [rows(True), rows(True)]):
+        with pytest.raises(InputError, match="its flags are not those of one episode"):
+            list(_checked(wrong))
 
 
 def test_files_of_long_episodes_are_read_and_edited_in_pieces(tmp_path: Path) -> None:

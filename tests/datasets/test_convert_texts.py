@@ -106,6 +106,13 @@ def test_a_mask_of_our_own_file_is_taken(lift: Path, tmp_path: Path) -> None:
         convert(tmp_path / "a.h5", tmp_path / "c.h5", mask="trian")
 
 
+def test_a_text_that_hdf5_cannot_hold_is_one_line(tmp_path: Path) -> None:
+    episodes = [replace(one, info={"model_file": "<a\0>"}) for one in recording(UNIT)]
+    path = write(tmp_path / "a.h5", TEXTS, episodes)
+    with pytest.raises(InputError, match="model_file holds a NUL"):
+        convert(path, tmp_path / "b.hdf5", format="robomimic")
+
+
 def test_what_a_format_cannot_hold_is_said(lift: Path, tmp_path: Path) -> None:
     notes = convert(lift, tmp_path / "a.npz").notes
     assert "texts of tasks are left out (2)" in notes
@@ -179,6 +186,17 @@ def test_texts_outside_of_the_file_are_refused(place: tuple[int, int], tmp_path:
                 read()
         assert reader[2].info["task"] == "pull é"
     assert "is not in the file's" in validate(path)[0]
+
+
+def test_texts_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Else a small file could name the same bytes again and again, and fill the memory with texts."""
+    path = write(tmp_path / "a.h5", TEXTS, with_texts())
+    with h5py.File(path, "a") as file:
+        tags, length = file["tags"][:], len(file["texts"])
+        tags["masks"][:3] = [(0, length), (0, length - 1), (1, length - 1)]
+        file["tags"][:] = tags
+    with DemoReader(path) as reader, pytest.raises(InputError, match="its texts overlap"):
+        reader.masks()
 
 
 @pytest.mark.parametrize("name", ["tags", "texts", "states"])

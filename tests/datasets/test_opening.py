@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import time
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +76,19 @@ def test_a_crash_a_hang_and_greed_are_one_line(monkeypatch: pytest.MonkeyPatch) 
     contained(
         lambda: time.sleep(1.5), "demos.h5"
     )  # as on a busy machine: it waited, and took no processor time
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_folder_may_have_more_files_than_select_takes_descriptors() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1_200:
+        pytest.skip("this machine allows no 1,200 open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_200), hard))
+    with ExitStack() as stack:
+        for _ in range(1_040):
+            stack.enter_context(Path(os.devnull).open("rb"))
+        contained(lambda: None, "demos.h5")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

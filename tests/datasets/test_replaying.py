@@ -131,6 +131,20 @@ def test_a_histogram_in_text() -> None:
     assert bars(values[:0]) == []
 
 
+def test_a_file_without_episodes_is_one_line_and_large_numbers_are_bins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = DemoInfo("Own-v0", spaces.Box(-1.0, 1.0, (2,)), spaces.MultiDiscrete([255, 3], dtype=np.uint8))
+    path, words = tmp_path / "a.h5", ["--out", str(tmp_path / "a.png")]
+    with DemoWriter(path, info) as writer:
+        writer.sync()
+        assert main(["data", "plot", str(path), *words]) == 2
+        assert "holds no episodes" in capsys.readouterr().err
+        parts = np.zeros((4, 2), np.float32), np.uint8([[254, 0], [253, 1], [254, 2]]), np.ones(3, np.float32)
+        writer.append(Trajectory(*parts, terminated=True, truncated=False))
+    assert main(["data", "plot", str(path), *words]) == 0
+
+
 def test_returns_that_differ_by_rounding_are_one_bar(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

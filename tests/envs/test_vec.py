@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
+import pytest
 
+from imitate.envs.backends.pool import PoolVecEnv
+from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.vec import SyncVecEnv
 
 
@@ -20,9 +25,10 @@ class _From3(gym.Env[int, int]):
         return 5, 1.0, False, False, {}
 
 
-def test_idle_environments_show_an_observation_of_the_space() -> None:
+@pytest.mark.parametrize("make", [SyncVecEnv, lambda fns: PoolVecEnv(ProcessPool(fns))])
+def test_idle_environments_show_an_observation_of_the_space(make: Any) -> None:
     """A policy acts on all rows; a one-hot network can't take 0 where states are 3 to 7."""
-    envs = SyncVecEnv([_From3] * 3)
+    envs = make([_From3] * 3)
     np.testing.assert_array_equal(envs.reset([0]), [4, 4, 4])
     assert envs.running.tolist() == [True, False, False]
     np.testing.assert_array_equal(envs.step(np.zeros(3, int)).obs, [5, 4, 4])

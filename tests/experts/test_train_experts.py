@@ -149,6 +149,16 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         InputError, match="100 steps are too few for one rollout of ppo, 8192 steps: give more"
     ):
         train_expert("ppo", "Acrobot-v1", tmp_path / "x", steps=100, n_envs=4, n_steps=2_048)
+    for wrong, message in (
+        ({"n_envs": 0}, "n_envs must be a whole number of at least 1, got 0"),
+        ({"n_envs": "x"}, "n_envs must be a whole number of at least 1, got 'x'"),
+        ({"n_timesteps": "1e4"}, "n_timesteps must be a whole number"),
+        ({"policy_kwargs": {"activation_fn": "gelu"}}, "activation_fn is one of tanh, relu, elu, got 'gelu'"),
+        ({"normalize": True, "gamma": "a"}, "can't be set up"),
+        ({"test_episodes": 0}, "test_episodes must be at least 1, got 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            train_expert("ppo", "CartPole-v1", tmp_path / "x", **wrong)
     assert not (tmp_path / "x").exists()
 
 

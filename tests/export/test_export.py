@@ -17,7 +17,7 @@ from imitate.cli import main
 from imitate.errors import InputError
 from imitate.export.deployed import Deployed, compare
 from imitate.export.graphs import to_onnx, to_torch, to_torchscript
-from imitate.export.sb3_zip import to_sb3
+from imitate.export.sb3_zip import _copy_critics, _model, to_sb3
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
@@ -46,9 +46,11 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "squashed pixels": (PICTURE, BOUNDED, {"head": "squashed"}),
     "camera": (spaces.Box(0, 255, (48, 40, 3), np.uint8), spaces.Discrete(6), {}),
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
+    "of the state": (VECTOR, BOUNDED, {"state_std": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
+SB3_LACKS = ("parts", "from one", "of the state")
 
 
 def policy_of(name: str) -> ActorPolicy:
@@ -108,7 +110,7 @@ def test_torchscript(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(torch.jit.load(tmp_path / "p.pt")(*inputs), deployed(*inputs))
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if name not in ("parts", "from one")])
+@pytest.mark.parametrize("name", [name for name in POLICIES if name not in SB3_LACKS])
 def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
     policy = policy_of(name)
     beside = to_sb3(policy, tmp_path / "p.zip")
@@ -162,6 +164,22 @@ def test_sb3_gets_the_critics(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.stack(critic(obs, unit)), ours, rtol=1e-5, atol=1e-6)
 
 
+def test_sb3_gets_critics_of_bytes() -> None:
+    """Ours see bytes in [0, 1], SB3's as they are."""
+    shape = CriticShape(2, 1, (8,), 0.99)
+    actions = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    with seeded(0):
+        policy = ActorPolicy(
+            spaces.Box(0, 255, (4,), np.uint8), actions, activation="relu", head="squashed", critic=shape
+        )
+    model = _model(policy)
+    obs, unit = torch.randint(256, (6, 4)).float(), torch.rand(6, 2)
+    with torch.no_grad():
+        _copy_critics(policy, model)
+        ours = policy.critic(torch.cat([policy.encoder.prepare(obs.byte()), unit], -1))[0]
+        torch.testing.assert_close(torch.stack(model.critic(obs, unit)), ours, rtol=1e-5, atol=1e-5)
+
+
 def test_statistics_that_exist_are_kept(tmp_path: Path) -> None:
     (tmp_path / "vecnormalize.pkl").write_bytes(b"another's")
     with pytest.raises(InputError, match="exists: move it"):
@@ -187,7 +205,7 @@ def test_a_zip_and_its_statistics_are_written_together_or_not_at_all(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["parts", "from one"])
+@pytest.mark.parametrize("name", SB3_LACKS)
 def test_what_sb3_lacks_is_said(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"export to onnx or torch$"):
         to_sb3(policy_of(name), tmp_path / "p.zip")

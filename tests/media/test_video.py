@@ -146,6 +146,9 @@ def test_a_fresh_process_needs_no_display_and_says_nothing(tmp_path: Path) -> No
         ),
         ("Countdown-v0", {"env_kwargs": {"picture": "grows"}}, "film.mp4", "changed their shape"),
         ("CartPol-v1", {}, "film.mp4", "unknown environment"),
+        ("CartPole-v²", {}, "film.mp4", "unknown environment"),
+        ("Countdown-v0", {"width": 0}, "film.mp4", "at least 2 pixels wide, got 0"),
+        ("Pendulum-v1", {"env_kwargs": {"time_feature": "false"}}, "film.mp4", "must be true or false"),
     ],
 )
 @pytest.mark.filterwarnings("error::UserWarning")  # gymnasium has one for Blind-v0, and our line says it all

@@ -58,7 +58,7 @@ class PoolVecEnv:
         self.running = np.arange(self.num_envs) < len(drawn)
         self.seeds[self.running] = drawn
         self._obs = self.pool.begin(drawn + [0] * (self.num_envs - len(drawn)))
-        self._obs[~self.running] = 0
+        self._obs[~self.running] = self._obs[0]  # zeros may be outside the space
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:
