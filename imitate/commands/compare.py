@@ -163,9 +163,9 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
     """The comparison of the options, over that of the file, or over the folder's if no environment is named."""
     base: dict[str, Any] = {}
     suite = None
-    if file in BUNDLED and not Path(file).exists():
+    if file in BUNDLED and not Path(file).is_file():
         suite = Suite.bundled(file)
-    elif file is not None and not Path(file).exists():
+    elif file is not None and not Path(file).is_file():
         suites = f"{', '.join(BUNDLED)}{did_you_mean(file, BUNDLED)}"
         raise InputError(f"{file} is neither a file nor one of the suites {suites}")
     elif file is not None:
@@ -183,13 +183,9 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
         return suite.changed(add, **given)
     if "env_id" not in base | given:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')
-    if base:
-        return Comparison.from_json({"algorithms": DEFAULT, "env_id": given.get("env_id")} | base).changed(
-            add, **given
-        )
-    bundled = bare_id(given["env_id"])
+    bundled = bare_id(str((base | given)["env_id"]))
     expert = {"expert": bundled} if bundled in experts.known_experts() else {}
-    return Comparison.from_json({"algorithms": DEFAULT} | expert | given).changed(add)
+    return Comparison.over({"algorithms": DEFAULT} | expert | base, add, **given)
 
 
 def _stored(out: Path, env_id: str | None) -> dict[str, Any]:

@@ -36,23 +36,28 @@ def report(argv: list[str]) -> int:
         from imitate.compare.report.results_table import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
         from imitate.compare.report.suite_tables import suite_latex, suite_rows
         from imitate.compare.statistics.aggregate import leads, read_suite
-        from imitate.compare.statistics.finished_runs import read_outcome
+        from imitate.compare.statistics.finished_runs import read_finished
         from imitate.compare.statistics.verdict import pairs
 
         of_suites = is_suite(folders[0])
         if format == "html":
             print((write_suite_report if of_suites else write_report)(*folders, out=out))
             return 0
+        written = {"md": as_markdown, "csv": as_csv}
         if of_suites:
             suite = read_suite(*folders)
-            columns, table = suite_rows(suite)
-            paper = suite_latex(suite, leads(suite.aggregates))
+            if format == "latex":
+                text = suite_latex(suite, leads(suite.aggregates))
+            else:
+                columns, table = suite_rows(suite)
+                text = written[format](table, columns)
         else:
-            outcome = read_outcome(*folders)
-            columns, table = (ALL_COLUMNS if format == "csv" else SHOWN), rows(outcome)
-            paper = latex(outcome, pairs(outcome))
-        texts = {"md": as_markdown(table, columns), "latex": paper, "csv": as_csv(table, columns)}
-        print(texts[format], end="")
+            outcome = read_finished(*folders)
+            if format == "latex":
+                text = latex(outcome, pairs(outcome))
+            else:
+                text = written[format](rows(outcome), ALL_COLUMNS if format == "csv" else SHOWN)
+        print(text, end="")
         return 0
 
     return run(command, argv, "report")

@@ -36,9 +36,15 @@ def _os() -> str:
 
 
 def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    """The commit of this file, or "" if it is installed: another repository may lie around it."""
+    found = ""
+    for words in (["ls-files", "--error-unmatch", __file__], ["rev-parse", "--short=12", "HEAD"]):
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        if done.returncode:
+            return ""
+        found = done.stdout.strip()
+    return found

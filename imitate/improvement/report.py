@@ -22,7 +22,7 @@ __all__ = ["write_report"]
 
 def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Film]], out: Path) -> None:
     """Write index.html, which needs no network and no other file, and its figure as .pdf, .png and .csv in figures/."""
-    names = list(dict.fromkeys(each.learner for each in journal.snapshots))
+    names = list(dict.fromkeys(each.learner for each in journal.snapshots if each.validation.seeds))
     figure = page_data.figure(out / "figures", "curves", [_curves(journal, names)], names)
     kind = result.verdict.kind
     text = page_template("improve.html", "imitate.improvement").render(
@@ -35,7 +35,6 @@ def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Fi
         rows=[_row(journal, name) for name in names],
         dropped=journal.dropped,
         films=films,
-        students=title(result.verdict.learner),
         validated=sorted({len(each.validation.seeds) for each in journal.snapshots}),
         command=journal.task.command(out),
         here=provenance(),

@@ -103,7 +103,9 @@ def tune(
 
         while len(_ended(study)) < trials:
             study.optimize(objective, n_trials=1)
-            _report(study, base, out)
+            _report(study, out)
+            _write_best(study, base, out)
+        _write_best(study, base, out)  # also if it was lost, or the process killed before it was written
         return _best(study, out)
 
 
@@ -191,13 +193,17 @@ def _at(settings: Any, name: str) -> Any:
     return settings
 
 
-def _report(study: optuna.Study, base: Experiment, out: Path) -> None:
-    """Log the last trial; if it is the best one, write its run."""
+def _report(study: optuna.Study, out: Path) -> None:
+    """Log the last trial."""
     last, best = _ended(study)[-1], _best(study, out)
     result = "stopped early" if _stopped(last) else f"{last.value:.4g}"
     said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
     logger.info("trial %d: %s%s", last.number, result, said)
-    if best is not None and best.trial == last.number:
+
+
+def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:
+    """Write the run of the best trial, if there is one."""
+    if (best := _best(study, out)) is not None:
         run = base.changed(nested(best.settings))
         if run.eval_every == LARGEST:  # validates at its end, which compares trials and chooses no policy
             preset = Experiment.preset(run.algorithm, run.env_id)

@@ -112,6 +112,10 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     assert Path("search/best.toml").exists()
     assert main([*command, "--trials", "2"]) == 0
     assert [run["seed"] for run in drawn()] == [1_000, 1_001, 1_002]  # that of the interrupted one is used up
+    best = Path("search/best.toml").read_text()
+    Path("search/best.toml").unlink()  # as if it had been killed before it was written
+    assert main([*command, "--trials", "2"]) == 0
+    assert Path("search/best.toml").read_text() == best
     assert "another --out" in refused(capsys, *command, "--trials", "2", "--vf-coef", "1")
 
 

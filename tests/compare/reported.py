@@ -69,11 +69,11 @@ def fill(
     write_json(out / "references.json", asdict(references))
     index = {}
     for name in (*names, *comparison.controls):
-        for seed in range(1 if ":" in name else seeds):
+        for seed in range(comparison.first_seed, comparison.first_seed + (1 if ":" in name else seeds)):
             index[f"{name}-seed{seed}"] = f"runs/{name.replace(':', '-')}-seed{seed}-0123456789"
     write_json(out / "runs.json", index)
     for name, seed_returns in returns.items():
-        for seed, final in enumerate(seed_returns):
+        for seed, final in enumerate(seed_returns, comparison.first_seed):
             result(name, seed, final, **(changes or {})).save(out / index[f"{name}-seed{seed}"])
     return out
 

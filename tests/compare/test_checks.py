@@ -21,10 +21,20 @@ def small(name: str, **fields: Any) -> Comparison:
     return Comparison("CartPole-v1", (name,), "CartPole-v1:ppo", **(settings | fields))
 
 
+def test_demonstrations_that_the_budget_does_not_pay_for_are_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InputError, match="about 25000 for demonstrations"):
+        carry_out(small("bc", demo_episodes=50), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
         ("sqil", {"dqn": {"learning_starts": 700}}, "which takes 704 steps before it learns and about 500 for dem"),
+        ("sb3:ppo", {"n_steps": "a"}, "n_steps, got 'a'"),
+        ("sb3:ppo", {"gamma": "x"}, "wants a number as gamma, got 'x'"),
         ("dqn", {"learning_starts": 1_100}, "which takes 1104 steps before it learns; give more, or leave dqn out"),
         ("sb3:dqn", {"learning_starts": 1_000}, "too small for sb3:dqn, which takes 1001 steps before it learns"),
     ],

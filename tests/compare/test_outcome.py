@@ -14,6 +14,7 @@ from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.verdict import answer, cost_words, warnings
 from imitate.errors import InputError
+from imitate.files import read_json, write_json
 
 
 def test_results_are_read_back(tmp_path: Path) -> None:
@@ -87,6 +88,26 @@ def test_folders_with_other_seeds_are_all_of_their_seeds(tmp_path: Path) -> None
     b = fill(tmp_path / "b", {"bc": five(390, 410)[:3]}, first_seed=2)
     both = read_outcome(a, b).comparison
     assert (both.first_seed, both.seeds) == (0, 5)
+
+
+def test_seeds_far_apart_are_counted_and_what_finished_elsewhere_did_not_fail(tmp_path: Path) -> None:
+    one = fill(tmp_path / "one", {"bc": five(390, 410)[:2]})
+    other = fill(tmp_path / "other", {"bc": five(390, 410)[:2]}, first_seed=1_000_000)
+    write_json(one / "errors" / "bc-seed1000000.json", {"error": "bc-seed1000000: boom", "traceback": ""})
+    found = read_outcome(one, other)
+    assert found.comparison.seeds == len(found.learners[0].results) == 4
+    assert not found.failures
+
+
+def test_a_curve_of_other_episodes_is_one_line(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"bc": five(390, 410)})
+    place = out / read_json(out / "runs.json", dict[str, str])["bc-seed3"]
+    damaged = Result.load(place)
+    assert damaged is not None
+    damaged.curve[4].returns.pop()
+    damaged.save(place)
+    with pytest.raises(InputError, match=r"the curve of bc-seed3 .* is not that of its comparison"):
+        read_outcome(out)
 
 
 def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None:

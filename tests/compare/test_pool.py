@@ -43,14 +43,13 @@ def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
     with Processes(1) as backend:
         pool = Pool(backend, tmp_path)
         pool.submit(Task("job", die))
+        for value in (1, 3):  # these wait, and go on in new processes
+            pool.submit(Task(f"job {value}", double, (value,), root=tmp_path))
         while pool.running:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))
-        pool.submit(Task("next", double, (1,), root=tmp_path))  # those that waited go on
-        while pool.running:
-            list(pool.ended())
-        assert pool.failed("next") is None
-        assert (tmp_path / "1").read_text() == "2"
+        assert pool.failed("job 1") is pool.failed("job 3") is None
+        assert [(tmp_path / name).read_text() for name in ("1", "3")] == ["2", "6"]
 
 
 def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

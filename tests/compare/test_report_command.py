@@ -87,6 +87,35 @@ def test_a_failed_run_is_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert main(["compare", "--out", str(out)]) == 1
 
 
+def test_options_come_before_a_file_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.toml").write_text('env_id = "Acrobot-v1"\nalgorithms = ["bc", "ppo"]')
+    words = ["compare", str(tmp_path / "x.toml"), "--list"]
+    assert main([*words, "--expert", "CartPole-v1:ppo"]) == 0
+    assert main([*words, "--algorithms", "ppo"]) == 0
+    assert main(words) == 2
+    assert "bc needs an expert: name one with --expert" in capsys.readouterr().err
+    (tmp_path / "x.toml").write_text('env_id = "CartPole-v1"\nalgorithms = ["bc"]')
+    assert main(words) == 0  # with the bundled expert
+
+
+def test_a_folder_called_as_a_suite_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("classic").mkdir()
+    assert main(["compare", "classic", "--list", "--out", "classic"]) == 0
+    assert "CartPole-v1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["md", "csv", "latex", "html"])
+def test_nothing_to_report_is_one_line(
+    tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = fill(tmp_path / "out", {"bc": [], "ppo": []})
+    assert main(["report", str(out), "--format", format]) == 2
+    assert "finished, so there is nothing to report" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -69,6 +69,16 @@ def test_options_change_every_part() -> None:
     assert [part.algorithms[-1] for part in parts.values()] == ["a2c"] * 3
 
 
+def test_hyperparameters_go_where_their_learner_is() -> None:
+    few = Suite.bundled("few-demos")
+    parts = few.changed(hyperparameters={"dac": {"gamma": 0.9}}).parts.values()
+    assert {"dac" in part.algorithms for part in parts} == {True, False}
+    for part in parts:
+        assert part.hyperparameters == ({"dac": {"gamma": 0.9}} if "dac" in part.algorithms else {})
+    with pytest.raises(InputError, match="hyperparameters of 'daq', which is not in this suite"):
+        few.changed(hyperparameters={"daq": {}})
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -105,6 +115,14 @@ def test_a_suite_is_not_put_into_a_folder_of_something_else(tmp_path: Path) -> N
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="exists and is no suite; choose another --out"):
         carry_out(suite(), tmp_path)
+
+
+def test_a_suite_is_not_put_into_the_folder_of_another(tmp_path: Path) -> None:
+    suite().save(tmp_path)
+    gone = next(iter(suite().parts))
+    fewer = replace(suite(), parts={label: each for label, each in suite().parts.items() if label != gone})
+    with pytest.raises(InputError, match=f"holds another suite, with {gone}; choose another --out"):
+        carry_out(fewer, tmp_path)
 
 
 # --- what holds over all

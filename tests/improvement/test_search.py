@@ -19,10 +19,13 @@ import imitate
 from imitate.cli import main
 from imitate.envs.trust import trust
 from imitate.errors import InputError
+from imitate.files import read_json
 from imitate.improvement import search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
 from imitate.improvement.plan import affordable
+from imitate.improvement.report import write_report
+from imitate.improvement.result import Result
 from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.verdict import Verdict
@@ -92,6 +95,15 @@ def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     assert said["versions"]["torch"]
     assert said["teacher"]["has_critic"] is False
     assert 0.0 <= said["teacher"]["fitted"] <= 1.0
+
+
+def test_a_learner_whose_validations_were_all_cut_has_no_row(
+    found: tuple[Path, Verdict, int], tmp_path: Path
+) -> None:
+    journal = read_json(found[0] / "journal.json", Journal)
+    journal.snapshots.append(Snapshot("a2c", 1.0, 1_000, 0, 1.0, Played([], [], [], 300)))
+    write_report(journal, read_json(found[0] / "verdict.json", Result), {}, tmp_path)
+    assert "A2C" not in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])

@@ -45,8 +45,8 @@ class Luggage:
 
 
 def _sources(name: str) -> dict[str, Path]:
-    """The source files of the module in `module:name`, or of its package. None if it is installed, since it should then
-    be on the other machine too."""
+    """The source files of the module in `module:name`, or of its package. Empty if it is installed, since it should
+    then be on the other machine too."""
     top = name.rpartition(":")[0].partition(".")[0]
     file = getattr(sys.modules.get(top), "__file__", None)
     if file is None or top == "imitate" or "site-packages" in Path(file).parts:

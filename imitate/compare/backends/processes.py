@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -35,20 +36,27 @@ class Processes:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        self._waiting: deque[Task] = deque()
         self._running: dict[Future[Failure | None], str] = {}
         self._processes: Callable[[], ProcessPoolExecutor]
         self._executor: ProcessPoolExecutor
 
     def submit(self, task: Task) -> None:
-        try:
-            future = self._executor.submit(_perform, task)
-        except (
-            BrokenProcessPool
-        ):  # a worker died, and with it the tasks under way; this one has new processes
-            self._executor.shutdown(wait=False)
-            self._executor = self._processes()
-            future = self._executor.submit(_perform, task)
-        self._running[future] = task.name
+        self._waiting.append(task)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Begin as many waiting tasks as there are workers. A worker that dies takes all tasks with it that have
+        begun."""
+        while self._waiting and len(self._running) < self._workers:
+            task = self._waiting.popleft()
+            try:
+                future = self._executor.submit(_perform, task)
+            except BrokenProcessPool:  # this one has new processes
+                self._executor.shutdown(wait=False)
+                self._executor = self._processes()
+                future = self._executor.submit(_perform, task)
+            self._running[future] = task.name
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
         done, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
@@ -59,6 +67,7 @@ class Processes:
                 yield name, Failure(died)
             else:
                 yield name, future.result()
+        self._fill()
 
     def news(self) -> Iterator[tuple[str, int]]:
         while True:
@@ -89,6 +98,7 @@ class Processes:
                 process.kill()
             raise
         finally:
+            self._waiting.clear()
             self._running.clear()
 
 

@@ -25,7 +25,7 @@ from imitate.compare.execute.snapshots import Snapshots
 from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
 from imitate.compare.plan.learners import baseline
 from imitate.compare.plan.scaling import made_for, notes, shortened
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError, check_whole, did_you_mean
 from imitate.experts import save_expert
 from imitate.experts.training.models import RUN_SETTINGS, iteration_steps, make_model, sb3_class, zoo_settings
 from imitate.files import write_json
@@ -63,6 +63,11 @@ class Baseline:
         for key in given:
             if key not in (known := {*inspect.signature(sb3_class(name)).parameters, *RUN_SETTINGS}):
                 raise InputError(f"{job.algorithm} has no hyperparameter {key!r}{did_you_mean(key, known)}")
+            number = type(defaults.get(key)) in (int, float)
+            if number and isinstance(given[key], str) and not given[key].startswith("lin_"):
+                raise InputError(f"{job.algorithm} wants a number as {key}, got {given[key]!r}")
+        whole = ("n_steps", "n_envs", "batch_size", "learning_starts", "n_timesteps")
+        check_whole(**{key: given[key] for key in whole if key in given})
         zoo = zoo_settings(name, comparison.env_id)
         settings: dict[str, Any] = {"n_envs": 1} | defaults | zoo | given
         if comparison.num_envs is not None:

@@ -71,6 +71,12 @@ def carry_out(
         raise InputError(f"workers must be at least 1, got {workers}")
     if isinstance(wanted, Suite) and is_used(out) and not is_suite(out):
         raise InputError(f"{out} exists and is no suite; choose another --out")
+    if (
+        isinstance(wanted, Suite)
+        and is_suite(out)
+        and (gone := Suite.read(out).parts.keys() - wanted.parts.keys())
+    ):
+        raise InputError(f"{out} holds another suite, with {', '.join(sorted(gone))}; choose another --out")
     asked = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
     comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
@@ -198,14 +204,15 @@ def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     """Submit a film of the run, unless there is one already."""
     path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
-    of = run.name if run else ""
+    expert = part.references.expert
+    of = run.name if run else expert.sha256 if expert else ""
     if (part.out / note).exists() and read_json(part.out / note, Film).run == of:
         return
     there = run and run.relative_to(part.out)
     task = Task(
         part.name(f"video of {name}"),
         film,
-        (part.comparison, path, there),
+        (part.comparison, path, there, of),
         root=part.out,
         reads=(there / "policy",) if there else (),
         writes=(path, note, path.with_suffix(".jpg")),

@@ -64,7 +64,8 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
             f"give at least {int(longest) + 1}"
         )
     for name, own in least.items():
-        shown = _demonstrated(comparison, references) if "demos" in find(name).needs and own else 0
+        shows = "demos" in find(name).needs and (own or comparison.demo_episodes)
+        shown = _demonstrated(comparison, references) if shows else 0
         if own + shown > budget:
             beside = f" and about {shown} for demonstrations" if shown else ""
             raise InputError(
@@ -74,7 +75,7 @@ def check_budget(comparison: Comparison, references: References, least: Mapping[
 
 
 def _demonstrated(comparison: Comparison, references: References) -> int:
-    """The approximate cost of the demonstrations of a learner that also has an environment."""
+    """The approximate cost of the demonstrations that a learner gets, if it does not take all that the budget pays."""
     assert references.expert is not None
     episode = float(np.mean(references.expert.measured.lengths))
     if comparison.demo_episodes is not None:

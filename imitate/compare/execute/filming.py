@@ -26,6 +26,7 @@ def film(
     comparison: Comparison,
     out: Path,
     run: Path | None,
+    of: str,
     *,
     progress: Callable[[int], None],  # noqa: ARG001
 ) -> None:
@@ -55,7 +56,7 @@ def film(
         crf=30,
     )
     poster(out)
-    write_json(out.with_suffix(".json"), asdict(Film(returns[0], run.name if run else "")))
+    write_json(out.with_suffix(".json"), asdict(Film(returns[0], of)))
 
 
 def poster(video: Path) -> None:

@@ -80,7 +80,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
         parts = _parts(comparison, job)
         if parts is None:
             return False
-        marks = {0: marks[0]} | parts | {POINTS: marks[POINTS]}
+        marks = parts | {POINTS: marks[POINTS]}
     final = test(comparison, stored_policy(comparison, job.folder))
     Result(
         env_id=comparison.env_id,

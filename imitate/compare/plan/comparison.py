@@ -97,19 +97,21 @@ class Comparison:
                 raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
-        everybody = (*self.algorithms, *self.controls)
         for name in self.hyperparameters:
-            if name not in everybody:
-                hint = did_you_mean(name, everybody)
+            if name not in self.everybody:
+                hint = did_you_mean(name, self.everybody)
                 raise InputError(f"hyperparameters of {name!r}, which is not in this comparison{hint}")
         check_range(self, 1, 10_000, "seeds", "curve_episodes")
-        check_range(
-            self, 1, LARGEST, "demo_every", *(("demo_episodes",) if self.demo_episodes is not None else ())
-        )
+        check_range(self, 1, LARGEST, "demo_every", "demo_episodes")
         check_range(self, 2, 10_000, "episodes")
         check_range(self, 0, LARGEST, "first_seed")
         check_range(self, 100, LARGEST, "budget")
         check_range(self, 1, MOST_ENVS, "num_envs")
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """The learners and the controls."""
+        return *self.algorithms, *self.controls
 
     @property
     def controls(self) -> dict[str, str]:
@@ -140,15 +142,20 @@ class Comparison:
             raise InputError(f"a comparison that can't be used: {one_line(error)}") from error
 
     def changed(self, add: Sequence[str] = (), **given: Any) -> Self:
-        """A copy with other fields and more learners; the hyperparameters of learners that are dropped are dropped
-        too."""
-        plain = self.to_json() | given
-        plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
-        if "hyperparameters" not in given:
-            kept = self.from_json(plain | {"hyperparameters": {}})
-            known = {*kept.algorithms, *kept.controls}
-            plain["hyperparameters"] = {n: h for n, h in plain["hyperparameters"].items() if n in known}
-        return self.from_json(plain)
+        """A copy with other fields and more learners, as `over`."""
+        return self.over(self.to_json(), add, **given)
+
+    @classmethod
+    def over(cls, data: Mapping[str, Any], add: Sequence[str] = (), **given: Any) -> Self:
+        """The comparison in plain data, with other fields and more learners; the hyperparameters of learners that are
+        dropped are dropped too. Raises InputError as `from_json` does."""
+        plain = dict(data) | given
+        if isinstance(plain["algorithms"], list | tuple):
+            plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
+        known = cls.from_json(plain | {"hyperparameters": {}}).everybody
+        if "hyperparameters" not in given and isinstance(settings := plain.get("hyperparameters"), Mapping):
+            plain["hyperparameters"] = {name: own for name, own in settings.items() if name in known}
+        return cls.from_json(plain)
 
     @property
     def command(self) -> str:
@@ -185,7 +192,7 @@ class Job:
     folder         of the run. Its name ends with a hash of everything that its result depends on, so a comparison
                    finds exactly those earlier runs that it would repeat
     steps          environment steps to spend
-    demo_episodes  maximum number of demonstrations; None: as many as `steps` allow
+    demo_episodes  number of demonstrations, at most if the comparison names none; None: as many as `steps` allow
     """
 
     algorithm: str

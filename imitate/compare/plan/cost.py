@@ -51,10 +51,11 @@ def listing(wanted: Comparison | Suite) -> str:
         thinned = f", one of {part.demo_every} steps" if part.demo_every > 1 else ""
         lines.append(
             f"{each.label:<{width}}  {', '.join(part.algorithms)}; {seeds}, {part.budget:,} steps"
-            f"{shown}{thinned}: {each.runs} runs, about {duration(each.core_seconds)} of a core"
+            f"{shown}{thinned}: {counted(each.runs, 'run')}, about {duration(each.core_seconds)} of a core"
         )
     runs, seconds = sum(each.runs for each in found), sum(each.core_seconds for each in found)
-    lines.append(f"{len(found)} comparisons, {runs:,} runs, about {duration(seconds)} of a core for learning")
+    of_all = f"{counted(len(found), 'comparison')}, {counted(runs, 'run')}"
+    lines.append(f"{of_all}, about {duration(seconds)} of a core for learning")
     return "\n".join(lines)
 
 

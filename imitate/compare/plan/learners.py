@@ -20,7 +20,7 @@ __all__ = ["BASELINES", "base", "baseline", "find", "is_own", "source", "summary
 
 BASELINES = ("ppo", "a2c", "dqn", "sac", "td3", "ddpg", "tqc", "qrdqn", "trpo")
 """Algorithms of Stable-Baselines3 and sb3-contrib that can be `sb3:NAME`."""
-_NAME = re.compile(r"[\w.:-]+(@[\w.-]+)?")
+_NAME = re.compile(r"(?!.*\.\.)[\w.:-]+(@[\w.-]+)?")
 
 
 def find(name: str) -> Algorithm:

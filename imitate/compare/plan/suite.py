@@ -64,12 +64,7 @@ class Suite:
                     f"{label} is in the suite twice: name it once, or give each its own expert or label"
                 )
             parts[label] = comparison
-        everybody = {each for part in parts.values() for each in (*part.algorithms, *part.controls)}
-        for key in given:
-            if key not in everybody:
-                raise InputError(
-                    f"hyperparameters of {key!r}, which is not in this suite{did_you_mean(key, everybody)}"
-                )
+        _check_named(given, parts)
         return cls(name, parts)
 
     @classmethod
@@ -95,8 +90,15 @@ class Suite:
         write_json(folder / "suite.json", {"name": self.name, "parts": parts})
 
     def changed(self, add: Sequence[str] = (), **given: Any) -> Suite:
-        """A copy with other settings in every part, and more learners."""
-        return replace(self, parts={label: part.changed(add, **given) for label, part in self.parts.items()})
+        """A copy with other settings in every part, and more learners; hyperparameters go where their learner is."""
+        settings = given.pop("hyperparameters", {})
+        parts = {label: part.changed(add, **given) for label, part in self.parts.items()}
+        _check_named(settings, parts)
+        if settings:
+            for label, part in parts.items():
+                own = {name: each for name, each in settings.items() if name in part.everybody}
+                parts[label] = part.changed(hyperparameters=own)
+        return replace(self, parts=parts)
 
     @property
     def toml(self) -> str:
@@ -115,6 +117,16 @@ class Suite:
             if label != _slug(bare_id(each["env_id"])):  # one of several in this environment
                 each["label"] = label
         return as_toml(shared | {"environments": own})
+
+
+def _check_named(settings: Mapping[str, Any], parts: Mapping[str, Comparison]) -> None:
+    """Raise InputError for hyperparameters of a learner that no part has."""
+    everybody = {name for part in parts.values() for name in part.everybody}
+    for name in settings:
+        if name not in everybody:
+            raise InputError(
+                f"hyperparameters of {name!r}, which is not in this suite{did_you_mean(name, everybody)}"
+            )
 
 
 def is_suite(folder: Path) -> bool:

@@ -11,7 +11,6 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from imitate.compare.formatting import listed, number, percent
-from imitate.compare.machine import provenance
 from imitate.compare.plan.learners import title
 from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves
@@ -26,11 +25,10 @@ from imitate.compare.report.results_table import (
     runs_csv,
 )
 from imitate.compare.report.summary_json import summary_of
-from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.finished_runs import Outcome, read_finished
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS
 from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.verdict import Answer, Pair, answer, pairs, warnings
-from imitate.errors import InputError
 from imitate.files import atomic, versions, write_json
 from imitate.toml import as_toml
 
@@ -45,10 +43,7 @@ def write_report(*folders: Path, out: Path | None = None) -> Path:
 
     Raises InputError if a folder holds no comparison, if they do not fit together, or if no learner finished.
     """
-    outcome = read_outcome(*folders)
-    if not outcome.learners:
-        reason = f": {outcome.failures[0]}" if outcome.failures else ""
-        raise InputError(f"no learner of {folders[0]} finished, so there is nothing to report{reason}")
+    outcome = read_finished(*folders)
     out = out or folders[0]
     out.mkdir(parents=True, exist_ok=True)
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)
@@ -111,7 +106,6 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mappin
         toml=as_toml(comparison.to_json()),
         machines=machines,
         versions=outcome.learners[0].results[0].versions or versions(),
-        here=provenance(),
         provenance=page_data.provenance({"": outcome}),
     )
 

@@ -17,7 +17,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import read_json
 
-__all__ = ["Entry", "Outcome", "merged", "read_outcome"]
+__all__ = ["Entry", "Outcome", "merged", "read_finished", "read_outcome"]
 
 
 @dataclass(frozen=True)
@@ -191,12 +191,23 @@ def read_outcome(*folders: Path) -> Outcome:
         for note in sorted((folder / "videos").glob("*.json")):
             shown = read_json(note, Film).episode_return
             videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
+    ended = [wanted[key] for key in results]
+    failures = [each for each in failures if not any(each.startswith(f"{name}:") for name in ended)]
     missing = [
         name
         for key, name in wanted.items()
         if key not in results and not any(failure.startswith(f"{name}:") for failure in failures)
     ]
-    least = min((len(result.returns) for result in results.values()), default=comparison.episodes)
+    points: dict[str, int] = {}
+    for key, result in results.items():
+        same = points.setdefault(key[0], len(result.curve)) == len(result.curve)
+        if not same or any(len(point.returns) != len(references.random.curve) for point in result.curve):
+            raise InputError(
+                f"the curve of {wanted[key]} in {folders[0]} is not that of its comparison: restore it"
+            )
+    experts = () if references.expert is None else (references.expert.measured,)
+    played = [each.returns for each in (*results.values(), references.random, *experts)]
+    least = min(map(len, played))
     comparison = replace(comparison, episodes=min(comparison.episodes, least))
 
     def entries(names: Sequence[str]) -> list[Entry]:
@@ -223,6 +234,15 @@ def read_outcome(*folders: Path) -> Outcome:
         missing,
         videos,
     )
+
+
+def read_finished(*folders: Path) -> Outcome:
+    """`read_outcome`; also raises InputError if no learner finished."""
+    outcome = read_outcome(*folders)
+    if not outcome.learners:
+        reason = f": {outcome.failures[0]}" if outcome.failures else ""
+        raise InputError(f"no learner of {folders[0]} finished, so there is nothing to report{reason}")
+    return outcome
 
 
 def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Comparison:
@@ -252,7 +272,9 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
         first,
         algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
         first_seed=begin,
-        seeds=max(each.first_seed + each.seeds for each in comparisons) - begin,
+        seeds=len(
+            {seed for each in comparisons for seed in range(each.first_seed, each.first_seed + each.seeds)}
+        ),
         episodes=min(each.episodes for each in comparisons),
         hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
     )

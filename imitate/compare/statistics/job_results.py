@@ -165,7 +165,7 @@ class References:
 
 @dataclass(frozen=True)
 class Film:
-    """Facts stored beside a video: the return of its episode, and its run ("" for the expert's)."""
+    """Facts stored beside a video: the return of its episode, and its run, or the sha256 of its expert."""
 
     episode_return: Number
     run: str = ""
@@ -203,7 +203,7 @@ class Problem:
 
 
 Runs = dict[
-    Annotated[str, Meta(pattern=r"^.+-seed[0-9]{1,6}$")],
+    Annotated[str, Meta(pattern=r"^.+-seed[0-9]{1,16}$")],
     Annotated[str, Meta(pattern=r"^(?!/)(?!.*\.\.)[\w.@/-]+$")],
 ]
 """The content of runs.json: each run's folder, by learner and seed. None of them leads out of the comparison's

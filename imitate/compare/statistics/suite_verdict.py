@@ -14,8 +14,8 @@ __all__ = ["suite_answer", "suite_warnings"]
 
 
 def suite_answer(suite: SuiteOutcome) -> Answer:
-    """The verdict is yes if some imitation learner's interquartile mean is significantly above every RL learner's, and
-    no in the opposite case."""
+    """The verdict is yes if the best imitation learner's interquartile mean is significantly above every RL learner's,
+    and no in the opposite case."""
     imitators = [each for each in suite.aggregates if each.imitates]
     rivals = [each for each in suite.aggregates if not each.imitates]
     if not imitators or not rivals:
