@@ -154,9 +154,7 @@ class AggreVaTeD:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
         self.generator.manual_seed(seed)
-        self.student.actor.seed(
-            draw_seed(self.seed, self.iteration, 1)
-        )  # another stream than that of the updates
+        self.student.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
         self.roll_in.restart(seed, self.rng)
 
     def state_dict(self) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class Trial:
             for rollout, _ in plays:
                 rival.observe(rollout.obs[rollout.steps])
                 learner.roll_in.label(rollout, ~rollout.steps)
-            rival.actor.seed(draw_seed(learner.seed, learner.iteration, 4))
+            rival.seed(draw_seed(learner.seed, learner.iteration, 4))
         sampler.restart(draw_seed(learner.seed, learner.iteration, 3))
         if both is None:  # the limit cut too many episodes: AggreVaTeD's own policy stays
             return {"trial_pairs": 0.0}

@@ -18,6 +18,7 @@ __all__ = [
     "beyond",
     "check_plain",
     "check_supported",
+    "is_plain",
     "kind",
     "multi_discrete",
     "random_observations",
@@ -108,6 +109,11 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
             f"action space {action_space} is not supported: a Box of actions must be flat, of floats and bounded; "
             "give the environment's action_space the finite bounds that it has"
         )
+
+
+def is_plain(*given: Space) -> bool:
+    """True if all of these spaces are Box or Discrete."""
+    return all(isinstance(as_fields(space), spaces.Box | spaces.Discrete) for space in given)
 
 
 def check_plain(learner: str, observation_space: Space, action_space: Space) -> None:

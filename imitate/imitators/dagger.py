@@ -98,9 +98,7 @@ class DAgger:
     def _reseed(self) -> None:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
-        self.student.actor.seed(
-            draw_seed(self.seed, self.iteration, 1)
-        )  # another stream than that of the updates
+        self.student.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
         self.roll_in.restart(seed, self.rng)
 
     def state_dict(self) -> dict[str, Any]:

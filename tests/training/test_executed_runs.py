@@ -30,7 +30,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "budget": 6_000,
         "num_envs": 1,
         "expert": "CartPole-v1:ppo",
-        "hyperparameters": FEW | {"fqe_updates": 10},
+        "hyperparameters": FEW | {"iterations": 30, "fqe_updates": 10},
     },
     "a2c": VALIDATED | {"budget": 4_000, "hyperparameters": {"rounds_per_iteration": 2}},
     "reinforce": VALIDATED | {"budget": 4_000, "hyperparameters": {"num_episodes": 4}},

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import numpy as np
 from torch import Tensor
 
 from imitate.datasets.trajectory import tensor_of
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, is_plain
 from imitate.imitators.bc import imitation_loss
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
@@ -17,6 +18,7 @@ from imitate.nn.distributions import Distribution
 from imitate.nn.following import first_layer, follow
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.actor import Actor
 
 __all__ = ["Loss", "Student"]
 
@@ -45,10 +47,20 @@ class Student:
         self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
         self.average = Average(self.policy, self.actor, config.ema)
         self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
+        plain = is_plain(actor.observation_space, actor.action_space)
+        self._acting = Actor(actor) if plain else None  # in NumPy: takes a fifth of the time
+        self.seed(0)
 
     def act(self, obs: Array) -> Array:
         """Sampled actions (N, *action_shape) of the actor."""
-        return self.actor.act(obs, deterministic=False)
+        if self._acting is None:
+            return self.actor.act(obs, deterministic=False)
+        return self._acting.sample(obs, self._rng)[0]
+
+    def seed(self, seed: int) -> None:
+        """Seed what `act` samples from."""
+        self.actor.seed(seed)
+        self._rng = np.random.default_rng(seed)
 
     def observe(self, obs: Array) -> None:
         """Let the input statistics follow new states (B, ...)."""
