@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 OnFailure = Literal["stop", "skip"]
 
-_MOST_IN_A_ROW = 20  # failures; with more, the cause is not single episodes
+_MOST_IN_A_ROW = 20  # failures of each environment; with more, the cause is not single episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -84,7 +84,8 @@ def collect(
     on the batch size).
 
     Raises InputError if `out` exists and `resume` is not set, if it was collected with other settings, and if the disk
-    is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes in a row fail.
+    is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes
+    of each environment in a row fail, or all of them.
     """
     info = info if seed is None else replace(info, seed=seed)
     first = _first_seed(info, episodes, steps)
@@ -118,7 +119,8 @@ def collect(
         over[seed] += 1
 
     with writer, _Meter(writer, episodes, steps, progress, report) as meter:
-        for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip):
+        most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
+        for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
             writer.append(trajectory)
             over[int(trajectory.info["seed"])] += 1
             meter.show()
@@ -141,10 +143,12 @@ def _over(out: Path) -> Counter[int]:
         return Counter(reader.table["seed"].tolist() + reader.failed_seeds)
 
 
-def _skipping(begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None]) -> Iterator[Trajectory]:
+def _skipping(
+    begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None], most: int
+) -> Iterator[Trajectory]:
     """The trajectories of `begin()`. If an episode fails, `skip` gets its seed, and `begin` is called again.
 
-    Raises a `Fault` that belongs to no episode, and one if 20 episodes in a row fail.
+    Raises a `Fault` that belongs to no episode, and one if `most` episodes in a row fail.
     """
     in_a_row = 0
     while True:
@@ -157,7 +161,7 @@ def _skipping(begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], N
             in_a_row += 1
             if fault.seed is None:
                 raise
-            if in_a_row > _MOST_IN_A_ROW:
+            if in_a_row >= most:
                 raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
             logger.warning("%s: it is skipped", fault)
             skip(fault.seed)

@@ -121,8 +121,9 @@ def evaluate(
 
     Raises InputError if the environment can't be made, and for numbers that are too small.
     """
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}")
+    for name, count in (("episodes", episodes), ("num_envs", num_envs)):
+        if count < 1:
+            raise InputError(f"{name} must be at least 1, got {count}")
     with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes))) as envs:
         return play(
             policy,

@@ -42,8 +42,6 @@ class Difference:
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
     """The first difference of each episode, or None. The environment must be installed, and each episode needs its
     seed."""
-    if not reader.info.has_actions:
-        raise InputError("the actions of these demonstrations are unknown: they can't be taken again")
     check_env(reader.info.env_id, reader.info.env_kwargs)
     with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
         for number in range(len(reader)) if episodes is None else episodes:
@@ -63,7 +61,10 @@ def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | 
 
 
 def again(env: Env, reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
-    """Yield observation, reward and flags after the reset and after each recorded action."""
+    """Yield observation, reward and flags after the reset and after each recorded action. Raises InputError if actions
+    or seed are unknown."""
+    if not reader.info.has_actions:
+        raise InputError("the actions of these demonstrations are unknown: they can't be taken again")
     seed = int(reader.table["seed"][number])
     if seed < 0:
         raise InputError(f"episode {number} has no seed, so its beginning is not known: it can't be replayed")

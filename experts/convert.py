@@ -64,6 +64,8 @@ def convert_all(zoo: Path, out: Path) -> Iterator[tuple[str, str]]:
 
 
 def _convert(found: Found, source: str, folder: Path, env_id: str | None) -> None:
+    if env_id and found.env_id and env_id != found.env_id:
+        raise InputError(f"{source} is for {found.env_id}, not for {env_id}: leave --env out")
     agent, env_id = read_zip(found), env_id or found.env_id
     if env_id is None:
         raise InputError(f"{source} doesn't say which environment it is for: name it with --env")

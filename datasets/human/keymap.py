@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,8 @@ from gymnasium import spaces
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError, one_line
-from imitate.files import read_bytes
+from imitate.errors import InputError
+from imitate.toml import read_toml
 
 __all__ = ["PAUSE", "QUIT", "UNDO", "KeyMap", "key_map"]
 
@@ -59,7 +58,6 @@ down.
 """
 
 EDGES = ("left", "right", "up", "down")
-_LARGEST_FILE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
     """
     space: Space = env.action_space
     if path is not None:
-        table = _read(path)
+        table = read_toml(path)
     elif bare_id(env_id) in KEYS:
         tables = KEYS[bare_id(env_id)]
         table = next((one for one in tables if _fits(one, space)), tables[0])
@@ -136,13 +134,6 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
     actions = {frozenset(name.split("+")): _action(value, space, name) for name, value in keys.items()}
     idle = None if "idle" not in table else _action(table["idle"], space, "idle")
     return KeyMap(actions, idle, _stick(table, space, idle, path))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_bytes(path, _LARGEST_FILE).decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or lists in lists in lists
-        raise InputError(f"{path} is no TOML: {one_line(error)}") from error
 
 
 def _fits(table: dict[str, Any], space: Space) -> bool:

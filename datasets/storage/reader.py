@@ -227,8 +227,9 @@ class DemoReader:
         """
         episodes = np.arange(len(self)) if episodes is None else episodes
         count = len(episodes)
-        held_out = 0 if holdout == 0 else max(1, round(holdout * count))
-        if not 0 <= holdout < 1 or held_out >= count:
+        usual = 0 <= holdout < 1
+        held_out = max(1, round(holdout * count)) if usual and holdout else 0
+        if not usual or held_out >= count:
             raise InputError(
                 f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
             )

@@ -20,7 +20,7 @@ from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets import play
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.make import make_env
-from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -151,10 +151,13 @@ def check_oracle(
     The return after a time limit is unknown and taken from the oracle itself. Steps in which this part is more than
     half of the return are left out, unless all are.
 
-    Raises InputError if episodes is less than 1.
+    Raises InputError if episodes is less than 1, or probes or seed less than 0.
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1 to check an oracle, got {episodes}")
+    if probes < 0:
+        raise InputError(f"probes must be at least 0, got {probes}")
+    check_seed(seed)
     make = partial(make_env, env_id, env_kwargs)
     with closing(SyncVecEnv([make] * min(episodes, 8))) as envs:
         played = list(

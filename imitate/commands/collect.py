@@ -29,7 +29,7 @@ from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.trust import trust
-from imitate.envs.vec import SyncVecEnv
+from imitate.envs.vec import MOST_ENVS, SyncVecEnv
 from imitate.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ def command(
     if compression == "zstd":
         register(out)  # refuses before the expert is measured
     check_seed(seed)
+    for name, count in (("--num-envs", num_envs), ("--shards", shards)):
+        if count is not None and not 1 <= count <= MOST_ENVS:
+            raise InputError(f"{name} must be in [1, {MOST_ENVS}], got {count}")
     where = chosen_backend(backend, workers, address)
     if shards is None and (backend != "processes" or workers is not None):
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")

@@ -153,6 +153,8 @@ def video(
         width: the most pixels from left to right
         env: module:Env-v0 of the recording, to allow the import of its module
     """
+    if not episodes:
+        raise InputError("no episode to film: give --episodes N ...")
     with DemoReader(source_path(file.as_posix())) as reader:
         for number in episodes:
             if not 0 <= number < len(reader):

@@ -126,6 +126,10 @@ def _subject(
         if runs:
             raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
         if (folder / "policy.json").exists():
+            if vecnormalize is not None:
+                raise InputError(
+                    f"--vecnormalize is for experts in SB3's zips; {subject} is a policy of ours"
+                )
             if env is None:
                 raise InputError(
                     f"{subject} is a policy, of no environment in particular: name one with --env"
@@ -160,7 +164,8 @@ def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> Non
         raise InputError(f"{video} exists; choose another --video")
     if video.suffix.lower() != ".mp4":
         raise InputError(f"a video is written as .mp4, got {video}; name it {video.with_suffix('.mp4').name}")
-    if not os.access(video.absolute().parent, os.W_OK):
+    parent = video.absolute().parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(
             f"{video} can't be written: its folder is missing or closed to you; choose another --video"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import shlex
 import sys
@@ -46,6 +47,10 @@ def list_experts(
         json: print JSON
     """
     names = experts.known_experts()
+    if episodes < 1:
+        raise InputError(f"episodes must be at least 1, got {episodes}")
+    if remeasure and not measure:
+        raise InputError("--remeasure is for --measure: add that too")
     if not measure:
         print_json(names) if json else print("\n".join(names))
         return 0
@@ -216,6 +221,9 @@ def _trainer(argv: list[str]) -> Callable[..., int]:
         """
         from imitate.experts.training.train import train_expert
 
+        settings = hyperparameters or {}
+        if clash := settings.keys() & inspect.signature(train_expert).parameters.keys():
+            raise InputError(f"{min(clash)} is no hyperparameter: give it as an option of its own")
         written = train_expert(
             algo,
             env,
@@ -228,7 +236,7 @@ def _trainer(argv: list[str]) -> Callable[..., int]:
             keep=keep,
             resume=resume,
             command=shlex.join(["imitate", "expert", *argv]),
-            **(hyperparameters or {}),
+            **settings,
         )
         print(f"imitate: wrote {written}", file=sys.stderr)
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -70,7 +71,7 @@ def command(
     check_out(out, resume)
     check_seed(seed)
     for name, value in (("episodes", episodes), ("fps", fps)):
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             raise InputError(f"--{name} must be above 0, got {value}")
     with closing(Checked(make_env(env, env_kwargs, render_mode="rgb_array"))) as made:
         SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded

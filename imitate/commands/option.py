@@ -18,6 +18,8 @@ import msgspec
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from imitate.errors import LARGEST
+
 __all__ = ["Offers", "Option", "Rare", "as_dataclass", "options_of", "options_of_config"]
 
 
@@ -148,6 +150,8 @@ class Option:
             return self.choices[word]
         if self.one is int:
             return _whole(word)
+        if self.one is Path and not word:
+            raise ValueError("an empty name; is a variable of your shell unset?")
         if self.one in (float, str, Path):
             return self.one(word)
         return msgspec.convert(word, self.one, strict=False)
@@ -231,11 +235,15 @@ _MULTIPLES = {"k": 1_000, "m": 1_000_000}
 def _whole(text: str) -> int:
     """The number in 20000, 20_000, 20k, 1.5M or 1e5."""
     unit = _MULTIPLES.get(text[-1:].lower(), 1)
+    number = None
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         with contextlib.suppress(ValueError):
             value = float(text if unit == 1 else text[:-1]) * unit
-            if value.is_integer():
-                return int(value)
-    raise ValueError(f"not a whole number, such as 20000, 20k or 1e5: {text!r}")
+            number = int(value) if value.is_integer() else None
+    if number is None:
+        raise ValueError(f"not a whole number, such as 20000, 20k or 1e5: {text!r}")
+    if abs(number) > LARGEST:
+        raise ValueError(f"above {LARGEST}: {text}")
+    return number

@@ -13,6 +13,7 @@ from imitate.commands.line import WORDS
 from imitate.commands.option import options_of
 from imitate.commands.parsing import Asked, read
 from imitate.errors import InputError, did_you_mean
+from imitate.files import plain_json
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
@@ -75,8 +76,8 @@ def print_json(data: Any) -> None:
 
 def json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = plain_json(text)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"wanted a JSON object such as '{{\"gravity\": -5}}', got {text}")

@@ -43,6 +43,8 @@ def report(argv: list[str]) -> int:
         if format == "html":
             print((write_suite_report if of_suites else write_report)(*folders, out=out))
             return 0
+        if out is not None:
+            raise InputError("--out is for the page: --format html writes files, the others print")
         written = {"md": as_markdown, "csv": as_csv}
         if of_suites:
             suite = read_suite(*folders)

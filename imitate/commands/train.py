@@ -120,9 +120,8 @@ def _train(base: Experiment, line: CommandLine) -> int:
     found = described(base, line, "train", summary, TrainArguments(out=tyro.MISSING))
     experiment, settings = found.experiment, found.settings
     out, audit = settings["out"], settings.get("audit", False)
-    if audit and not algorithm.audit:
-        able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
-        raise InputError(f"--audit is for {able}, whose reward may leak; {experiment.algorithm} has none")
+    if audit:
+        _check_audit(experiment.algorithm)
     if line.has("--validate-by") and not experiment.eval_every:
         raise InputError(
             "--validate-by chooses among validations, and there are none: add --eval-every STEPS"
@@ -131,8 +130,15 @@ def _train(base: Experiment, line: CommandLine) -> int:
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
     remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)
     wandb, video_every = settings.get("wandb", False), settings.get("video_every", 0)
-    status = _execute(experiment, out, remeasure=remeasure, looks=looks, wandb=wandb, video_every=video_every)
-    return status or (_audit(out) if audit else 0)
+    return _execute(
+        experiment, out, remeasure=remeasure, looks=looks, wandb=wandb, video_every=video_every, audit=audit
+    )
+
+
+def _check_audit(algorithm: str) -> None:
+    if not find(algorithm).audit:
+        able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
+        raise InputError(f"--audit is for {able}, whose reward may leak; {algorithm} has none")
 
 
 def _audit(out: Path) -> int:
@@ -158,6 +164,7 @@ def _resume(line: CommandLine) -> int:
         looks: bool = True,
         wandb: bool = False,
         video_every: int = 0,
+        audit: bool = False,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
         uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
@@ -170,6 +177,7 @@ def _resume(line: CommandLine) -> int:
             looks: play a few episodes on the way and at the end, as in a new run
             wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
             video_every: steps between films, as in a new run; 0: none
+            audit: train the controls too, once the run has ended
         """
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
@@ -179,7 +187,11 @@ def _resume(line: CommandLine) -> int:
             raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
-        return _execute(experiment, resume, resume=True, looks=looks, wandb=wandb, video_every=video_every)
+        if audit:
+            _check_audit(experiment.algorithm)
+        return _execute(
+            experiment, resume, resume=True, looks=looks, wandb=wandb, video_every=video_every, audit=audit
+        )
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     out, kept = line.value("--out"), ("--device", "--env", "--expert", "--video-every")
@@ -190,7 +202,7 @@ def _resume(line: CommandLine) -> int:
             "--resume",
             out,
             *(word for name in kept if (value := line.value(name)) for word in (name, value)),
-            *(name for name in ("--no-looks", "--wandb") if line.has(name)),
+            *(name for name in ("--no-looks", "--wandb", "--audit") if line.has(name)),
         ]
     return run(command, argv, "train")
 
@@ -226,6 +238,7 @@ def _execute(
     looks: bool = True,
     wandb: bool = False,
     video_every: int = 0,
+    audit: bool = False,
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.nn.stored_policy import load_policy
@@ -237,7 +250,7 @@ def _execute(
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
-    looks = looks and experiment.evaluable
+    looks_wanted, looks = looks, looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
     if video_every:
         from imitate.training.films import Films
@@ -259,7 +272,9 @@ def _execute(
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        again = f" --video-every {video_every}" if video_every else ""
+        given = {"--no-looks": not looks_wanted, "--wandb": wandb, "--audit": audit}
+        again = "".join(f" {name}" for name, is_given in given.items() if is_given)
+        again += f" --video-every {video_every}" if video_every else ""
         print(
             f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`",
             file=sys.stderr,
@@ -278,7 +293,7 @@ def _execute(
         print(f"imitate: measure it with `{measure}`", file=sys.stderr)
     else:
         print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
-    return 0
+    return _audit(out) if audit else 0
 
 
 def with_experts(

@@ -27,6 +27,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.chdir(folder)
     try:
         assert main(["collect", "CartPole-v1:ppo", "--episodes", "3", "--out", "demos.h5"]) == 0
+        assert main(["data", "convert", "demos.h5", "unknown.h5", "--no-actions"]) == 0
         assert (
             main(
                 [
@@ -312,6 +313,51 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         "imitate: Error parsing --env-kwargs: wanted a JSON object such as",
     ),
     "suite": (["compare", "clasic", "--out", "o"], "did you mean 'classic'"),
+    "too large a seed": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--seed", "1e30", "--out", "o"],
+        "above 9007199254740992: 1e30",
+    ),
+    "nested without end": (
+        ["evaluate", "bc", "--env-kwargs", '{"a":' * 9_999],
+        "Error parsing --env-kwargs: not JSON",
+    ),
+    "probes": (
+        ["expert", "check", "BipedalWalker-v3", "--probes", "-1"],
+        "probes must be at least 0, got -1",
+    ),
+    "no episode to film": (
+        ["data", "video", "demos.h5", "--out", "o.mp4", "--episodes"],
+        "no episode to film: give --episodes N",
+    ),
+    "films without actions": (
+        ["data", "video", "unknown.h5", "--out", "o.mp4", "--episodes", "0"],
+        "the actions of these demonstrations are unknown",
+    ),
+    "not a share": (
+        ["data", "split", "demos.h5", "--train", "o", "--held-out", "p", "--holdout", "nan"],
+        "can't hold out nan",
+    ),
+    "an option as a hyperparameter": (
+        ["expert", "train", "--algo", "ppo", "--env", "X", "--hyperparameters", '{"steps": 1}', "--out", "o"],
+        "steps is no hyperparameter: give it as an option of its own",
+    ),
+    "experts measured in no episode": (
+        ["expert", "list", "--measure", "--episodes", "0"],
+        "episodes must be at least 1, got 0",
+    ),
+    "statistics for a policy of ours": (
+        ["evaluate", "bc/policy", "--env", "CartPole-v1", "--vecnormalize", "x.pkl"],
+        "--vecnormalize is for experts in SB3's zips",
+    ),
+    "environments of a collection": (
+        ["collect", "CartPole-v1:ppo", "--episodes", "1", "--num-envs", "-3", "--out", "o"],
+        "--num-envs must be in [1,",
+    ),
+    "empty name": (
+        ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--out", ""],
+        "an empty name",
+    ),
+    "audit of what has none": (["train", "--resume", "bc", "--audit"], "--audit is for gail"),
     "workers": (
         ["compare", "--env", "CartPole-v1", "--workers", "0", "--out", "o"],
         "workers must be at least 1",

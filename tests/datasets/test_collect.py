@@ -103,7 +103,7 @@ def test_an_episode_that_fails_stops_a_collection_and_may_be_skipped_later(tmp_p
 
 def test_an_environment_that_always_fails_is_given_up(tmp_path: Path) -> None:
     envs = SyncVecEnv([lambda: gym.wrappers.TransformObservation(CountingEnv(), np.sum, None)] * 2)
-    with pytest.raises(Fault, match=r"21 episodes in a row failed; the last time .*observation"):
+    with pytest.raises(Fault, match=r"40 episodes in a row failed; the last time .*observation"):
         collect(Cycling(), envs, tmp_path / "d.h5", info_of(envs, seed=0), steps=40, on_failure="skip")
     assert not list(tmp_path.iterdir())
 

@@ -63,7 +63,16 @@ def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.L
 
 
 @pytest.mark.parametrize(
-    "size", ["[[1]]", "[[1, 0], [0, -1]]", "[[1, 0], [0, NaN]]", "[1, 2]", "[[", "[[1e9, 0], [0, 1]]"]
+    "size",
+    [
+        "[[1]]",
+        "[[1, 0], [0, -1]]",
+        "[[1, 0.9], [0, 1]]",
+        "[[1, 0], [0, NaN]]",
+        "[1, 2]",
+        "[[",
+        "[[1e9, 0], [0, 1]]",
+    ],
 )
 def test_an_invalid_covariance_is_refused(size: str) -> None:
     with pytest.raises(InputError, match="covariance"):

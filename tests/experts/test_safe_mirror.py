@@ -126,6 +126,8 @@ def test_a_mirror_is_not_converted_again(
     made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
+    with pytest.raises(InputError, match="is for CartPole-v1, not for Pendulum-v1: leave --env out"):
+        convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "c", env_id=PENDULUM)
     convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "ppo" / f"{CARTPOLE}_1")
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
     with pytest.raises(InputError, match="safetensors and JSON already"):
