@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from pathlib import Path
@@ -85,6 +86,15 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports have no PDF and PNG of their figures, which take nearly all of a report's time."""
     monkeypatch.setattr("imitate.compare.report.page_data.save_figure", lambda *_, **__: b"")
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons carry out their tasks in this process."""
+    from inline import Inline
+
+    for module in "imitate.compare.backends.processes", "imitate.compare.execute.carry_out":
+        monkeypatch.setattr(importlib.import_module(module), "Processes", Inline)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from imitate.experts import load_expert
 
 ROOT = Path(__file__).parent.parent
 PLAN = """
-seeds = [100, 101, 102]
+seeds = [100, 101]
 episodes = 4
 test_seed = 30_000
 curve_episodes = 2
@@ -100,7 +100,7 @@ def measured(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     before = {str(path): path.read_bytes() for path in (out / "runs").rglob("*.json")}
-    assert len(before) < 5, "killed too late to show anything"
+    assert len(before) < 4, "killed too late to show anything"
     status, said = measure(repository, out, "--jobs", "2")
     assert status == 0, said
     assert "bc-cartpole seed 100" not in said  # it had ended
@@ -124,7 +124,7 @@ def test_the_record_has_every_episode_of_learner_and_teacher(
     assert task["teacher"]["returns"] == [500.0] * 4
     assert len(task["random"]["returns"]) == 4
     bc, dagger = found["rows"]["bc-cartpole"]["seeds"], found["rows"]["dagger-cartpole"]["seeds"]
-    assert list(bc) == ["100", "101", "102"]
+    assert list(bc) == ["100", "101"]
     for run in (*bc.values(), *dagger.values()):
         assert run["returns"] == run["lengths"]  # a step of CartPole earns 1
         assert len(run["returns"]) == 4
@@ -135,28 +135,22 @@ def test_the_record_has_every_episode_of_learner_and_teacher(
     assert all(len(point["returns"]) == 2 for point in dagger["100"]["curve"])
 
 
-def test_a_failure_is_recorded_and_not_tried_again(
-    measured: tuple[Path, dict[str, bytes]], repository: Path
+def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measurement_to_another_machine(
+    measured: tuple[Path, dict[str, bytes]], repository: Path, tmp_path: Path
 ) -> None:
     out, _ = measured
     result = out / "runs" / "broken-cartpole" / "100.json"
     before = result.read_bytes()
     assert "100000 pairs were asked for" in json.loads(before)["failed"]
-    status, said = measure(repository, out, "--only", "broken-*")
+    committed = repository / "benchmarks" / "results" / "frozen.json"
+    status, said = measure(repository, out, "--keep")
     assert (status, "broken-cartpole seed" in said) == (0, False)
     assert result.read_bytes() == before
     assert record(out)["rows"]["broken-cartpole"]["seeds"]["100"] == json.loads(before)
-
-
-def test_a_committed_record_carries_the_measurement_to_another_machine(
-    measured: tuple[Path, dict[str, bytes]], repository: Path, tmp_path: Path
-) -> None:
-    committed = repository / "benchmarks" / "results" / "frozen.json"
-    assert measure(repository, measured[0], "--keep")[0] == 0
     assert str(measured[0].parent) not in committed.read_text()
     found = json.loads(committed.read_text())
     assert found["rows"]["bc-cartpole"]["seeds"]["100"]["config"]["demos"] == "demos.h5"
-    del found["rows"]["bc-cartpole"]["seeds"]["102"]
+    del found["rows"]["bc-cartpole"]["seeds"]["101"]
     found["versions"]["numpy"] = "1.0"  # of that machine
     first = found["rows"]["bc-cartpole"]["seeds"]["100"]
     assert first["machine"]["cpu"]
@@ -164,7 +158,7 @@ def test_a_committed_record_carries_the_measurement_to_another_machine(
     committed.write_text(json.dumps(found))
     try:
         status, said = measure(repository, tmp_path / "out", "--list")
-        assert (status, "bc-cartpole: 2 of 3 seeds" in said, "broken-cartpole: 1 of 1" in said) == (
+        assert (status, "bc-cartpole: 1 of 2 seeds" in said, "broken-cartpole: 1 of 1" in said) == (
             0,
             True,
             True,
@@ -176,7 +170,7 @@ def test_a_committed_record_carries_the_measurement_to_another_machine(
         assert again["rows"]["bc-cartpole"]["seeds"]["100"] == first
         assert again["references"] == found["references"]
         committed.write_text(json.dumps(found | {"commit": "0" * 40}))
-        assert "bc-cartpole: 0 of 3 seeds" in measure(repository, tmp_path / "other", "--list")[1]
+        assert "bc-cartpole: 0 of 2 seeds" in measure(repository, tmp_path / "other", "--list")[1]
     finally:
         shutil.rmtree(committed.parent)
 

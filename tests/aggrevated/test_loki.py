@@ -55,7 +55,7 @@ def learning(
 
 
 def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_path: Path) -> None:
-    with learning(tmp_path / "store.h5", total_steps=8_800) as learner:
+    with learning(tmp_path / "store.h5", total_steps=5_600) as learner:
         while not learner.imitation.done:
             learner.step()
         imitated = evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean
@@ -66,7 +66,7 @@ def test_reinforcement_goes_on_where_imitation_ends_and_passes_the_expert(tmp_pa
         assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
         while not learner.done:
             learner.step()
-        assert learner.env_steps <= 8_800
+        assert learner.env_steps <= 5_600
         assert learner.expert_queries == learner.imitation.expert_queries >= 800
     assert imitated == pytest.approx(-2.5, abs=0.4)
     assert evaluate(learner.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.7
@@ -184,9 +184,9 @@ def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
 
 def test_ppo_begins_from_the_experts_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The expert loses 0.25 a step, 0.5 discounted by 1/2 each: its value is -0.25 / (1 - 0.5) = -0.5."""
-    monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 500)
+    monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 300)
     imitation = IMITATION | {"fqe_updates": 150, "fqe": {"gamma": 0.5, "tau": 0.05}}
-    with learning(tmp_path / "store.h5", total_steps=8_800, guidance=1.0, aggrevated=imitation) as learner:
+    with learning(tmp_path / "store.h5", total_steps=5_600, guidance=1.0, aggrevated=imitation) as learner:
         while not learner.imitation.done:
             learner.step()
         metrics = learner.step()

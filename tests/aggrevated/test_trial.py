@@ -23,7 +23,7 @@ from imitate.nn.state import check_like
 from imitate.rl.paired import lead, paired, played, wins
 from imitate.rl.rollout import Rollout
 
-FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 60}
+FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 30}
 
 
 def test_lead_is_in_standard_errors() -> None:

@@ -82,31 +82,34 @@ def test_another_folder_is_not_touched(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+SHORT = {"max_episode_steps": 100}
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     out = tmp_path / "report"
-    wanted = comparison("bc", "dagger", "ppo", curve_episodes=1)
+    wanted = comparison("bc", "dagger", "ppo", curve_episodes=1, budget=800, env_kwargs=SHORT)
     with caplog.at_level(logging.INFO):
         page = compare(wanted, out, workers=2)
     assert page == out / "report.html"
     assert page.stat().st_size > 50_000
     assert any("random actions: mean return" in message for message in caplog.messages)
-    assert any("measured 500.0" in message for message in caplog.messages)
+    assert any("measured 100.0" in message for message in caplog.messages)
     assert not (out / "errors").exists()
     summary = json.loads((out / "summary.json").read_text())
     bc, dagger, ppo = (summary["algorithms"][name] for name in ("bc", "dagger", "ppo"))
     for learner in (bc, dagger, ppo):
-        assert 0.9 * 4_000 <= learner["env_steps"] + learner["demo_steps"] <= 4_000
+        assert 0.9 * 800 <= learner["env_steps"] + learner["demo_steps"] <= 800
         assert learner["cpu_seconds"] > 0
         assert len(learner["curve"]["budget_steps"]) == 17
-    assert (bc["demo_steps"], bc["env_steps"], bc["expert_queries"]) == (4_000, 0, 4_000)
+    assert (bc["demo_steps"], bc["env_steps"], bc["expert_queries"]) == (800, 0, 800)
     assert dagger["expert_queries"] == dagger["env_steps"]
     assert (ppo["expert_queries"], ppo["demo_steps"]) == (0, 0)
     # BC is trained anew on 1/8, 1/4, 1/2 and all; 1/16 is no episode.
-    assert bc["curve"]["budget_steps"] == [0] * 2 + [500] * 2 + [1_000] * 4 + [2_000] * 8 + [4_000]
+    assert bc["curve"]["budget_steps"] == [0] * 2 + [100] * 2 + [200] * 4 + [400] * 8 + [800]
     steps = ppo["curve"]["budget_steps"]
     assert steps == sorted(steps)
-    assert all(n * 250 <= step < n * 250 + 256 for n, step in enumerate(steps[:-1]))
+    assert all(n * 50 <= step < n * 50 + 256 for n, step in enumerate(steps[:-1]))
     assert {path.stem for path in (out / "videos").glob("*.mp4")} == {"expert", "bc", "dagger", "ppo"}
     results = [path.stat().st_mtime_ns for path in (out / "runs").glob("*/result.json")]
     assert (out / "videos" / "expert.mp4").stat().st_mtime_ns > max(results)  # no run waits for films
@@ -118,8 +121,8 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
     compare(wanted, out, workers=1)
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")} == times
-    with pytest.raises(InputError, match="holds another comparison: its budget is 4000, not 5000"):
-        compare(replace(wanted, budget=5_000), out)
+    with pytest.raises(InputError, match="holds another comparison: its budget is 800, not 1000"):
+        compare(replace(wanted, budget=1_000), out)
 
     # More test episodes, and a seed of PPO: what is there is not trained again.
     policies = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("policy.safetensors")}

@@ -143,6 +143,7 @@ def test_only_presets_that_see_no_reward_validate(tmp_path: Path, keep_closest: 
     assert ("--keep-closest" in part.command) == keep_closest
 
 
+@pytest.mark.usefixtures("inline", "undrawn")
 def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Path) -> None:
     part = comparison(
         budget=4_800, demo_episodes=1, episodes=2, curve_episodes=1, audit=False, keep_closest=True

@@ -18,6 +18,7 @@ from imitate.compare import Suite, write_suite_report
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.suite import BUNDLED
+from imitate.compare.report.report import write_report
 from imitate.compare.statistics.aggregate import leads, read_suite
 from imitate.compare.statistics.intervals import holm
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References, Result
@@ -162,10 +163,19 @@ def fill(out: Path, returns: dict[str, dict[str, list[list[float]]]] = RETURNS) 
     return out
 
 
+def undrawn_report(*folders: Path, out: Path) -> Path:
+    """The report of a part without the PDF and PNG of its figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("imitate.compare.report.page_data.save_figure", lambda *_, **__: b"")
+        return write_report(*folders, out=out)
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the suite above, with all that is written beside it."""
-    return write_suite_report(fill(tmp_path_factory.mktemp("written") / "suite"))
+    with pytest.MonkeyPatch.context() as patch:  # test_report.py looks at the figures of a part
+        patch.setattr("imitate.compare.report.suite_report.write_report", undrawn_report)
+        return write_suite_report(fill(tmp_path_factory.mktemp("written") / "suite"))
 
 
 def test_scores_are_taken_together_over_environments(tmp_path: Path) -> None:
@@ -374,7 +384,7 @@ def test_environments_of_a_suite_are_not_options(tmp_path: Path, capsys: pytest.
     assert "a suite has its own environments and experts: leave out --expert" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn", "inline")
 def test_a_suite_of_runs(tmp_path: Path) -> None:
     """From the file to the report, with a baseline and settings under a name of their own; then one seed more."""
     file = tmp_path / "small.toml"
@@ -385,7 +395,10 @@ def test_a_suite_of_runs(tmp_path: Path) -> None:
     )
     assert main(["compare", str(file), "--out", str(tmp_path / "out")]) == 2
     file.write_text(
-        file.read_text().replace('"imitate/Nowhere-v0"', '"MountainCar-v0"\nalgorithms = ["ppo@wide"]')
+        file.read_text().replace(
+            '"imitate/Nowhere-v0"',
+            '"MountainCar-v0"\nalgorithms = ["ppo@wide"]\nenv_kwargs = { max_episode_steps = 50 }',
+        )
     )
     out = tmp_path / "out"
     assert main(["compare", str(file), "--out", str(out), "--workers", "1"]) == 0

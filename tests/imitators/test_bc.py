@@ -69,7 +69,7 @@ def test_pictures_in_dict_observations_are_cloned(tmp_path: Path) -> None:
 
 def test_continuous_actions_are_cloned(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 50)
-    learner = cloned(demos, learning_rate=3e-3, max_updates=1_000)
+    learner = cloned(demos, hidden=(64, 64), learning_rate=3e-3, max_updates=300)
     assert evaluate(learner.policy, "ContinuousIdentity-v0").mean > -0.05  # random: about -16
 
 

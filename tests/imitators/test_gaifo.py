@@ -110,7 +110,7 @@ def test_a_repeated_final_observation_is_no_change_of_the_experts(tmp_path: Path
 
 def test_it_imitates(tmp_path: Path) -> None:
     """The expert's mean return is -7: it arrives at the left end after five steps. Random actions make 0."""
-    learner = learner_of(tmp_path)
+    learner = learner_of(tmp_path, total_steps=600)
     while not learner.done:
         metrics = learner.step()
     assert {"discriminator_loss", "expert_accuracy", "reward", "q_loss"} <= metrics.keys()

@@ -160,7 +160,7 @@ def test_once_it_has_retired_an_expert_is_not_asked() -> None:
         learner.step()
         asked[learner.progress] = learner.expert_queries
     assert 0.4 < min(progress for progress, count in asked.items() if count == learner.expert_queries) < 0.6
-    learner.clone_alone(1_000)
+    learner.clone_alone(400)
     obs = np.linspace(-1.0, 1.0, 50, dtype=np.float32)[:, None]
     assert np.abs(learner.policy.act(obs) - half(obs)).mean() < 0.1
 
@@ -357,6 +357,6 @@ def test_a_clone_does_not_depend_on_the_student_that_lost() -> None:
     learner = Guided(small(updates_per_step=0.0), envs=envs_of(), expert=lambda obs: 0 * obs - 1.8, seed=3)
     learner.step()
     torch.nn.init.constant_(learner.student.output.bias, 12.0)
-    learner.clone_alone(1_000)
+    learner.clone_alone(500)
     actions = learner.policy.act(np.linspace(-1, 1, 9, dtype=np.float32)[:, None])
     assert actions.ravel().tolist() == pytest.approx([-1.8] * 9, abs=0.06)

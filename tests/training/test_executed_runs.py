@@ -27,8 +27,11 @@ RUNS: dict[str, dict[str, Any]] = {
     | {"budget": 5_000, "expert": "CartPole-v1:ppo", "num_envs": 1, "hyperparameters": FEW},
     "aggrevated": VALIDATED
     | {
-        "budget": 6_000,
+        "budget": 1_500,
+        "eval_every": 300,
+        "checkpoint_every": 100,
         "num_envs": 1,
+        "env_kwargs": {"max_episode_steps": 100},
         "expert": "CartPole-v1:ppo",
         "hyperparameters": FEW | {"iterations": 30, "fqe_updates": 10},
     },
@@ -36,7 +39,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "reinforce": VALIDATED | {"budget": 4_000, "hyperparameters": {"num_episodes": 4}},
     "dqn": VALIDATED
     | {
-        "budget": 4_000,
+        "budget": 2_500,
         "hyperparameters": {
             "num_steps": 1,
             "num_updates": 1,

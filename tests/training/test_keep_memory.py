@@ -14,7 +14,7 @@ from imitate.training.process import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(30):
+    for _ in range(8):
         np.ones(1 << 23)  # 64 MB: mapped and given back either way
         blocks = [np.ones(1 << 18) for _ in range(8)]  # 2 MB each
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
