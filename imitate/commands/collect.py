@@ -84,7 +84,7 @@ def command(
 
     Args:
         expert: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
-            module:make_expert or random
+            module:make_expert, random, or human (`imitate collect human --help`)
         out: the HDF5 file to write; with --shards a folder of such files
         episodes: how many episodes to record
         steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end

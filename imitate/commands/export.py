@@ -45,7 +45,7 @@ def export(argv: list[str]) -> int:
         """Write a run's policy for use elsewhere, and check on random observations that it acts the same.
 
         Args:
-            run_folder: of `imitate train`, a folder with a policy, or hub:ORG/REPO
+            run_folder: a folder of `imitate train`, of a policy, or hub:ORG/REPO
             to: onnx, torch (torch.export) and torchscript take raw observations and give the environment's actions;
                 sb3 is a zip for PPO.load or SAC.load; safetensors is a folder with weights and a description, as
                 `load_policy` reads it; hub is a folder for the Hugging Face hub, with a card, the film and an SB3 zip
