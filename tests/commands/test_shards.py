@@ -85,7 +85,7 @@ def test_steps_are_shared_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         (["--shards", "8"], "--shards must be at least 1 and at most the number of episodes, got 8"),
-        (["--shards", "0"], "--shards must be at least 1"),
+        (["--shards", "0"], "--shards must be in [1, 10000], got 0"),
         (["--workers", "2"], "say how many with --shards"),
         (["--shards", "2", "--workers", "0"], "--workers must be at least 1, got 0"),
         (["--shards", "2", "--address", "here:1"], "--address is for clusters: add --backend ray"),

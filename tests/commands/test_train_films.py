@@ -47,7 +47,7 @@ def test_a_resumed_run_goes_on_after_its_last_film(
     monkeypatch.setattr("imitate.training.films.record_video", record)
     assert main([*FILMED, "--video-every", "256", "--out", "run"]) == 130
     assert films("run") == NAMES[:2]
-    assert "go on with `imitate train --resume run --video-every 256`" in capsys.readouterr().err
+    assert "go on with `imitate train --resume run --no-looks --video-every 256`" in capsys.readouterr().err
     assert main(["train", "--resume", "run", "--video-every", "256"]) == 0
     assert filmed == films("run") == NAMES  # each once
 
