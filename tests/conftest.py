@@ -82,6 +82,13 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are checked in the test's own process, which is so large that a fork takes longer than many tests."""
+    if request.node.get_closest_marker("forks") is None:
+        monkeypatch.setattr("imitate.datasets.storage.contain.FORKS", False)
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports have no PDF and PNG of their figures, which take nearly all of a report's time."""

@@ -34,6 +34,8 @@ _ENV_SECONDS = 5.0
 _SAME_TICK = 20_000_000
 """Nanoseconds in which two changes of a file may get the same time."""
 
+FORKS = hasattr(os, "fork")
+
 _passed: set[tuple[object, ...]] = set()
 """Checks, and the states of the files that passed them."""
 
@@ -51,7 +53,7 @@ def contained(
     Raises InputError if `check` raises, with its message, or if the child crashes or takes too long. `what` names the
     checked thing in the message.
     """
-    if not hasattr(os, "fork"):
+    if not FORKS:
         check()
         return
     seconds = SECONDS if seconds is None else seconds

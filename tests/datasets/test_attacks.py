@@ -10,6 +10,8 @@ import pytest
 from attacks import BASES, attack, make_bases, metadata_of
 from handmade import HANDMADE
 
+pytestmark = pytest.mark.forks
+
 CORPUS = len(HANDMADE) + 80
 CAMPAIGN = 5_000
 

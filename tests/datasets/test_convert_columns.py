@@ -200,6 +200,7 @@ def test_what_is_no_file_is_not_opened(name: str, tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.forks
 def test_an_environment_that_a_file_describes_may_not_take_all_memory(tmp_path: Path) -> None:
     source = robomimic(tmp_path / "a.hdf5", actions=np.zeros((3, 1)))
 

@@ -24,6 +24,8 @@ from imitate.cli import main
 from imitate.datasets import InputError
 from imitate.datasets.convert import FORMATS, convert
 
+pytestmark = pytest.mark.forks
+
 FEW, MANY = 3, 300
 TWISTS = 60
 LIGHT = ["large-map", "many-episodes", "all-ends", "empty-rows"]

@@ -14,6 +14,8 @@ from recordings import BOX, INFO, one_line, trajectory
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, episode_seeds, validate
 
+pytestmark = pytest.mark.forks
+
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     absent, text, foreign, folder = (

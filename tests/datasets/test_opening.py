@@ -26,6 +26,8 @@ from imitate.datasets.storage import contain
 from imitate.datasets.storage.contain import contained
 from imitate.envs.seeds import episode_seeds
 
+pytestmark = pytest.mark.forks
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
