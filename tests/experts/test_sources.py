@@ -282,6 +282,7 @@ def test_the_zoo_may_be_several_folders(model: Any, tmp_path: Path, monkeypatch:
         assert load_expert(f"zoo:{algorithm}/CartPole-v1").env_id == CARTPOLE
 
 
+@pytest.mark.forks
 def test_keywords_that_a_file_chose_may_not_take_all_memory() -> None:
     class Hungry(Identity):
         def __init__(self, size: int) -> None:
