@@ -205,9 +205,8 @@ class Twins(nn.Module):
             bound = 1.0 / math.sqrt(inputs)  # the initialisation of nn.Linear
             self.weights.append(nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound)))
             self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
-        self._layers = tuple(
-            zip(self.weights, self.biases, strict=True)
-        )  # a list of parameters is slow to walk
+        # A list of parameters is slow to walk.
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

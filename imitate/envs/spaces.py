@@ -119,7 +119,7 @@ def is_plain(*given: Space) -> bool:
 def check_plain(learner: str, observation_space: Space, action_space: Space) -> None:
     """Raise InputError, naming the learner, unless both spaces are Box or Discrete."""
     for what, space in (("observations", as_fields(observation_space)), ("actions", action_space)):
-        if not isinstance(space, spaces.Box | spaces.Discrete):
+        if not is_plain(space):
             name, remedy = _name(space), "or wrap the environment"
             if isinstance(space, Fields):
                 name = "Dict or Tuple"

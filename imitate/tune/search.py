@@ -101,11 +101,11 @@ def tune(
             run = base.changed(nested(drawn), seed=seed)
             return _returned(trial, run, out / "trials" / f"{trial.number:04}", experts)
 
+        _write_best(study, base, out)  # it may be lost, or the process was killed before it was written
         while len(_ended(study)) < trials:
             study.optimize(objective, n_trials=1)
             _report(study, out)
             _write_best(study, base, out)
-        _write_best(study, base, out)  # also if it was lost, or the process killed before it was written
         return _best(study, out)
 
 
