@@ -109,6 +109,8 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     hyperparameters = read(shown, line.argv, f"{name} {base.algorithm}", summary)
     names = {each.name for each in general}
     settings = {each: hyperparameters.pop(each) for each in names & hyperparameters.keys()}
+    if ignored := sorted(_ignored(base.algorithm) & settings.keys()):
+        raise InputError(f"{base.algorithm} makes no use of --{ignored[0].replace('_', '-')}: leave it out")
     run = {each: settings[each] for each in _SETTINGS if each in settings}
     if "env" in run:
         run["env_id"] = run.pop("env")
@@ -135,13 +137,8 @@ def _chosen(config: Any, inner: str, line: CommandLine, general: Sequence[str]) 
 def _useful(options: list[Option], base: Experiment) -> list[Option]:
     """Those that this algorithm has a use for in this environment."""
     algorithm = find(base.algorithm)
-    useless = {
-        "demos": ("demos", "demo_episodes", "validate_by"),
-        "expert": ("expert", "vecnormalize", "remeasure"),
-        "envs": ("num_envs", "backend"),
-    }
     used = (*algorithm.needs, *algorithm.optional)
-    hidden = {name for need, names in useless.items() if need not in used for name in names}
+    hidden = _ignored(base.algorithm) | {each for each in ("demos", "expert") if each not in used}
     hidden |= set() if "policy" in algorithm.optional else {"init"}
     hidden |= set() if algorithm.audit else {"audit"}
     pixels = {"episodic_life", "clip_rewards"}
@@ -151,3 +148,22 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
     return [
         dataclasses.replace(each, rare=each.rare and not (atari and each.name in pixels)) for each in useful
     ]
+
+
+_BELONGS = {
+    "demos": ("demo_episodes", "validate_by"),
+    "expert": ("vecnormalize", "remeasure"),
+    "envs": ("num_envs", "backend"),
+}
+"""Options of a run that say something only about what an algorithm takes."""
+
+
+def _ignored(algorithm: str) -> set[str]:
+    """The options of a run that this algorithm would ignore."""
+    entry = find(algorithm)
+    return {
+        name
+        for need, names in _BELONGS.items()
+        if need not in (*entry.needs, *entry.optional)
+        for name in names
+    }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forked import run
+from typed import in_work, work  # noqa: F401
 
 from imitate.cli import main
 

@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from typed import in_work, work  # noqa: F401
 
 from imitate.cli import main
 
@@ -79,6 +80,14 @@ MISTAKES = {
     ),
     "width": ("train ppo --env CartPole-v1 --hidden 0 --out o", "width of at least 1"),
     "unused option": ("train ppo --env CartPole-v1 --demos demos.h5 --out o", "makes no use of --demos"),
+    "environments without a use": (
+        "train bc --env CartPole-v1 --demos demos.h5 --num-envs 4 --out o",
+        "bc makes no use of --num-envs",
+    ),
+    "an expert's statistics without an expert": (
+        "train ppo --env CartPole-v1 --vecnormalize none --out o",
+        "ppo makes no use of --vecnormalize",
+    ),
     "budget": (
         "train bc --env CartPole-v1 --demos demos.h5 --budget 100 --out o",
         "a budget of 100 steps is too small for the demonstrations 1500: give at least --budget 1500",
