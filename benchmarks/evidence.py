@@ -142,17 +142,17 @@ def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
 
 
 def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mapping[str, Any]) -> Task:
-    """AggreVaTeD's row and DAgger's from one teacher as a task. For random actions, only the mean is stored."""
+    """AggreVaTeD's row and DAgger's from one teacher as a task. Older records only have the mean of random actions."""
     teacher = teacher_returns(imitator, teachers)
     assert teacher is not None
-    random = np.full(len(teacher), imitator["random"])
+    random = np.array(imitator.get("random_returns") or np.full(len(teacher), imitator["random"]))
     learners = {"aggrevated": returns(imitator), "dagger": returns(other)}
     return Task(imitator["row"], teacher, random, learners)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Median cost of all runs until a level; infinite if fewer than half of the `runs` reached it."""
+    """Median cost of all runs until a level; infinite unless more than half of the `runs` reached it."""
 
     steps: float
     queries: float

@@ -18,6 +18,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from typing import Any
 from frozen_rows import Plan, Row, matches, read_plan, rows_of
 
 from imitate.errors import InputError
-from imitate.files import lock, read_json, versions, write_json
+from imitate.files import atomic, lock, read_json, versions, write_json
 
 HERE = Path(__file__).resolve()
 COMMITTED = HERE.parent / "results" / "frozen.json"
@@ -74,17 +75,19 @@ def worktree(repository: Path, out: Path, commit: str) -> Path:
     check_clean(tree, commit)
     if not (tree / HERE.relative_to(HERE.parents[1])).exists():
         raise InputError(f"commit {commit[:12]} has no {HERE.name}: choose a later one")
-    site = out / "site"
+    site, partial = out / "site", out / "site.partial"
     if not site.exists():
+        shutil.rmtree(partial, ignore_errors=True)
         folders = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
         for package, folder in sorted(folders.items()):
-            link = site / package.replace(".", "/")
+            link = partial / package.replace(".", "/")
             if "." in package:
                 link.symlink_to(tree / folder)
                 continue
             link.mkdir(parents=True)
             for entry in (tree / folder).iterdir():
                 (link / entry.name).symlink_to(entry)
+        partial.rename(site)
     return tree
 
 
@@ -190,7 +193,8 @@ def keep(measured: Measurement, committed: Path) -> None:
         for run in row["seeds"].values():
             if demos := run.get("config", {}).get("demos"):
                 run["config"]["demos"] = Path(demos).name
-    committed.write_text(json.dumps(record, separators=(",", ":")) + "\n")
+    with atomic(committed) as temporary:
+        temporary.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def restore(measured: Measurement, committed: Path) -> None:
@@ -250,7 +254,7 @@ def main(argv: Sequence[str]) -> int:
     except InputError:
         raise InputError(f"{repository} has no commit {arguments.commit}: `git log` names them") from None
     home = Path(git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir")).parent
-    out = (arguments.out or home.parent / f"frozen-{commit[:12]}").absolute()
+    out = (arguments.out or home.parent / f"frozen-{commit[:12]}").resolve()
     plan = read_plan(HERE.with_name("frozen.toml"))
     chosen = [row for row in rows_of(plan) if not arguments.only or matches(row.name, arguments.only)]
     if not chosen:

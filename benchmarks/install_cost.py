@@ -20,19 +20,19 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parent.parent
 
-
-def needed(requirements: Iterable[Requirement], extra: str = "") -> set[str]:
+def needed(requirements: Iterable[Requirement]) -> set[str]:
     """Names of all distributions that these requirements bring in."""
     found: set[str] = set()
-    todo = [each for each in requirements if not each.marker or each.marker.evaluate({"extra": extra})]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    todo = [each for each in requirements if not each.marker or each.marker.evaluate({"extra": ""})]
     while todo:
         wanted = todo.pop()
         name = re.sub(r"[-_.]+", "-", wanted.name).lower()
-        asked = {""} | wanted.extras
-        if name in found and not wanted.extras:
+        asked = frozenset({"", *wanted.extras})
+        if (name, asked) in seen:
             continue
+        seen.add((name, asked))
         found.add(name)
         for each in map(Requirement, metadata.distribution(name).requires or ()):
             if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in asked):

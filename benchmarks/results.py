@@ -85,7 +85,8 @@ def summaries(known: dict[str, Any]) -> dict[str, Summary]:
             sum(seed.get(kind, 0) for kind in ("env_steps", "demo_steps", "validation_steps"))
             for seed in seeds
         ]
-        on_cpu = [seed for seed in seeds if "device" not in seed]
+        cpu = record.get("machine", {}).get("cpu", "")
+        on_cpu = [seed for seed in seeds if "device" not in seed and seed.get("cpu", cpu) == cpu]
         spent_ = [seed.get("cpu_seconds", seed.get("seconds", 0.0)) / 60 for seed in on_cpu]
         ci95 = interval([seed["returns"] for seed in seeds]) if len(seeds) >= LEAST_SEEDS else None
         found[name] = Summary(
@@ -95,7 +96,7 @@ def summaries(known: dict[str, Any]) -> dict[str, Summary]:
             random=record["random"],
             steps=max(counted),
             minutes=round(statistics.fmean(spent_), 2) if spent_ else ROWS[name]["core_minutes"],
-            cpu=record.get("machine", {}).get("cpu", ""),
+            cpu=cpu,
             commit=", ".join(commits_of(record)),
         )
     return found

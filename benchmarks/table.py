@@ -81,7 +81,8 @@ def run_row(
 def _run_seed(row: Row, commands: list[str], device: str | None) -> dict[str, Any]:
     """Run a seed in a folder of its own, and measure it and its teacher, if it made one."""
     with tempfile.TemporaryDirectory() as folder:
-        found = run_seed(commands, Path(folder)) | {"commit": provenance().get("commit")}
+        here = provenance()
+        found = run_seed(commands, Path(folder)) | {"commit": here.get("commit"), "cpu": here["cpu"]}
         if device is not None:
             found["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else device
         if row.teacher:

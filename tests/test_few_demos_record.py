@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+
+import pytest
 from typing import Any
 
 RECORD = Path(__file__).parent.parent / "benchmarks" / "few_demos" / "record.py"
@@ -43,8 +45,11 @@ def test_the_record_keeps_learners_that_are_not_measured_again(tmp_path: Path) -
     run = {"algorithm": "iq", "seed": 100, "returns": [400.0], "last_returns": [], "machine": {}, "curve": []}
     run |= {"env_steps": 99, "demo_steps": 1, "validation_steps": 0, "cpu_seconds": 2.0}
     write(suite / "cartpole" / "runs" / "a" / "result.json", run)
-    older = {"cartpole": {"runs": {"bc": ["as it was"], "iq": ["older"]}}}
-    found = runpy.run_path(str(RECORD))["grown"](older, [suite])
+    older = {"cartpole": DESCRIBED | {"expert": expert["spec"], "runs": {"bc": ["as it was"], "iq": ["older"]}}}
+    grown = runpy.run_path(str(RECORD))["grown"]
+    found = grown(older, [suite])
     assert list(found) == ["cartpole"]
     assert found["cartpole"]["runs"]["bc"] == ["as it was"]
     assert [run["returns"] for run in found["cartpole"]["runs"]["iq"]] == [[400.0]]
+    with pytest.raises(SystemExit, match="cartpole is recorded with another budget"):
+        grown({"cartpole": older["cartpole"] | {"budget": 7}}, [suite])

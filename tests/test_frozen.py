@@ -91,7 +91,10 @@ def record(out: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def measured(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
     """A measurement that was killed after its first result and finished by a second command, and that first result."""
-    out = tmp_path_factory.mktemp("measured") / "out"
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "linked").mkdir()
+    (folder / "link").symlink_to("linked")
+    out = folder / "link" / "out"
     process = start(repository, out)
     first = out / "runs" / "bc-cartpole" / "100.json"
     until = time.monotonic() + 120

@@ -197,7 +197,7 @@ def main() -> None:
         "demo_steps": sum(len(each.rewards) for each in DemoReader(demos)),
         "validation_steps": 0,
         "cpu_seconds": cpu_seconds() - began,
-        "curve": [(0, curve[0][1]), *curve],
+        "curve": curve,
         "machine": provenance(),
     }
     record = read_json(RESULTS, dict[str, Any])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shlex
 import subprocess
 import sys
@@ -65,8 +64,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _cpu_seconds() -> float:
     """Processor time of all commands so far."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def _output(command: str, folder: Path) -> str:
