@@ -26,7 +26,12 @@ BUDGETS = range(150_000, 300_000, 20_000)  # of the teacher: the first that make
 def imitate(command: str, folder: Path) -> str:
     """The output of `imitate COMMAND`, run in `folder`. Raises CalledProcessError if it fails."""
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from imitate.cli import main; sys.exit(main())", *shlex.split(command)],
+        [
+            sys.executable,
+            "-c",
+            "import sys; from imitate.cli import main; sys.exit(main())",
+            *shlex.split(command),
+        ],
         cwd=folder,
         check=True,
         stdout=subprocess.PIPE,
@@ -48,7 +53,9 @@ def half_trained(seed: int, folder: Path) -> str:
         )
         if mean_return(run, folder, "--episodes 20 --seed 1") >= HALF:  # other episodes than the test's
             return run
-    raise SystemExit(f"half_trained.py: no PPO of {BUDGETS[-1]} steps or fewer makes {HALF:g} with seed {seed}")
+    raise SystemExit(
+        f"half_trained.py: no PPO of {BUDGETS[-1]} steps or fewer makes {HALF:g} with seed {seed}"
+    )
 
 
 def measure(seed: int, folder: Path) -> dict[str, float]:

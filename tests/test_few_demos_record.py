@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typing import Any
 
 RECORD = Path(__file__).parent.parent / "benchmarks" / "few_demos" / "record.py"
 DESCRIBED = {"env_id": "CartPole-v1", "budget": 100, "demo_episodes": 1, "demo_every": 20, "seeds": 2}
@@ -45,7 +45,9 @@ def test_the_record_keeps_learners_that_are_not_measured_again(tmp_path: Path) -
     run = {"algorithm": "iq", "seed": 100, "returns": [400.0], "last_returns": [], "machine": {}, "curve": []}
     run |= {"env_steps": 99, "demo_steps": 1, "validation_steps": 0, "cpu_seconds": 2.0}
     write(suite / "cartpole" / "runs" / "a" / "result.json", run)
-    older = {"cartpole": DESCRIBED | {"expert": expert["spec"], "runs": {"bc": ["as it was"], "iq": ["older"]}}}
+    older = {
+        "cartpole": DESCRIBED | {"expert": expert["spec"], "runs": {"bc": ["as it was"], "iq": ["older"]}}
+    }
     grown = runpy.run_path(str(RECORD))["grown"]
     found = grown(older, [suite])
     assert list(found) == ["cartpole"]
