@@ -150,7 +150,7 @@ class Option:
             return self.choices[word]
         if self.one is int:
             return _whole(word)
-        if self.one is Path and not word:
+        if not word and (self.one is Path or self.name in _METAVARS):
             raise ValueError("an empty name; is a variable of your shell unset?")
         if self.one in (float, str, Path):
             return self.one(word)

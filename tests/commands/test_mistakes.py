@@ -143,6 +143,7 @@ MISTAKES = {
         "--num-envs must be in [1,",
     ),
     "empty name": ("train bc --env CartPole-v1 --demos demos.h5 --out ''", "an empty name"),
+    "empty name of an expert": ("evaluate ''", "an empty name"),
     "audit of what has none": ("train --resume bc --audit", "--audit is for gail"),
     "workers": ("compare --env CartPole-v1 --workers 0 --out o", "workers must be at least 1"),
     "overrides": (
