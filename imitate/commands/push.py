@@ -49,7 +49,7 @@ def push(
     hub.check_push(repo)
     card = data_card(facts, result, repo=repo, format=format, license=license)
     with tempfile.TemporaryDirectory(prefix="imitate-") as scratch:
-        files = _ours(demos) if format == "imitate" else _converted(Path(demos), Path(scratch), format)
+        files = _ours(demos) if format == "imitate" else _converted(demos, Path(scratch), format)
         pushed = hub.push(
             repo, {**files, "README.md": card.encode()}, "dataset", private=private, replaced=SUFFIXES
         )
@@ -76,9 +76,14 @@ def _ours(demos: str) -> dict[str, Path | bytes]:
     return named
 
 
-def _converted(demos: Path, scratch: Path, format: str) -> dict[str, Path | bytes]:
+def _converted(demos: str, scratch: Path, format: str) -> dict[str, Path | bytes]:
+    paths = paths_of(demos)
+    if len(paths) > 1 and not Path(demos).is_dir():
+        raise InputError(
+            f"{demos} names {len(paths)} files: `imitate data merge` makes one of them for --format {format}"
+        )
     out = scratch / _IN_ONE_FILE.get(format, "demos")
-    convert(demos, out, format=format)
+    convert(Path(demos) if len(paths) > 1 else paths[0], out, format=format)
     if out.is_file():
         return {out.name: out}
     return {file.relative_to(out).as_posix(): file for file in sorted(out.rglob("*")) if file.is_file()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,17 @@ def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
     assert "demos.h5" not in hub.files(REPO)
     assert b"| format | " + format.encode() in hub.files(REPO)["README.md"]
     assert convert(in_our_format("hub:org/demos", CARTPOLE), demos.with_name("b.npz")).steps == 1_000
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_pattern_of_several_files_is_for_our_format(
+    demos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(demos, demos.with_name("other.h5"))
+    pattern = str(demos.with_name("*.h5"))
+    assert main(["data", "push", pattern, "org/demos", "--format", "npz"]) == 2
+    assert "names 2 files: `imitate data merge`" in capsys.readouterr().err
+    assert main(["data", "push", pattern.replace("*", "m*"), "org/demos", "--format", "npz"]) == 0
 
 
 @pytest.mark.parametrize(
