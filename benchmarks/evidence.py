@@ -16,9 +16,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from imitate.compare.statistics.intervals import Difference, difference, holm
+from imitate.compare.statistics.intervals import (
+    Difference,
+    difference,
+    drawn_scores,
+    holm,
+    iqm,
+    iqms,
+    stretched,
+)
 
 BENCHMARKS = Path(__file__).parent
 KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
@@ -26,7 +33,6 @@ LEVELS = (0.5, 0.9, 0.95)
 LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
 LEAST_SEEDS = 3
 """Of an interval: that of two says nothing."""
-_DRAWS = 2_000
 
 Array = NDArray[np.float64]
 Curve = list[tuple[float, float, float | None, float]]
@@ -96,9 +102,9 @@ def share_of_best(record: Mapping[str, Any]) -> float | None:
     return None if best is None else share(record["mean"], record["random"], best["return"])
 
 
-def iqm(tasks: Sequence[Task], learner: str) -> float:
+def iqm_of(tasks: Sequence[Task], learner: str) -> float:
     """Interquartile mean of the scores of all runs."""
-    return float(stats.trim_mean(np.concatenate([task.scores(learner) for task in tasks]), 0.25))
+    return iqm(np.concatenate([task.scores(learner) for task in tasks]))
 
 
 def aggregate(
@@ -109,36 +115,32 @@ def aggregate(
     episodes: bool = True,
     stretch: bool = True,
 ) -> Interval:
-    """`iqm` of a learner, or of it minus another, with a bootstrap interval.
+    """`iqm_of` a learner, or of it minus another, with a bootstrap interval.
 
     episodes  also draw the test episodes, the same ones for the learners, the teacher and random actions
-    stretch   stretch by sqrt(S / (S - 1)) t / 1.96 for few seeds, where S is the fewest seeds of any task
+    stretch   stretch for few seeds, of which the task with the fewest counts
     """
-    value = iqm(tasks, learner) - (0.0 if minus is None else iqm(tasks, minus))
-    draws = _draws(tasks, learner, episodes) - (0.0 if minus is None else _draws(tasks, minus, episodes))
-    low, high = np.percentile(draws, (2.5, 97.5))
+    value, draws = iqm_of(tasks, learner), _draws(tasks, learner, episodes)
+    if minus is not None:
+        value, draws = value - iqm_of(tasks, minus), draws - _draws(tasks, minus, episodes)
     seeds = min(len(task.learners[name]) for task in tasks for name in (learner, minus) if name is not None)
-    factor = math.sqrt(seeds / (seeds - 1)) * stats.t.ppf(0.975, seeds - 1) / 1.96 if stretch else 1.0
-    return Interval(value, float(value + factor * (low - value)), float(value + factor * (high - value)))
+    low, high = stretched(value, draws, seeds) if stretch else np.percentile(draws, (2.5, 97.5))
+    return Interval(value, float(low), float(high))
 
 
 def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
-    """Bootstrap draws (count,) of the interquartile mean. All learners share a task's drawn episodes; seeds are drawn
-    separately."""
-    scores = []
+    """Bootstrap draws (count,) of the interquartile mean."""
+    drawn = []
     for number, task in enumerate(tasks):
-        x, seeds = task.learners[learner], len(task.learners[learner])
-        drawn = np.random.default_rng((number, 0)).integers(
-            len(task.teacher), size=(_DRAWS, len(task.teacher))
-        )
-        if not episodes:
-            drawn = np.broadcast_to(np.arange(len(task.teacher)), drawn.shape)
-        own = (number, 1, *learner.encode())
-        rows = np.random.default_rng(own).integers(seeds, size=(_DRAWS, seeds))
-        means = x[rows[:, :, None], drawn[:, None]].mean(2)  # (count, S)
-        low, high = task.random[drawn].mean(1), task.teacher[drawn].mean(1)
-        scores.append((means - low[:, None]) / (high - low)[:, None])
-    return np.asarray(stats.trim_mean(np.concatenate(scores, 1), 0.25, axis=1))
+        played = (task.learners[learner], task.random, task.teacher)
+        if not episodes:  # one, which is the mean of all
+            played = (
+                played[0].mean(1, keepdims=True),
+                played[1].mean(keepdims=True),
+                played[2].mean(keepdims=True),
+            )
+        drawn.append(drawn_scores(*played, seed=number))
+    return iqms(np.concatenate(drawn, 1))
 
 
 def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mapping[str, Any]) -> Task:

@@ -19,7 +19,7 @@ from evidence import (
     Task,
     aggregate,
     costs,
-    iqm,
+    iqm_of,
     share,
 )
 from frozen_rows import Plan, name_of, read_plan
@@ -151,7 +151,7 @@ class Frozen:
         """Interquartile mean of all runs' scores; without an interval where a task has few seeds."""
         tasks = self.tasks(learner, to_best=to_best)
         few = min(len(task.learners[learner]) for task in tasks) < LEAST_SEEDS
-        return iqm(tasks, learner) if few else aggregate(tasks, learner)
+        return iqm_of(tasks, learner) if few else aggregate(tasks, learner)
 
     def cost(self, learner: str, level: float = 0.95) -> Cost:
         """Median cost until a run is at this share of the way from random actions to its teacher."""
