@@ -27,7 +27,7 @@ import torch
 from imitate.algorithms import find
 from imitate.compare.machine import provenance
 from imitate.envs.vectorize import make_vec
-from imitate.files import versions, write_json
+from imitate.files import read_json, versions, write_json
 from imitate.nn.graphed import Graphed
 from imitate.training.settings import make_config, tuned
 
@@ -135,19 +135,26 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"by default all: {', '.join(CASES)}")
     parser.add_argument("--on", choices=ON, action="append", help="by default all")
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--out", type=Path, help="the record; without it one measurement is printed")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the record, which keeps the other cases; without it one measurement is printed",
+    )
     given = parser.parse_args()
     cases = given.cases or list(CASES)
     if unknown := [case for case in cases if case not in CASES]:
         parser.error(f"no case {', '.join(unknown)}; they are {', '.join(CASES)}")
     if given.out is None:
+        if len(given.cases) != 1 or len(given.on or []) > 1:
+            parser.error("without --out give one CASE, and one --on")
         case, on = cases[0], (given.on or ["graphs"])[0]
         print(json.dumps(sb3(case, given.seconds) if on == "sb3" else ours(case, on, given.seconds)))
         return
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    record: dict[str, Any] = {"machine": provenance(), "gpu": gpu, "versions": versions(), "leanrl": LEANRL}
+    record: dict[str, Any] = read_json(given.out, dict[str, Any]) if given.out.exists() else {}
+    record |= {"machine": provenance(), "gpu": gpu, "versions": versions(), "leanrl": LEANRL}
     for case in cases:
-        record[case] = {}
+        record.setdefault(case, {})
         for on in given.on or ON:
             record[case][on] = measured(case, on, given.seconds)
             print(case, on, record[case][on], flush=True)
