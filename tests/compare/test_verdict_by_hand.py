@@ -1,0 +1,147 @@
+"""Verdicts of comparisons and suites on returns that were made up."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from reported import fill, five, outcome, result
+from test_suite import fill as fill_suite
+
+from imitate.compare.plan.comparison import POINTS
+from imitate.compare.statistics.aggregate import leads, read_suite
+from imitate.compare.statistics.finished_runs import read_outcome
+from imitate.compare.statistics.intervals import Difference, interval, stretched
+from imitate.compare.statistics.job_results import Point, Result
+from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.suite_verdict import suite_answer
+from imitate.compare.statistics.verdict import answer, pairs
+
+
+def quick(out: Path, algorithm: str = "dagger") -> Path:
+    """The learner's curve is at its final return from the first 100 steps on."""
+    for path in (out / "runs").glob(f"{algorithm}-*"):
+        found = Result.load(path)
+        assert found is not None
+        points = [Point(100 * n, 50 * n, 2.0 * n, [found.mean if n else 20.0] * 2) for n in range(POINTS + 1)]
+        result(algorithm, found.seed, found.returns, curve=points).save(path)
+    return out
+
+
+def test_the_interval_by_hand() -> None:
+    """Seeds' means 2 and 10: variance 32 / 2 = 16 with one degree of freedom. Episodes' 3 and 9: 18 / 2 = 9 with one.
+    Residuals of +-1: 4 / (1 * 1) / (2 * 2) = 1, which is in both. Degrees 25^2 / (16^2 + 9^2) = 1.8546: t is 4.6426."""
+    low, high = interval([[0.0, 4.0], [6.0, 14.0]])
+    assert (low, high) == pytest.approx((6 - 4.6426 * math.sqrt(24), 6 + 4.6426 * math.sqrt(24)), abs=0.01)
+
+
+def test_an_interval_holds_its_own_value() -> None:
+    """97.5 % of draws 2 and 3 is 2.975, stretched by 1.5838; none is below 1."""
+    low, high = stretched(1.0, [2.0, 3.0], 5)
+    assert (low, high) == pytest.approx((1.0, 1 + 1.5838 * 1.975), abs=1e-3)
+
+
+WIDE = [[each - 5, each + 5] for each in (20.0, 20.0, 500.0, 500.0, 260.0)]
+
+
+@pytest.mark.parametrize(
+    ("returns", "verdict"),
+    [
+        ({"bc": five(500, 500), "ppo": five(300, 300), "a2c": WIDE}, "unclear"),
+        ({"bc": five(500, 500), "ppo": five(300, 300), "a2c": five(20, 20)}, "yes"),
+        ({"ppo": five(500, 500), "bc": five(300, 300), "dagger": WIDE}, "unclear"),
+        ({"ppo": five(500, 500), "bc": five(300, 300), "dagger": five(20, 20)}, "no"),
+    ],
+)
+def test_a_suites_winner_is_ahead_of_all_of_the_other_kind(
+    returns: dict[str, list[list[float]]], verdict: str, tmp_path: Path
+) -> None:
+    found = read_suite(fill_suite(tmp_path, {"CartPole-v1": returns}))
+    assert [each.algorithm for each in found.aggregates][:2] == list(returns)[:2]
+    assert suite_answer(found).verdict == verdict
+
+
+def test_a_suites_verdict_is_corrected_for_its_tests(tmp_path: Path) -> None:
+    rivals = dict.fromkeys(("ppo", "a2c", "dqn", "reinforce"), five(170, 430))
+    found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"bc": five(480, 480)} | rivals}))
+    for lead in leads(found.aggregates):
+        if lead.asked:
+            assert lead.alone < 0.05 < lead.p
+    assert suite_answer(found).verdict == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("final", "verdict", "test"),
+    [
+        (five(400, 600), "unclear", None),  # level on average, but it may be 98 behind: the margin is 24
+        (five(490, 490), "no", "final return"),  # certainly behind, though by less than the margin
+        (five(500, 500), "yes", "area under the curve"),
+    ],
+)
+def test_the_faster_one_must_certainly_be_level(
+    final: list[list[float]], verdict: str, test: str | None, tmp_path: Path
+) -> None:
+    said = answer(read_outcome(quick(fill(tmp_path / "out", {"dagger": final, "ppo": five(499, 501)}))))
+    assert (said.verdict, said.test) == (verdict, test)
+
+
+def test_one_is_not_better_if_it_is_level_with_one_of_the_others(tmp_path: Path) -> None:
+    returns = {"dagger": five(500, 500), "ppo": five(20, 20), "a2c": five(500, 500)}
+    assert answer(outcome(tmp_path, returns)).verdict == "unclear"
+
+
+def test_the_hardest_test_that_was_passed_is_named(tmp_path: Path) -> None:
+    said = answer(outcome(tmp_path, {"dagger": five(500, 500), "ppo": five(20, 20), "a2c": five(100, 180)}))
+    assert (said.verdict, said.b) == ("yes", "a2c")
+
+
+@pytest.mark.parametrize("few", ["dagger", "ppo"])
+def test_one_seed_of_either_learner_allows_no_test(few: str, tmp_path: Path) -> None:
+    returns = {"dagger": five(500, 500), "ppo": five(100, 180)}
+    found = outcome(tmp_path, returns | {few: returns[few][:1]})
+    (pair,) = [each for each in pairs(found) if each.asked]
+    assert pair.area is not None
+    assert all(map(math.isnan, (pair.p, pair.low, pair.high, pair.area.p)))
+    assert answer(found).verdict == "unclear"
+
+
+def test_a_pair_turned_round() -> None:
+    pair = Pair("a", "b", 3.0, 1.0, 5.0, 0.01, 0.75, 0.005, True, Difference(0.25, 0.125, 0.5, 0.03))
+    area = Difference(-0.25, -0.5, -0.125, 0.03)
+    assert pair.turned() == Pair("b", "a", -3.0, -5.0, -1.0, 0.01, 0.25, 0.005, True, area)
+    assert pair.turned().turned() == pair
+
+
+def test_the_curve_of_an_offline_learner_is_flat_between_its_trainings(tmp_path: Path) -> None:
+    """n / 16 after the n-th of 16 parts: as steps (0 + 1 + ... + 15) / 16 / 16, as a ramp a half."""
+    bc, dagger = outcome(tmp_path, {"bc": five(500, 500), "dagger": five(500, 500)}).learners
+    found = read_outcome(tmp_path / "out")
+    assert found.area(bc) == pytest.approx([120 / 256] * 5)
+    assert found.area(dagger) == pytest.approx([0.5] * 5)
+
+
+def test_who_fell_back_reached_nothing(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"dagger": five(260, 260), "ppo": five(20, 20)})
+    for path in (out / "runs").glob("dagger-*"):
+        found = Result.load(path)
+        assert found is not None
+        points = [Point(100 * n, 0, 2.0 * n, [500.0 if n == 3 else 20.0] * 2) for n in range(POINTS + 1)]
+        result("dagger", found.seed, found.returns, curve=points).save(path)
+    dagger = read_outcome(out).learners[0]
+    assert read_outcome(out).to_reach(dagger, 0.95) == [300.0] * 5
+    assert "at the least cost" not in answer(read_outcome(out)).sentence
+
+
+def test_references_are_of_the_learners_first_episodes(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"bc": five(390, 410)})
+    text = json.loads((out / "references.json").read_text())
+    text["random"]["returns"], text["random"]["lengths"] = [18.0, 22.0, 110.0], [10] * 3
+    text["expert"]["measured"]["returns"], text["expert"]["measured"]["lengths"] = (
+        [495.0, 505.0, 9.0],
+        [10] * 3,
+    )
+    (out / "references.json").write_text(json.dumps(text))
+    found = read_outcome(out)
+    assert (found.random_mean, found.expert_mean) == (20.0, 500.0)

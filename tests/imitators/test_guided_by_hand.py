@@ -1,0 +1,65 @@
+"""guided: who is handed over, its updates and its values, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from guided_settings import envs_of, small
+from test_guided_kept import play
+
+from imitate.imitators.guided.hand_over import HandOver
+from imitate.imitators.guided.kept import Kept
+from imitate.imitators.guided.learner import Guided
+
+
+@pytest.mark.parametrize(("experts", "behind"), [([2.0, 0.0], True), ([0.0, 2.0], True), ([0.0, 0.5], False)])
+def test_one_of_several_experts_that_is_ahead_is_enough(
+    experts: list[float], behind: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The student makes 1."""
+    returns = iter([dict.fromkeys(range(3), mean) for mean in experts])
+    monkeypatch.setattr(HandOver, "_returns", lambda *_: next(returns))
+    whole = HandOver(small(), envs=envs_of(), expert=[np.abs, np.negative], seed=0)
+    assert whole._behind(dict.fromkeys(range(3), 1.0), range(3), 100, {}) is behind
+
+
+def test_the_score_of_an_own_episode_leaves_out_the_one_before() -> None:
+    """An episode with noise made 50; the three that follow make 1, 2 and 3."""
+    kept = Kept(HandOver(small(), envs=envs_of(), expert=np.abs, seed=0).policy, 1, 1.0)
+    play(kept, [[50.0]], [[True]], [False])
+    for reward in (1.0, 2.0, 3.0):
+        play(kept, [[reward]], [[True]], [True])
+    assert (kept.score, kept.latest) == (2.0, [1.0, 2.0, 3.0])
+
+
+def test_the_weight_of_cloning_falls_to_0() -> None:
+    """2 at first; half of the way to 0 at a quarter of the run."""
+    learner = Guided(small(cloning=2.0, cloning_fraction=0.5), envs=envs_of(), expert=np.abs, seed=0)
+    given: list[Any] = []
+    learner.updater.step = lambda _, phase, cloning, __: given.append((cloning, phase.clones)) or {}  # type: ignore[method-assign]
+    for progress in (0.0, 0.25, 0.5, 0.75):
+        learner.progress = progress
+        learner.update({})
+    assert given == [(2.0, True), (1.0, True), (0.0, False), (0.0, False)]
+
+
+def test_offline_updates_come_on_top_of_those_that_are_due() -> None:
+    """100, and half an update for each step after the first 100."""
+    config = small(offline_updates=100, updates_per_step=0.5, learning_starts=100)
+    learner = Guided(config, envs=envs_of(), expert=np.abs, seed=0)
+    learner.step()
+    assert learner.env_steps > 100
+    assert learner.updates == 100 + (learner.env_steps - 100) // 2
+
+
+def test_a_candidate_is_worth_the_mean_of_all_quantiles() -> None:
+    """Two critics of two quantiles: 0, 4 and 6, 6 of the first candidate, 2, 2 and 1, 1 of the second."""
+    updater = Guided(small(), envs=envs_of(), expert=np.abs, seed=0).updater
+    outputs = torch.tensor([[[0.0, 4.0], [2.0, 2.0]], [[6.0, 6.0], [1.0, 1.0]]])
+    updater.critics.online.values = lambda _: outputs  # type: ignore[method-assign]
+    assert updater._rate({"obs": torch.zeros(1, 1), "candidates": torch.zeros(1, 2, 1)})[
+        "values"
+    ].tolist() == [[4.0, 1.5]]

@@ -1,0 +1,152 @@
+"""The search of `improve`: who goes on, who is tested, and what the test says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from imitate.improvement import search
+from imitate.improvement.episodes import Played
+from imitate.improvement.journal import Journal, Snapshot
+from imitate.improvement.plan import affordable
+from imitate.improvement.study import Study
+from imitate.improvement.task import Task
+from imitate.improvement.verdict import gain, verdict_of
+
+
+def played(*returns: float) -> Played:
+    return Played([*range(len(returns))], list(returns), [10] * len(returns), 10 * len(returns))
+
+
+def snapshot(name: str, *returns: float, share: float = 1.0, steps: int = 9) -> Snapshot:
+    return Snapshot(name, share, steps, 0, 1.0, played(*returns))
+
+
+@pytest.mark.parametrize("returns", [(90, 215, 305), (110, 185, 295)])
+def test_a_difference_that_chance_explains_is_as_good(returns: tuple[float, ...]) -> None:
+    """Differences -10, 15 and 5, or the opposite: 3.3 on average, more than 1 % of 200, with a standard
+    error of 7.3."""
+    found = gain(played(*returns), played(100, 200, 300))
+    assert found is not None
+    assert abs(found.mean) == pytest.approx(10 / 3)
+    assert (found.better, found.worse) == (False, False)
+    assert verdict_of("qdagger-9", found, 100).kind == "as good"
+
+
+def test_the_seeds_of_the_test_are_others_than_those_of_the_validation() -> None:
+    task, asked = Task("CartPole-v1", "CartPole-v1", 1_000), {}
+    journal = Journal(task, expert=played(1, 2, 3), snapshots=[snapshot("bc", 1, 2, 3)])
+    study = Study(journal, None, Path())  # type: ignore[arg-type]
+    study.keep = lambda: None  # type: ignore[method-assign]
+    study.policy = lambda name: name  # type: ignore[method-assign]
+
+    def play(policy: Any, seeds: Any, _room: float) -> Played:
+        asked[policy] = list(seeds)
+        return played()
+
+    study._play = play  # type: ignore[method-assign]
+    study.validate_finalists(["bc-9"], affordable(["a"], ["bc"], 100_000, 10.0))
+    validation = asked.pop("bc-9")
+    study.test(["bc-9", "expert"])
+    assert asked["bc-9"] == asked[None]  # the expert's is None here
+    assert validation
+    assert not set(asked["bc-9"]) & set(validation)
+
+
+def test_a_test_keeps_a_share_for_later_players() -> None:
+    """Of 1,000 steps 940 are left; two thirds of them pay for 31 episodes of ten steps of two players, then all that
+    is left for as many more."""
+    journal = Journal(
+        Task("CartPole-v1", "CartPole-v1", 1_000),
+        expert=played(1, 2, 3),
+        snapshots=[snapshot("bc", 1, 2, 3, steps=0)],
+    )
+    study = Study(journal, None, Path())  # type: ignore[arg-type]
+    study.keep = lambda: None  # type: ignore[method-assign]
+    study.policy = lambda name: name  # type: ignore[method-assign]
+    study._play = lambda _, seeds, __: played(*[0.0] * len(seeds))  # type: ignore[method-assign]
+    study.test(["bc-0", "expert"], keep=1 / 3)
+    assert journal.left == 1_000 - 60 - 620
+    assert journal.counts == [31]
+    study.test(["bc-0", "expert"], 1)
+    assert journal.counts == [31, 31 + 16]
+
+
+@pytest.mark.parametrize(("student", "calls"), [
+    ([13.0, 13.1, 12.9], [(("guided-9", "expert"), 0, 1 / 3), (("guided-9", "expert"), 1, 0.15)]),
+    ([10.0, 10.1, 9.9], [(("guided-9", "expert"), 0, 1 / 3), (("dagger-9",), 0, 0.0)]),
+])  # fmt: skip
+def test_a_third_is_kept_and_goes_to_who_needs_it(
+    student: list[float], calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_imitator", lambda *_: "dagger-9")
+    tests = {
+        "guided-9": played(*student),
+        "expert": played(12.0, 12.1, 11.9),
+        "dagger-9": played(9.0, 9.0, 9.0),
+    }
+    seen: list[Any] = []
+    study: Any = SimpleNamespace(
+        journal=SimpleNamespace(tests=tests, counts=[3]), task=SimpleNamespace(budget=100),
+        test=lambda players, stage=0, *, keep=0.0: seen.append((tuple(players), stage, keep)),
+    )  # fmt: skip
+    search._test(study, "guided-9")
+    assert seen == calls
+
+
+@pytest.mark.parametrize(("returns", "kind"), [((50, 151, 252), "worse"), ((150, 251, 352), "untested")])
+def test_without_a_test_the_students_validation_decides(returns: tuple[float, ...], kind: str) -> None:
+    expert = played(100, 200, 300)
+    journal = SimpleNamespace(
+        tests={"bc-9": Played(), "expert": Played()},
+        counts=[3],
+        expert=expert,
+        snapshot=lambda _: snapshot("bc", *returns),
+    )
+    study: Any = SimpleNamespace(
+        journal=journal, task=SimpleNamespace(budget=100), test=lambda *_, **__: None
+    )
+    assert search._test(study, "bc-9").kind == kind
+
+
+def test_only_a_finalist_is_chosen() -> None:
+    """d's few episodes were luckier than the finalists' many, of which b's went best."""
+    journal = Journal(
+        Task("CartPole-v1", "CartPole-v1", 1_000),
+        snapshots=[snapshot("a", 100.0), snapshot("b", 99.0), snapshot("c", 98.0), snapshot("d", 97.0)],
+    )
+
+    def more(names: list[str], _plan: Any) -> list[str]:
+        assert names == ["a-9", "b-9", "c-9"]
+        for place, mean in enumerate((50.0, 60.0, 40.0)):
+            journal.snapshots[place] = replace(journal.snapshots[place], validation=played(mean))
+        return names
+
+    study: Any = SimpleNamespace(journal=journal, validate_finalists=more)
+    assert search._choose(study, None) == "b-9"  # type: ignore[arg-type]
+
+
+def test_the_better_half_of_three_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {"a": 10.0, "b": 50.0, "c": 90.0}
+    plan, journal = (
+        affordable(["a", "b", "c"], [], 1_000_000, 100.0),
+        Journal(Task("CartPole-v1", "CartPole-v1", 1_000_000)),
+    )
+    assert [rung.racers for rung in plan.race] == [3, 2]
+    trained: list[tuple[str, float]] = []
+
+    def train(_study: Any, name: str, _plan: Any, shares: Any, _others: int) -> None:
+        trained.append((name, shares[-1]))
+        score = scores[name]
+        journal.snapshots.append(
+            snapshot(name, score, score + 1, score + 2, share=shares[-1], steps=int(1_000 * shares[-1]))
+        )
+
+    monkeypatch.setattr(search, "train", train)
+    monkeypatch.setattr(search, "hand_over", lambda *_: None)
+    search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
+    assert trained == [("a", 0.125), ("b", 0.125), ("c", 0.125), ("c", 0.25), ("b", 0.25), ("c", 1.0)]

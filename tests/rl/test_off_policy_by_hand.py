@@ -1,0 +1,145 @@
+"""DQN, SAC and TD3: numbers that were computed by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from imitate.configs.sac import SACConfig
+from imitate.configs.td3 import TD3Config
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.rl.continuous import critic_loss
+from imitate.rl.dqn import DQN, DQNConfig
+from imitate.rl.replay import Samples
+from imitate.rl.sac import SAC, least
+from imitate.rl.td3 import TD3
+
+
+def dqn_of(**settings: Any) -> DQN:
+    config = DQNConfig(**{"hidden": (8,), "learning_starts": 8} | settings)
+    return DQN(config, envs=SyncVecEnv([lambda: make_env("CartPole-v1")] * 2), seed=0)
+
+
+def actor_critic(kind: Any, config: Any, **settings: Any) -> Any:
+    base = {"learning_starts": 10, "hidden": (16, 16), "batch_size": 8, "replay_size": 1_000}
+    return kind(
+        config(**base | settings), envs=SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2), seed=0
+    )
+
+
+def batch_of(size: int = 6) -> dict[str, torch.Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    return {
+        "obs": torch.randn(size, 1, generator=draw), "next_obs": torch.randn(size, 1, generator=draw),
+        "actions": torch.rand(size, 1, generator=draw) * 2 - 1, "returns": torch.randn(size, generator=draw),
+        "discounts": torch.full((size,), 0.9),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_target_network_values_the_next_state(by_hand: bool) -> None:
+    """It says 3 and 7 everywhere: 1 + 0.9 * 7, and 2 where the episode ended."""
+    dqn = dqn_of(double=False)
+    if not by_hand:
+        dqn._nets = None
+    with torch.no_grad():
+        for parameter in dqn.target_net.parameters():
+            parameter.zero_()
+        dqn.target_net.policy.output.bias.copy_(torch.tensor([3.0, 7.0]))
+    batch = {
+        "obs": torch.randn(2, 4), "next_obs": torch.randn(2, 4), "actions": torch.tensor([0, 1]),
+        "returns": torch.tensor([1.0, 2.0]), "discounts": torch.tensor([0.9, 0.0]),
+    }  # fmt: skip
+    assert dqn.update(batch)["targets"].tolist() == pytest.approx([7.3, 2.0])
+
+
+def test_priorities_and_weights_by_hand() -> None:
+    """Errors 4 and 1 to the power of 1/2 are the priorities; probabilities 1/2 and 1/4 weigh sqrt(1/2) and 1."""
+    dqn = dqn_of(prioritized=True, priority_alpha=0.5)
+    dqn.priority_beta = 0.5
+    zeros, pair = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
+    samples = Samples(zeros, np.array([0, 1]), pair, pair, zeros, np.array([7, 3]), np.float32([0.5, 0.25]))
+    given: list[Any] = []
+
+    def update(batch: Any) -> Any:
+        given.append(batch["weights"].tolist())
+        return {"values": torch.tensor([1.0, 5.0]), "targets": torch.tensor([5.0, 4.0])}
+
+    dqn.update = update  # type: ignore[method-assign]
+    replay: Any = SimpleNamespace(
+        sample=lambda *_: samples,
+        prioritize=lambda slots, priorities: given.append((slots.tolist(), priorities.tolist())),
+    )
+    dqn._learn_by_priority(replay)
+    assert given[0] == pytest.approx([0.5**0.5, 1.0])
+    assert given[1] == ([7, 3], pytest.approx([2.0, 1.0], abs=1e-4))
+
+
+def test_importance_weights_reach_their_full_exponent_at_the_end() -> None:
+    dqn, seen = dqn_of(prioritized=True, priority_beta=0.4), []
+    for progress in (0.0, 0.5, 1.0):
+        dqn.schedule(progress)
+        seen.append(dqn.priority_beta)
+    assert seen == pytest.approx([0.4, 0.7, 1.0])
+
+
+def test_the_policy_climbs_the_critics_and_not_their_target() -> None:
+    critics = actor_critic(SAC, SACConfig).critics
+    for parameter in critics.target.parameters():
+        parameter.zero_()
+    batch = batch_of()
+    values, slopes = critics.slope(batch["obs"], batch["actions"], least)
+    actions = batch["actions"].clone().requires_grad_()
+    wanted = critics.online.values(torch.cat([batch["obs"], actions], -1)).amin(0)[:, 0]
+    torch.testing.assert_close(values, wanted.detach())
+    torch.testing.assert_close(slopes, torch.autograd.grad(wanted.sum(), actions)[0])
+    assert slopes.abs().min() > 0
+
+
+def test_td3s_targets_are_of_the_target_policy() -> None:
+    """It does nothing, where the policy itself plays its bound; without noise."""
+    learner, batch = actor_critic(TD3, TD3Config), batch_of()
+    with torch.no_grad():
+        learner.policy.output.bias.fill_(5.0)
+        for parameter in learner.target_policy.parameters():
+            parameter.zero_()
+        values = learner.critics.of_target(batch["next_obs"], torch.zeros(6, 1)).amin(0)[:, 0]
+        targets = (batch["returns"] + 0.9 * values)[:, None]
+        outputs = learner.critics.online(torch.cat([batch["obs"], batch["actions"]], -1))[0]
+        wanted, _ = critic_loss(outputs, targets)
+        found = learner._descend(batch | {"noise": torch.zeros(6, 1)}, improves=False)["q_loss"]
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(("kind", "config"), [(SAC, SACConfig), (TD3, TD3Config)])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_dropout_acts_in_the_critics_gradient_steps(kind: Any, config: Any, dropout: float) -> None:
+    learner, batch = actor_critic(kind, config, dropout=dropout), batch_of()
+    before = learner.critics.online(torch.cat([batch["obs"], batch["actions"]], -1))[0].mean()
+    assert torch.equal(learner.update(batch)["mean_q"], before) == (not dropout)
+
+
+@pytest.mark.parametrize(("kind", "config"), [(SAC, SACConfig), (TD3, TD3Config)])
+def test_the_step_size_falls_linearly(kind: Any, config: Any) -> None:
+    learner = actor_critic(kind, config, lr_schedule="linear", learning_rate=1e-3)
+    for progress, rate in ((0.0, 1e-3), (0.25, 7.5e-4), (1.0, 0.0)):
+        learner.schedule(progress)
+        assert learner.critics.optimizer.learning_rate == pytest.approx(rate)
+        assert learner.policy_net.optimizer.learning_rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("log_std", "rises"), [(-5.0, True), (-0.5, False)])
+def test_the_temperature_follows_the_policys_own_entropy(log_std: float, rises: bool) -> None:
+    """The target is -1. With a deviation of e^-5 the entropy is about -3.6, with e^-0.5 it is above 0."""
+    learner = actor_critic(SAC, SACConfig)
+    with torch.no_grad():
+        learner.policy.output.weight.zero_()
+        learner.policy.output.bias.copy_(torch.tensor([0.0, log_std]))
+        before = float(learner.temperature.now)
+        learner.improve(torch.zeros(64, 1), torch.randn(64, 1, generator=torch.Generator().manual_seed(0)))
+    assert (float(learner.temperature.now) > before) == rises
