@@ -201,8 +201,9 @@ def recorded(task: str, seed: int, folder: Path) -> Path:
     out = folder / f"{task}-{seed}.h5"
     if not out.exists():
         command = f"collect {expert} --episodes {episodes} --seed {seed} --out {out}"
-        imitate = [sys.executable, "-c", "from imitate.cli import main; raise SystemExit(main())"]
-        subprocess.run([*imitate, *command.split()], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "imitate.cli", *command.split()], check=True, capture_output=True
+        )
     return out
 
 

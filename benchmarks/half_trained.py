@@ -26,12 +26,7 @@ BUDGETS = range(150_000, 300_000, 20_000)  # of the teacher: the first that make
 def imitate(command: str, folder: Path) -> str:
     """The output of `imitate COMMAND`, run in `folder`. Raises CalledProcessError if it fails."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from imitate.cli import main; sys.exit(main())",
-            *shlex.split(command),
-        ],
+        [sys.executable, "-m", "imitate.cli", *shlex.split(command)],
         cwd=folder,
         check=True,
         stdout=subprocess.PIPE,

@@ -16,8 +16,7 @@ from typing import Any
 from imitate.files import write_json
 
 RESULTS = Path(__file__).parent.parent / "results" / "few-demos.json"
-SAME = ("expert", "env_id", "budget", "demo_episodes", "demo_every")
-"""What all runs of a comparison have in common."""
+SETTINGS = ("env_id", "budget", "demo_episodes", "demo_every")
 KEPT = ("seed", "returns", "last_returns", "env_steps", "demo_steps", "validation_steps", "cpu_seconds")
 
 
@@ -34,7 +33,7 @@ def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
             runs.setdefault(found["algorithm"], []).append(of_run)
     expert = references["expert"]
     return {
-        **{name: described[name] for name in SAME[1:]},
+        **{name: described[name] for name in SETTINGS},
         "expert": expert["spec"],
         "expert_returns": expert["measured"]["returns"],
         "random_returns": references["random"]["returns"],
@@ -49,7 +48,7 @@ def grown(record: dict[str, Any], suites: Sequence[Path]) -> dict[str, Any]:
             if (suite / name / "references.json").exists():
                 found = part(suite / name, described)
                 kept = record.setdefault(name, found)
-                if others := [each for each in SAME if kept[each] != found[each]]:
+                if others := [each for each in ("expert", *SETTINGS) if kept[each] != found[each]]:
                     raise SystemExit(f"record.py: {name} is recorded with another {' and '.join(others)}")
                 kept["runs"] |= found["runs"]
     return {name: each for name, each in record.items() if each["runs"]}

@@ -155,7 +155,7 @@ _BELONGS = {
     "expert": ("vecnormalize", "remeasure"),
     "envs": ("num_envs", "backend"),
 }
-"""Options of a run that say something only about what an algorithm takes."""
+"""Options of a run that matter only to an algorithm with this need."""
 
 
 def _ignored(algorithm: str) -> set[str]:

@@ -34,35 +34,16 @@ def model_card(
     film, archive   names of files in the repository, or None
     normalised      whether statistics of observations are beside the archive
     """
-    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+    from huggingface_hub import ModelCard, ModelCardData
 
     env_id, algorithm = config["env_id"], config["algorithm"]
-    measured = []
-    if result is not None:
-        measured = [
-            EvalResult(
-                task_type="reinforcement-learning",
-                task_name="reinforcement-learning",
-                dataset_type=env_id,
-                dataset_name=env_id,
-                metric_type="mean_reward",
-                metric_name="mean_reward",
-                metric_value=f"{result.mean:.2f} +/- {result.std:.2f}",
-                metric_args={
-                    "episodes": len(result.returns),
-                    "seed": TEST_SEED,
-                    "ci95": result.to_json()["ci95"],
-                },
-                verified=False,
-            )
-        ]
     data = ModelCardData(
         library_name="imitate",
         license=license,
         pipeline_tag="reinforcement-learning",
         tags=["reinforcement-learning", "imitation-learning", env_id, algorithm],
         model_name=algorithm,
-        eval_results=measured or None,
+        eval_results=None if result is None else [_eval_result(env_id, result)],
     )
     experts = [config[name] for name in ("expert", "demos") if config.get(name)]
     files = [config.get(name) for name in ("expert", "demos", "init", "reward")]
@@ -88,6 +69,23 @@ def model_card(
         license=license,
     )
     return f"{card}\n"
+
+
+def _eval_result(env_id: str, result: Evaluation) -> Any:
+    """The measured return as the hub's `EvalResult`."""
+    from huggingface_hub import EvalResult
+
+    return EvalResult(
+        task_type="reinforcement-learning",
+        task_name="reinforcement-learning",
+        dataset_type=env_id,
+        dataset_name=env_id,
+        metric_type="mean_reward",
+        metric_name="mean_reward",
+        metric_value=f"{result.mean:.2f} +/- {result.std:.2f}",
+        metric_args={"episodes": len(result.returns), "seed": TEST_SEED, "ci95": result.to_json()["ci95"]},
+        verified=False,
+    )
 
 
 def data_card(

@@ -70,7 +70,7 @@ def _cpu_seconds() -> float:
 
 def _output(command: str, folder: Path) -> str:
     """The standard output of an `imitate` command, run by this Python."""
-    words = [sys.executable, "-c", "import sys; from imitate.cli import main; sys.exit(main())"]
+    words = [sys.executable, "-m", "imitate.cli"]
     zoo = os.pathsep.join(str(path.resolve()) for path in zoo_folders())  # relative to another folder there
     done = subprocess.run(
         [*words, *shlex.split(command)[1:]],

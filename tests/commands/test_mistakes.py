@@ -1,4 +1,4 @@
-"""What each mistake on the command line is answered with."""
+"""Mistakes on the command line are answered by one line."""
 
 from __future__ import annotations
 

@@ -43,23 +43,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         assert main(["collect", "CartPole-v1:ppo", "--episodes", "3", "--out", "demos.h5"]) == 0
         assert main(["data", "convert", "demos.h5", "unknown.h5", "--no-actions"]) == 0
-        assert (
-            main(
-                [
-                    "train",
-                    "bc",
-                    "--env",
-                    "CartPole-v1",
-                    "--demos",
-                    "demos.h5",
-                    "--out",
-                    "bc",
-                    "--max-epochs",
-                    "3",
-                ]
-            )
-            == 0
-        )
+        clone = "train bc --env CartPole-v1 --demos demos.h5 --out bc --max-epochs 3"
+        assert main(clone.split()) == 0
     finally:
         os.chdir(before)
     return folder

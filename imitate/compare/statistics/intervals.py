@@ -140,7 +140,7 @@ def iqm(scores: ArrayLike) -> float:
 
 
 def iqms(draws: Array) -> Array:
-    """Interquartile mean of each draw of run scores (count, S, tasks): (count,)."""
+    """Interquartile mean of each draw of run scores (count, ...): (count,)."""
     from scipy import stats
 
     return np.asarray(stats.trim_mean(draws.reshape(len(draws), -1), 0.25, axis=1))

@@ -87,8 +87,9 @@ def answer(outcome: Outcome) -> Answer:
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> _Test | None:
-    """The test by which the pair's first learner is better: either it is significantly better in the end, or it is
-    certainly not worse by more than the margin and significantly faster. None if it is neither."""
+    """The test by which the pair's first learner is better: its final return is significantly higher; or the final
+    returns don't differ significantly, it is certainly not behind by more than the margin, and it is significantly
+    faster. None if it is neither."""
     final = Difference(pair.mean, pair.low, pair.high, pair.p)
     if pair.certain:
         return _Test("final return", pair, final) if pair.mean > 0 else None
