@@ -108,9 +108,10 @@ class Frozen:
         return f"**{said}**" if difference(found, self.reference("teacher", task)).low > 0 else said
 
     def short(self, learner: str, task: str) -> str:
-        """Mean return, with the number of seeds if it is not three."""
+        """Mean return, with the number of seeds if some of the plan's are missing."""
         found = self.returns(learner, task)
-        seeds = "" if len(found) == LEAST_SEEDS else f" ({len(found)})"
+        planned = self.plan.learners[learner].seeds or len(self.plan.seeds)
+        seeds = "" if len(found) == planned else f" ({len(found)})"
         return f"{found.mean():,.0f}{seeds}" if len(found) else ""
 
     def minus(self, learner: str, task: str) -> Difference:

@@ -195,7 +195,10 @@ def test_the_readme_shows_at_most_ten_results_of_the_frozen_record_and_marks_wha
             seeds = found["rows"][f"{learner}-{name}"]["seeds"].values()
             got = np.array([seed["returns"] for seed in seeds])
             mean, *counted = numbers(row[column].strip("*"))
-            assert (mean, counted or [3]) == (pytest.approx(got.mean(), abs=0.51), [len(got)])
+            assert (mean, counted or [3 if learner in ("loki", "guided", "tqc") else 5]) == (
+                pytest.approx(got.mean(), abs=0.51),
+                [len(got)],
+            )
             if len(got) >= 3:
                 tested[n, column] = float(got.mean() - teacher.mean()), p_value(got, teacher)
         gain = found["rows"][f"aggrevated-{name}"]["seeds"].values()
