@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -34,21 +34,21 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
     A policy that was trained for wider bounds than the space's is clipped to these.
 
     The function raises a `Fault` if the policy raises, or if its answer is not N actions of the space: another shape,
-    NaN, a fraction instead of a discrete action, or an action outside the space.
+    NaN, a fraction instead of a discrete action, or an action outside the space. None of them reaches an environment.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who
     act = acting(policy)
     shape, dtype = space.shape or (), space.dtype
-    is_sound = _soundness(space)
     is_wider = beyond(getattr(policy, "action_space", space), space)
+    is_sound = _soundness(space, clipped=is_wider)
 
     def ask(obs: Array) -> Array:
         try:
             given = act(obs, deterministic)
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Fault(f"{raised(who, error)}{_given(obs, error)}") from error
         actions: Array = given
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):
@@ -59,13 +59,14 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
                     f"{who} was given an observation that holds NaN or infinite numbers: correct the environment"
                 )
             outside = actions[_unsound(space, actions)]
-            raise Fault(f"{who} answered with {_some(outside)}, which is not in {space}: mend it")
+            remedy = "clip it" if np.isfinite(outside).all() and isinstance(space, spaces.Box) else "mend it"
+            raise Fault(f"{who} answered with {_some(outside)}, which is not in {space}: {remedy}")
         return actions.clip(space.low, space.high) if is_wider else actions  # type: ignore[attr-defined]
 
     return ask
 
 
-def _given(obs: Array, error: Exception) -> str:
+def _given(obs: Array, error: BaseException) -> str:
     """The form of the batch, for the author of a controller that takes one observation at a time, or a dict."""
     if not isinstance(error, TypeError | ValueError | IndexError | AttributeError):
         return ""
@@ -94,26 +95,34 @@ def _takes_deterministic(act: Callable[..., Any]) -> bool:
     return "deterministic" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values())
 
 
-def _soundness(space: Space) -> Callable[[Array], bool]:
-    """A test that no action is `_unsound`. It runs in every step, so it must take no more than a microsecond."""
+def _soundness(space: Space, *, clipped: bool) -> Callable[[Array], bool]:
+    """A test that no action is `_unsound`, or, if they are `clipped` afterwards, that all are finite. It runs in every
+    step, so it must take no more than a few microseconds."""
     if isinstance(space, spaces.Discrete) and space.n <= _FEW:
         known = frozenset(range(int(space.start), int(space.start + space.n)))
         return lambda actions: known.issuperset(actions.tolist())
-    if isinstance(
-        space, spaces.Box
-    ):  # the sum of squares is NaN or infinite if an action is, or if it is very large
-        return lambda actions: isfinite(np.vdot(actions, actions)) or not _unsound(space, actions).any()
+    if isinstance(space, spaces.Box):
+        # The sum of squares is NaN or infinite if an action is; if it is small, all actions are within the bounds.
+        inner = (
+            math.inf if clipped else float(np.minimum(-space.low, space.high).clip(0).min(initial=math.inf))
+        )
+        small = min(inner, 1e18) ** 2
+
+        def is_sound(actions: Array) -> bool:
+            if np.vdot(actions, actions) <= small:
+                return True
+            return bool((np.isfinite(actions) if clipped else ~_unsound(space, actions)).all())
+
+        return is_sound
     return lambda actions: not _unsound(space, actions).any()
 
 
 def _unsound(space: Space, actions: Array) -> Array:
-    """Mask (N, *action_shape) of NaN, infinity, and discrete actions outside the space.
-
-    Bounds of a Box are checked when actions are recorded, since many environments clip by themselves.
-    """
+    """Mask (N, *action_shape) of NaN, infinity, and actions outside the space."""
+    if isinstance(space, spaces.Box):
+        return ~(np.isfinite(actions) & (actions >= space.low) & (actions <= space.high))
     discrete = values_of(space)
-    if discrete is None:
-        return ~np.isfinite(actions)
+    assert discrete is not None
     first, count = discrete
     return np.asarray((actions < first) | (actions >= first + count))
 

@@ -57,8 +57,20 @@ def test_answers_of_another_type_become_actions() -> None:
     for given in ([1, 2, 3], np.array([1, 2, 3], np.uint8), [1.0, 2.0, 3.0], torch.tensor([1, 2, 3])):
         actions = answer(given, TURN)
         assert (actions.tolist(), actions.dtype) == ([1, 2, 3], np.int64)
-    pushes = [[0.5, 4], [0, -1], [0, 1e30]]  # whose squares are infinite in float32
+    pushes = [[0.5, 4], [0, 1], [-1, 2]]
     assert answer(pushes, PUSH).tolist() == np.float32(pushes).tolist()
+
+
+@pytest.mark.parametrize("pushed", [[0, -0.1], [1.01, 1], [0, 1e30]])
+def test_an_action_outside_the_bounds_is_refused_before_an_environment_gets_it(pushed: list[float]) -> None:
+    with pytest.raises(Fault, match=r"which is not in Box\(.*\): clip it$"):
+        answer([[0.5, 4], [0, 1], pushed], PUSH)
+
+
+def test_actions_of_an_expert_that_was_trained_for_wider_bounds_are_clipped() -> None:
+    wider = spaces.Box(-5.0, 5.0, (2,), np.float32)
+    expert = SimpleNamespace(act=lambda obs: np.float32([[3, -2]] * len(obs)), action_space=wider)
+    assert asking(expert, PUSH)(OBS).tolist() == [[1, 0]] * len(OBS)
 
 
 def test_an_expert_that_raises_is_named_with_the_line() -> None:
