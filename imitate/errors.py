@@ -45,8 +45,8 @@ class Fault(InputError):
     seed: int | None = None
 
 
-def raised(who: str, error: Exception) -> Fault:
-    """The fault of `who`, whose code raised `error`, with the line that raised it."""
+def raised(who: str, error: BaseException) -> Fault:
+    """The fault of `who`, whose code raised `error`, with the line that raised it. Some drivers raise SystemExit."""
     called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is our own call
     own = [frame for frame in called if "site-packages" not in frame.filename] or called
     place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

@@ -38,7 +38,7 @@ class Answering:
         self._seed = seed
         try:
             answer = self.env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._raised(error, "reset must return (observation, info)")
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._fail(f"returned {_form(answer)} from reset, wanted (observation, info)")
@@ -51,7 +51,7 @@ class Answering:
             answer = self.env.step(action)
             obs, reward, terminated, truncated, info = answer
             reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.blame(error, answer)
         self.check(obs)
         return obs, reward, terminated, truncated, info
@@ -60,7 +60,7 @@ class Answering:
         """The rendered frame (H, W, 3)."""
         try:
             frame: Any = self.env.render()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._raised(error, "render must return a picture")
         if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
             got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
@@ -83,7 +83,7 @@ class Answering:
         if discrete is not None and (obs % 1 or not 0 <= obs - discrete.start < discrete.n):
             self._fail(f"returned {obs} as observation, its space is {discrete}")
 
-    def blame(self, error: Exception, answer: Any) -> NoReturn:
+    def blame(self, error: BaseException, answer: Any) -> NoReturn:
         """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""
         trace = error.__traceback__
         if trace is not None and trace.tb_next is not None:
@@ -92,7 +92,7 @@ class Answering:
             self.check(answer[0])
         self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
 
-    def _raised(self, error: Exception, wanted: str) -> NoReturn:
+    def _raised(self, error: BaseException, wanted: str) -> NoReturn:
         """Raise a `Fault` for an error of the environment; the message has `wanted` if a wrapper could not unpack its
         answer."""
         if isinstance(error, InputError):
@@ -104,7 +104,7 @@ class Answering:
     def _fail(self, what: str) -> NoReturn:
         self._fault(f"the environment {self._name} {what}", None)
 
-    def _fault(self, message: str, cause: Exception | None) -> NoReturn:
+    def _fault(self, message: str, cause: BaseException | None) -> NoReturn:
         episode = "" if self._seed is None else f", in the episode with seed {self._seed}"
         fault = Fault(message + episode)
         fault.seed = self._seed

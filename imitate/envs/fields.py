@@ -20,6 +20,7 @@ __all__ = [
     "as_dict",
     "as_fields",
     "batch_of",
+    "finite_rows",
     "from_parts",
     "in_rows",
     "leaves",
@@ -191,3 +192,14 @@ def all_finite(array: Array) -> bool:
     if array.dtype.names is not None:
         return all(all_finite(array[name]) for name in array.dtype.names)
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def finite_rows(array: Array, lead: int) -> Array:
+    """Mask, of the first `lead` axes, of where no number in the array, or in its fields, is NaN or infinite."""
+    finite = np.ones(array.shape[:lead], bool)
+    for part in [array] if array.dtype.names is None else [array[name] for name in array.dtype.names]:
+        if part.dtype.names is not None:
+            finite &= finite_rows(part, lead)
+        elif part.dtype.kind == "f":
+            finite &= np.isfinite(part).all(axis=tuple(range(lead, part.ndim)))
+    return finite

@@ -127,7 +127,7 @@ class SyncVecEnv:
                 if is_checked or (length is not None and len(obs) != length):
                     self._envs[index].check(obs)
                 final_obs[index] = obs
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._envs[index].blame(error, answer)
         obs, ended = final_obs, terminated | truncated
         if np.count_nonzero(ended):

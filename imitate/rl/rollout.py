@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Self
 
 import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Array, all_finite
+from imitate.envs.fields import Array, all_finite, finite_rows
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.stepping import Chooser, Score, Scores, stepping
 from imitate.envs.vec import CountsGames, VecEnv
@@ -146,7 +146,7 @@ class Rollout:
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
 
-    broken_off   the rows of a rollout that an exception ended; None if there were none
+    broken_off   the rows of a rollout that an exception ended, or NaN from the environment; None if there were none
     """
 
     def __init__(self, envs: VecEnv) -> None:
@@ -165,7 +165,7 @@ class Sampler:
     def collect(self, choose: Chooser[Array], num_steps: int, limit: int | None = None) -> Rollout:
         """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
-        Raises InputError if the limit is less than one step of each.
+        Raises InputError if the limit is less than one step of each, and if the environments give NaN or infinity.
         """
         if limit is not None:
             num_steps = min(num_steps, limit // self.envs.num_envs)
@@ -181,16 +181,16 @@ class Sampler:
         end_obs: list[Array] = []
 
         def rollout(steps: int) -> Rollout:
-            self.env_steps += steps * self.envs.num_envs
+            ends = np.argwhere(terminated[:steps] | truncated[:steps])
             return Rollout(
                 all_obs[:steps],
                 np.stack(actions[:steps]),
                 rewards[:steps],
                 terminated[:steps],
                 truncated[:steps],
-                ends=np.argwhere(terminated[:steps] | truncated[:steps]),
-                end_obs=np.concatenate(end_obs) if end_obs else all_obs[0, :0],
-                last_obs=step.final_obs,
+                ends=ends,
+                end_obs=np.concatenate(end_obs)[: len(ends)] if end_obs else all_obs[0, :0],
+                last_obs=all_obs[steps] if steps < len(actions) else step.final_obs,
             )
 
         self.broken_off = None
@@ -199,15 +199,27 @@ class Sampler:
             for t, (obs, recorded, step, ends) in enumerate(islice(steps, num_steps)):
                 all_obs[t], rewards[t] = obs, step.rewards
                 terminated[t], truncated[t] = step.terminated, step.truncated
-                actions.append(recorded)
                 self._ended += self._scores.add(step, ends)
                 if ends:
                     end_obs.append(step.final_obs[ends])
-        except Exception:
-            self.broken_off = rollout(len(actions)) if actions else None
+                actions.append(recorded)  # last: rows that have an action are whole
+            whole = rollout(num_steps)
+        except BaseException:  # Ctrl-C too
+            if count := len(actions):
+                seen = finite_rows(all_obs[:count], 1)
+                successors = np.append(seen[1:], all_finite(step.final_obs))
+                for t, last in zip(
+                    np.argwhere((terminated | truncated)[:count])[:, 0], chain(*end_obs), strict=False
+                ):
+                    successors[t] &= all_finite(last)
+                finite = seen & successors & np.isfinite(rewards[:count]).all(1)
+                if kept := count if finite.all() else int(finite.argmin()):
+                    self.broken_off = rollout(kept)
             raise
+        finally:
+            self.env_steps += len(actions) * self.envs.num_envs
         self._obs, self._begun = step.obs, step.terminated | step.truncated
-        return rollout(num_steps)
+        return whole
 
     @property
     def ended(self) -> list[Score]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["cpu_seconds", "interruptible", "keep_freed_memory"]
 
@@ -27,6 +30,8 @@ def interruptible() -> Iterator[Callable[[], int]]:
         nonlocal seen
         seen = number
         restore()
+        if number == signal.SIGINT:
+            logger.info("stopping after this iteration; Ctrl-C again stops at once")
 
     def restore() -> None:
         for number, handler in before.items():

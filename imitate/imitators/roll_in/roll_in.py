@@ -131,7 +131,7 @@ class RollIn:
         self.begin(learner, iteration)
         try:
             rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
-        except Exception:
+        except BaseException:  # Ctrl-C too
             if (cut := self.sampler.broken_off) is not None:
                 self._keep_known(cut, self.mixture.turns[: len(cut.actions)])
             raise
@@ -142,7 +142,7 @@ class RollIn:
         and isn't asked."""
         try:
             answers = self.teacher.label(rollout, turns)
-        except Exception:
+        except BaseException:
             self._keep_known(rollout, turns)
             raise
         for segment in rollout.segments(answers):
