@@ -123,7 +123,9 @@ class Expert:
             raise InputError(f"{self.algorithm} brings no state values; PPO, A2C and TRPO do")
         return self.state_values(obs)
 
-    def measure(self, episodes: int = 20, seed: int = TEST_SEED, *, remeasure: bool = False) -> Measured:
+    def measure(
+        self, episodes: int = 20, seed: int = TEST_SEED, *, num_envs: int = 8, remeasure: bool = False
+    ) -> Measured:
         """Measure the return over whole deterministic episodes, or take it from the cache unless `remeasure` is set.
 
         The result is kept in `measured` and logged with the published return, with a warning if it is far below that
@@ -140,6 +142,7 @@ class Expert:
             self.env_kwargs,
             episodes=episodes,
             seed=seed,
+            num_envs=num_envs,
             remeasure=remeasure,
         )
         logger.info("%s", self.describe())

@@ -53,20 +53,21 @@ def measure(
     *,
     episodes: int,
     seed: int,
+    num_envs: int = 8,
     remeasure: bool = False,
 ) -> Measured:
     """Play `episodes` whole episodes, or take an earlier result from the cache in $XDG_CACHE_HOME/imitate.
 
     A cached result is valid for the same `weights` (hashes of everything the policy was made from; empty: never
     cached), the same source code of the environment and the same keyword arguments. `remeasure` plays anyway and
-    replaces it.
+    replaces it. `num_envs` environments are open at a time.
     """
     source = fingerprint(env_id, env_kwargs)
     task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {source} {episodes} {seed}"
 
     def played(player: Policy | None, name: str) -> tuple[float, float]:
         path = _place(f"{name} {task}") if source and name else None
-        return _recalled(path, lambda: _play(player, env_id, env_kwargs, episodes, seed), remeasure)
+        return _recalled(path, lambda: _play(player, env_id, env_kwargs, episodes, seed, num_envs), remeasure)
 
     (mean, std), (random_mean, _) = played(policy, weights), played(None, "random")
     return Measured(mean, std, episodes, random_mean)
@@ -125,13 +126,13 @@ def verdict(measured: Measured, published: float | None) -> str | None:
 
 
 def _play(
-    policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int
+    policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int, num_envs: int
 ) -> tuple[float, float]:
     if policy is None:
         env = make_env(env_id, env_kwargs)
         policy = RandomPolicy(env.action_space, seed)
         env.close()
-    found = evaluate(policy, env_id, episodes=episodes, seed=seed, env_kwargs=env_kwargs)
+    found = evaluate(policy, env_id, episodes=episodes, seed=seed, env_kwargs=env_kwargs, num_envs=num_envs)
     return found.mean, found.std
 
 

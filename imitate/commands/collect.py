@@ -71,6 +71,7 @@ def command(
     seed: int = 0,
     actions: Annotated[bool, Rare] = True,
     compression: Annotated[Compression, Rare] = "gzip",
+    measure: bool = True,
     remeasure: bool = False,
     shards: int | None = None,
     backend: Annotated[BackendName, Rare] = "processes",
@@ -99,7 +100,9 @@ def command(
         actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone where
             actions are continuous
         compression: of pictures; zstd is smaller and faster, and every reader of the file needs the extra zstd
-        remeasure: measure the expert's return again (20 episodes), ignoring the cache
+        measure: play 20 episodes of the expert, and 20 of random actions, before the first time that it is recorded;
+            hardware wants --no-measure
+        remeasure: measure the expert's return again, ignoring the cache
         shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
         backend: where shards are recorded: in processes of this machine, or on a Ray cluster
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
@@ -116,6 +119,8 @@ def command(
     for name, count in (("--num-envs", num_envs), ("--shards", shards)):
         if count is not None and not 1 <= count <= MOST_ENVS:
             raise InputError(f"{name} must be in [1, {MOST_ENVS}], got {count}")
+    if remeasure and not measure:
+        raise InputError("--no-measure and --remeasure contradict each other: give one of them")
     where = chosen_backend(backend, workers, address)
     if shards is None and (backend != "processes" or workers is not None):
         raise InputError("--backend and --workers are for shards: say how many with --shards, such as 8")
@@ -124,7 +129,8 @@ def command(
     learner = _dart_learner(source, noise)
     if noise and learner is None:
         ActionNoise(noise, source.action_space, 1)  # refuses a wrong one before the expert is measured
-    _measure(source, remeasure, on_failure)
+    if measure:
+        _measure(source, num_envs, remeasure, on_failure)
     if learner is not None:
         noise = _dart_noise(source, learner, seed)
     source.seed(seed)
@@ -144,9 +150,9 @@ def command(
     return status
 
 
-def _measure(source: Expert, remeasure: bool, on_failure: OnFailure) -> None:
+def _measure(source: Expert, num_envs: int, remeasure: bool, on_failure: OnFailure) -> None:
     try:
-        source.measure(remeasure=remeasure)
+        source.measure(num_envs=num_envs, remeasure=remeasure)
     except Fault as fault:
         if fault.seed is None:
             raise
@@ -239,8 +245,9 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
 
 def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
     make = partial(make_env, source.env_id, source.env_kwargs)
-    with closing(make()) as env, closing(SyncVecEnv([make])) as envs:
+    with closing(make()) as env:
         stack = stacked_frames(env)
+    with closing(SyncVecEnv([make])) as envs:
         observations, actions = envs.single_observation_space, envs.single_action_space
     return DemoInfo(
         source.env_id,

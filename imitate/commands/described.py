@@ -152,7 +152,7 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
 
 _BELONGS = {
     "demos": ("demo_episodes", "validate_by"),
-    "expert": ("vecnormalize", "remeasure"),
+    "expert": ("vecnormalize", "measure", "remeasure"),
     "envs": ("num_envs", "backend"),
 }
 """Options of a run that matter only to an algorithm with this need."""

@@ -22,7 +22,7 @@ from imitate.commands.parsing import Asked
 from imitate.commands.progress import chosen, progress_of, told
 from imitate.commands.wandb import sent
 from imitate.envs.trust import trust
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 from imitate.files import write_json
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
@@ -43,8 +43,11 @@ class TrainArguments:
 
     out: Path
     """the run folder to write"""
+    measure: Annotated[bool, Rare] = True
+    """play 20 episodes of the expert, and 20 of random actions, before the first time that it is imitated; hardware
+    wants --no-measure"""
     remeasure: Annotated[bool, Rare] = False
-    """measure the expert's return again (20 episodes), ignoring the cache"""
+    """measure the expert's return again, ignoring the cache"""
     looks: Annotated[bool, Rare] = True
     """play a few episodes on the way, for TensorBoard's curve of returns, and at the end; they are outside the budget
     and choose nothing"""
@@ -128,10 +131,18 @@ def _train(base: Experiment, line: CommandLine) -> int:
         )
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
-    remeasure, looks = settings.get("remeasure", False), settings.get("looks", True)
-    wandb, video_every = settings.get("wandb", False), settings.get("video_every", 0)
+    measure, remeasure = settings.get("measure", True), settings.get("remeasure", False)
+    if remeasure and not measure:
+        raise InputError("--no-measure and --remeasure contradict each other: give one of them")
     return _execute(
-        experiment, out, remeasure=remeasure, looks=looks, wandb=wandb, video_every=video_every, audit=audit
+        experiment,
+        out,
+        measure=measure,
+        remeasure=remeasure,
+        looks=settings.get("looks", True),
+        wandb=settings.get("wandb", False),
+        video_every=settings.get("video_every", 0),
+        audit=audit,
     )
 
 
@@ -161,6 +172,7 @@ def _resume(line: CommandLine) -> int:
         device: Literal["auto", "cpu", "cuda"] | None = None,
         env: str | None = None,
         expert: str | None = None,
+        measure: bool = True,
         looks: bool = True,
         wandb: bool = False,
         video_every: int = 0,
@@ -174,6 +186,7 @@ def _resume(line: CommandLine) -> int:
             device: device of the networks, if it has changed
             env: module:Env-v0 of the run's environment, to allow the import of its module
             expert: module:make_expert of the run's expert, to allow the import of its module
+            measure: measure the experts, as in a new run
             looks: play a few episodes on the way and at the end, as in a new run
             wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
             video_every: steps between films, as in a new run; 0: none
@@ -190,7 +203,14 @@ def _resume(line: CommandLine) -> int:
         if audit:
             _check_audit(experiment.algorithm)
         return _execute(
-            experiment, resume, resume=True, looks=looks, wandb=wandb, video_every=video_every, audit=audit
+            experiment,
+            resume,
+            resume=True,
+            measure=measure,
+            looks=looks,
+            wandb=wandb,
+            video_every=video_every,
+            audit=audit,
         )
 
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
@@ -202,7 +222,7 @@ def _resume(line: CommandLine) -> int:
             "--resume",
             out,
             *(word for name in kept if (value := line.value(name)) for word in (name, value)),
-            *(name for name in ("--no-looks", "--wandb", "--audit") if line.has(name)),
+            *(name for name in ("--no-measure", "--no-looks", "--wandb", "--audit") if line.has(name)),
         ]
     return run(command, argv, "train")
 
@@ -234,6 +254,7 @@ def _execute(
     out: Path,
     *,
     resume: bool = False,
+    measure: bool = True,
     remeasure: bool = False,
     looks: bool = True,
     wandb: bool = False,
@@ -246,7 +267,7 @@ def _execute(
     from imitate.training.looks import Looks, look
 
     check_folder(out, resume=resume)  # measuring an expert can take minutes
-    experiment, experts = with_experts(experiment, resume=resume, remeasure=remeasure)
+    experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
@@ -272,7 +293,12 @@ def _execute(
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        given = {"--no-looks": not looks_wanted, "--wandb": wandb, "--audit": audit}
+        given = {
+            "--no-measure": not measure,
+            "--no-looks": not looks_wanted,
+            "--wandb": wandb,
+            "--audit": audit,
+        }
         again = "".join(f" {name}" for name, is_given in given.items() if is_given)
         again += f" --video-every {video_every}" if video_every else ""
         print(
@@ -284,20 +310,24 @@ def _execute(
     if said := chosen(out):
         print(f"imitate: {said}", file=sys.stderr)
     if looks:
-        last = look(load_policy(out), experiment)
-        print(f"imitate: {told(last)}", file=sys.stderr)
-        if last.complete:
-            write_json(out / "look.json", last.to_json())
+        try:
+            last = look(load_policy(out), experiment)
+        except Fault as fault:  # the run is finished all the same
+            logger.warning("the policy was not tried out: %s", fault)
+        else:
+            print(f"imitate: {told(last)}", file=sys.stderr)
+            if last.complete:
+                write_json(out / "look.json", last.to_json())
     if experiment.evaluable:
-        measure = shlex.join(["imitate", "evaluate", str(out), *env])
-        print(f"imitate: measure it with `{measure}`", file=sys.stderr)
+        command = shlex.join(["imitate", "evaluate", str(out), *env])
+        print(f"imitate: measure it with `{command}`", file=sys.stderr)
     else:
         print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
     return _audit(out) if audit else 0
 
 
 def with_experts(
-    experiment: Experiment, *, resume: bool = False, remeasure: bool = False
+    experiment: Experiment, *, resume: bool = False, measure: bool = True, remeasure: bool = False
 ) -> tuple[Experiment, list[Expert]]:
     """The experts to imitate, with their returns, and the run in their environment; a person has no return.
 
@@ -312,8 +342,8 @@ def with_experts(
             spec, env_id=experiment.env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize
         )
         env_kwargs = expert.env_kwargs
-        if expert.runnable:
-            expert.measure(remeasure=remeasure)
+        if expert.runnable and measure:
+            expert.measure(num_envs=min(experiment.num_envs, 8), remeasure=remeasure)
             expert.seed(0)  # as it was loaded: if it acts at random, it has drawn actions
         found.append(expert)
     if found and found[0].env_kwargs != experiment.env_kwargs:

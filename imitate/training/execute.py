@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,11 +59,15 @@ def execute(
 
 
 def check_folder(out: Path, *, resume: bool) -> None:
-    """Raise InputError if a run in `out` is finished, or `out` exists and nothing is resumed."""
+    """Raise InputError if a run in `out` is finished, if `out` exists and nothing is resumed, or if it can't be
+    written."""
     if (out / "finished.json").exists():
         raise InputError(f"{out} is a finished run: there is nothing to go on with; choose another --out")
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume the run in it")
+    there = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise InputError(f"{out} can't be written in {there}: choose another --out")
 
 
 @contextmanager

@@ -123,6 +123,9 @@ def open_inputs(
     """
     needs = find(experiment.algorithm).needs
     demos = _demos(experiment, stack) if experiment.demos is not None else None
+    # These open an environment and close it again; hardware may allow no second one.
+    actors = () if is_person(experiment.expert) else _experts(experiment, experts)
+    policy = None if experiment.init is None else _policy(experiment.init, experiment)
     envs, person = _envs(experiment, stack) if "envs" in needs else (None, None)
     if envs is not None and faults:
         envs = _with_other_seeds(envs, faults)
@@ -130,8 +133,8 @@ def open_inputs(
         envs=envs,
         demos=demos,
         episodes=None if demos is None else demos.first(experiment.demo_episodes),
-        experts=_experts(experiment, experts) if person is None else (person,),
-        policy=None if experiment.init is None else _policy(experiment.init, experiment),
+        experts=actors if person is None else (person,),
+        policy=policy,
     )
 
 

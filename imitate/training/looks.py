@@ -5,6 +5,7 @@ They are outside the budget, choose nothing, and their seeds are those of no val
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 
 from imitate.algorithms import find
@@ -12,10 +13,13 @@ from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import time_limit
 from imitate.envs.seeds import Stream, draw_seed
+from imitate.errors import Fault
 from imitate.nn.policy import ActorPolicy
 from imitate.training.experiment import Experiment
 
 __all__ = ["Looks", "look"]
+
+logger = logging.getLogger(__name__)
 
 _EPISODES = 5
 _POINTS = 10
@@ -61,5 +65,10 @@ class Looks:
         if not self.episodes or position < self._due:
             return {}
         self._due = max(2 * position, 1) if self.offline else position + 1
-        found = look(policy, self.experiment, self.episodes)
+        try:
+            found = look(policy, self.experiment, self.episodes)
+        except Fault as fault:  # learning doesn't depend on it
+            logger.warning("the policy is not tried out any more on the way: %s", fault)
+            self.episodes = 0
+            return {}
         return {"evaluation/mean_return": found.mean} if found.complete else {}

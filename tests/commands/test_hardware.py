@@ -1,0 +1,218 @@
+"""A robot: one connection at a time, nothing moves unasked, and what was labelled stays when it fails."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from imitate.cli import main
+from imitate.datasets import DemoReader
+
+ROBOT = """
+import os
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+OPEN, LOG = [], []
+
+
+class Robot(gym.Env):
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self):
+        if OPEN:
+            raise OSError("port busy: another connection is open")
+        OPEN.append(self)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        LOG.append("reset")
+        return self.place.copy(), {}
+
+    def step(self, action):
+        assert np.abs(action).max() <= 1, action
+        LOG.append("step")
+        kind, after = os.environ.get("ROBOT", ":0").split(":")
+        late = LOG.count("step") > int(after)
+        if kind == "exit" and late:
+            raise SystemExit(3)
+        if kind == "interrupt" and late:
+            raise KeyboardInterrupt
+        self.place = (self.place + 0.1 * action).astype(np.float32)
+        reward = float(-np.abs(self.place).sum())
+        seen = self.place * np.nan if kind == "nan" and late else self.place.copy()
+        return seen, float("nan") if kind == "reward" and late else reward, False, False, {}
+
+    def close(self):
+        if self in OPEN:
+            OPEN.remove(self)
+
+
+class Controller:
+    def act(self, obs):
+        gain = float(os.environ.get("GAIN", "1"))
+        return np.clip(-2 * obs, -1, 1) * gain
+
+
+def make_expert():
+    return Controller()
+
+
+gym.register("Robot-v0", entry_point=Robot, max_episode_steps=20)
+"""
+
+
+@pytest.fixture
+def robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a new module with the robot and its controller, in the current folder."""
+    name = f"robot_{tmp_path.name}_{os.getpid()}"
+    (tmp_path / f"{name}.py").write_text(ROBOT)
+    monkeypatch.chdir(tmp_path)
+    yield name
+    gym.registry.pop("Robot-v0", None)
+
+
+def _log(robot: str) -> list[str]:
+    log: list[str] = importlib.import_module(robot).LOG
+    return log
+
+
+def _dagger(robot: str, *more: str) -> list[str]:
+    words = [
+        "train",
+        "dagger",
+        "--env",
+        f"{robot}:Robot-v0",
+        "--expert",
+        f"{robot}:make_expert",
+        "--num-envs",
+        "1",
+    ]
+    quiet = ["--no-measure", "--no-looks", "--eval-every", "0"]
+    return [
+        *words,
+        *quiet,
+        "--budget",
+        "200",
+        "--iterations",
+        "2",
+        "--final-updates",
+        "50",
+        "--out",
+        "run",
+        *more,
+    ]
+
+
+def test_a_robot_with_one_connection_is_recorded_without_a_step_before(robot: str) -> None:
+    words = [
+        "collect",
+        f"{robot}:make_expert",
+        "--env",
+        f"{robot}:Robot-v0",
+        "--num-envs",
+        "1",
+        "--no-measure",
+    ]
+    assert main([*words, "--episodes", "3", "--out", "demos.h5"]) == 0
+    log = _log(robot)
+    assert log.count("step") == 60, "only the three recorded episodes were played"
+    with DemoReader("demos.h5") as demos:
+        assert demos.num_steps == 60
+        assert demos.info.expert_return is None
+
+
+def test_a_measurement_opens_no_more_environments_than_the_recording(robot: str) -> None:
+    words = ["collect", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
+    assert main([*words, "--episodes", "1", "--out", "demos.h5"]) == 0
+    assert _log(robot).count("step") == 20 * (20 + 20 + 1)
+
+
+def test_dagger_learns_on_a_robot_with_one_connection(robot: str) -> None:
+    assert main(_dagger(robot)) == 0
+    assert _log(robot).count("step") == 200
+    assert main(["evaluate", "run", "--env", f"{robot}:Robot-v0", "--num-envs", "1", "--episodes", "2"]) == 0
+
+
+def test_contradicting_options_are_refused(robot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(_dagger(robot, "--remeasure")) == 2
+    assert "--no-measure and --remeasure contradict" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "said"),
+    [
+        ("exit", 2, "raised SystemExit: 3"),
+        ("interrupt", 130, "interrupted"),
+        ("nan", 2, "NaN"),
+        ("reward", 2, "NaN"),
+    ],
+)
+def test_labels_stay_when_a_robot_fails(
+    robot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    status: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv(
+        "ROBOT", f"{kind}:70"
+    )  # in the first roll-in, which the expert leads, and in its fourth episode
+    assert main(_dagger(robot)) == status
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    with DemoReader("run/aggregated.h5") as kept:
+        assert 69 <= kept.num_steps <= 70
+        assert np.isfinite(kept[len(kept) - 1].obs).all()
+
+
+def test_an_action_outside_the_bounds_moves_nothing(
+    robot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GAIN", "3")
+    assert main(_dagger(robot)) == 2
+    assert "which is not in Box(-1.0, 1.0, (2,), float32): clip it" in capsys.readouterr().err
+    assert "step" not in _log(robot)
+
+
+def test_a_policy_that_can_not_be_tried_out_is_kept(
+    robot: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [
+        "collect",
+        f"{robot}:make_expert",
+        "--env",
+        f"{robot}:Robot-v0",
+        "--num-envs",
+        "1",
+        "--no-measure",
+    ]
+    assert main([*words, "--episodes", "3", "--out", "demos.h5"]) == 0
+    monkeypatch.setenv("ROBOT", "exit:70")
+    train = ["train", "bc", "--env", f"{robot}:Robot-v0", "--demos", "demos.h5", "--max-updates", "200"]
+    assert main([*train, "--out", "run"]) == 0
+    assert sum("not tried out" in line for line in caplog.messages) == 2, "once on the way, and at the end"
+    assert Path("run/finished.json").exists()
+
+
+def test_an_unwritable_folder_is_refused_before_anything_moves(
+    robot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("")
+    words = _dagger(robot)
+    words[words.index("run")] = "file/run"
+    assert main(words) == 2
+    assert "can't be written in" in capsys.readouterr().err
+    assert not _log(robot)
