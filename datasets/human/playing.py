@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -38,29 +39,37 @@ def by_hand(
     seeds: Iterator[int],
     episodes: int,
     policy: Policy | None = None,
+    *,
+    played: int = 0,
 ) -> Iterator[Trajectory]:
     """Trajectories of `episodes` episodes, or fewer if the person quits; an unfinished one is dropped.
 
     policy   acts while neither key nor mouse is down; `info["by_hand"]` (T,) marks the steps in which the person acted
+    played   how many of the episodes are recorded already; their seeds are passed over
 
-    The last finished episode can be taken back until the next one ends: its seed is then played again.
+    The last finished episode can be taken back until the next one ends: its seed is then played again. If playing
+    raises, it comes before the exception.
     """
     held: list[Trajectory] = []
-    count = 0
+    count, seeds = played, islice(seeds, played, None)
     upcoming: list[int] = []
     while count < episodes:
         seed = upcoming.pop() if upcoming else next(seeds)
-        played = _episode(env, keys, controls, seed, f"episode {count + 1} of {episodes}", policy)
-        if played == "quit":
+        try:
+            episode = _episode(env, keys, controls, seed, f"episode {count + 1} of {episodes}", policy)
+        except BaseException:
+            yield from held
+            raise
+        if episode == "quit":
             break
-        if played == "undo":
+        if episode == "undo":
             upcoming.append(seed)
             if held:
                 upcoming.append(int(held.pop().info["seed"]))
                 count -= 1
             continue
         yield from held
-        held, count = [played], count + 1
+        held, count = [episode], count + 1
     yield from held
 
 

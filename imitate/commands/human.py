@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
-from itertools import islice
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def command(
     Args:
         env: a Gymnasium id, or module:Env-v0 to import the module first
         out: the HDF5 file to write
-        episodes: how many to play
+        episodes: how many to record
         env_kwargs: keyword arguments of the environment, as a JSON object
         keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and idle, the action without a key;
             [mouse] has other actions for the edges left, right, up and down
@@ -65,7 +66,7 @@ def command(
             for HG-DAgger: `imitate data concat` joins them with what the run learned from
         fps: steps a second; by default the environment's
         seed: episode n depends on (seed, n) alone
-        resume: add to a file
+        resume: go on with a file until it holds `episodes`
         json: print the description of the file as JSON
     """
     check_out(out, resume)
@@ -92,18 +93,42 @@ def command(
         if intervene is not None:
             policy = load_expert(intervene, env_id=env, env_kwargs=env_kwargs)
             check_expert(policy, intervene, env, env_kwargs or {})
-        already = _played(out, info) if resume and out.exists() else 0
-        seeds = islice(episode_seeds(seed), already, None)
-        frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
-        with Window(frames) as window, DemoWriter.resume(out) if already else DemoWriter(out, info) as writer:
-            for trajectory in by_hand(made, mapping, window, seeds, episodes, policy):
-                for piece in [trajectory] if policy is None else interventions(trajectory):
-                    writer.append(piece)
+        played = _played(out, info) if resume and out.exists() else 0
+        if played < episodes:
+            frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
+            with Window(frames) as window:
+                seeds = episode_seeds(seed)
+                hand = by_hand(made, mapping, window, seeds, episodes, policy, played=played)
+                writer = DemoWriter.resume(out) if played else DemoWriter(out, info)
+                with _saying_what_is_kept(writer), writer:
+                    for trajectory in hand:
+                        for piece in [trajectory] if policy is None else interventions(trajectory):
+                            writer.append(piece)
     if not out.exists():
         print("no episode of yours was finished: nothing was written")
         return 0
     say_recorded(out, None, as_json=json)
     return 0
+
+
+@contextmanager
+def _saying_what_is_kept(writer: DemoWriter) -> Iterator[None]:
+    """Say how many episodes the file holds, and how to go on, if recording raises."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; {_kept(writer)}") from error
+    except SystemExit as ended:  # by a driver, which Python would follow without a word
+        raise InputError(f"the environment ended the program with {ended!r}; {_kept(writer)}") from ended
+    except BaseException:
+        print(f"imitate: {_kept(writer)}", file=sys.stderr)
+        raise
+
+
+def _kept(writer: DemoWriter) -> str:
+    if not writer.flushed:
+        return "no episode had ended: nothing was written"
+    return f"{writer.path} holds {writer.flushed} episodes; the same command with --resume goes on"
 
 
 def _played(out: Path, info: DemoInfo) -> int:

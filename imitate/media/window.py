@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
 __all__ = ["Window", "check_display"]
 
@@ -41,20 +43,23 @@ class Window:
         pygame = self._pygame
         height, width = picture.shape[:2]
         size = (round(width * _HEIGHT / height), _HEIGHT)
-        screen = pygame.display.get_surface()
-        if screen is None or screen.get_size() != size:
-            screen = pygame.display.set_mode(size)
-        surface = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
-        screen.blit(pygame.transform.scale(surface, size), (0, 0))
-        pygame.display.set_caption(caption)
-        pygame.display.flip()
+        with self._open():
+            screen = pygame.display.get_surface()
+            if screen is None or screen.get_size() != size:
+                screen = pygame.display.set_mode(size)
+            surface = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
+            screen.blit(pygame.transform.scale(surface, size), (0, 0))
+            pygame.display.set_caption(caption)
+            pygame.display.flip()
 
     def down(self) -> set[str]:
         pygame = self._pygame
         self._clock.tick(self._fps)
         tapped = set()
         mouse = self.mouse if self._held else None
-        for event in pygame.event.get():
+        with self._open():
+            events = pygame.event.get()
+        for event in events:
             if event.type == pygame.QUIT:
                 tapped.add("escape")
             elif event.type == pygame.KEYDOWN:
@@ -69,6 +74,14 @@ class Window:
                 mouse = self._place_of(event.pos)
         self.mouse = mouse
         return self._down | tapped
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Raises InputError if the display fails."""
+        try:
+            yield
+        except self._pygame.error as error:
+            raise InputError(f"the window is gone: {one_line(error)}") from error
 
     def _place_of(self, at: tuple[int, int]) -> tuple[float, float]:
         """The position of pixel `at` in the window, from -1 to 1; the mouse may be dragged outside."""

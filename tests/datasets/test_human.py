@@ -80,6 +80,22 @@ def test_quitting_keeps_what_was_finished() -> None:
     assert [episode.info["seed"] for episode in episodes] == [3]
 
 
+@pytest.mark.parametrize("error", [ConnectionError("no arm"), SystemExit(3), KeyboardInterrupt()])
+def test_the_last_finished_episode_comes_before_an_error(error: BaseException) -> None:
+    """It is held back, so that it can be taken back. The second of the two episodes fails in its second step."""
+
+    class Failing(Shown):
+        def step(self, action: Any) -> Any:
+            if self.seed == 5 and self.steps == 1:
+                raise error
+            return super().step(action)
+
+    episodes = by_hand(Failing(period=3), KEYS, Script("a", "a", "a"), iter([3, 5]), 2)
+    assert next(episodes).info["seed"] == 3
+    with pytest.raises(type(error)):
+        next(episodes)
+
+
 def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
     env = make_env("Pendulum-v1")
     assert key_map(env, "Pendulum-v1").action({"left"}, None, np.zeros(1)).tolist() == [2.0]
@@ -132,6 +148,9 @@ def test_a_window_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
         assert window.down() == {"left"}
         pygame.event.post(pygame.event.Event(pygame.QUIT))
         assert "escape" in window.down()
+        pygame.display.quit()
+        with pytest.raises(InputError, match="the window is gone: video system not initialized"):
+            window.down()
 
 
 def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +229,63 @@ def test_an_environment_that_answers_wrongly_is_named(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("imitate: the environment CartPole-v1")
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionError("no arm"), "the environment CartPole-v1 raised ConnectionError: no arm"),
+        (SystemExit(3), "the environment ended the program with SystemExit(3)"),
+    ],
+)
+def test_an_error_keeps_every_finished_episode_and_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    said: str,
+) -> None:
+    """The third episode does not begin."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(Window, "down", lambda _: {"right"})
+    reset, seeds = CartPoleEnv.reset, set(islice(episode_seeds(0), 2))
+
+    def failing(self: CartPoleEnv, *, seed: int, **more: Any) -> Any:
+        if seed not in seeds:
+            raise error
+        return reset(self, seed=seed, **more)
+
+    monkeypatch.setattr(CartPoleEnv, "reset", failing)
+    out = tmp_path / "a.h5"
+    assert main(["collect", "human", "--env", "CartPole-v1", "--out", str(out), "--fps", "100000"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"imitate: {said}")
+    assert line.endswith(f"; {out} holds 2 episodes; the same command with --resume goes on")
+    with DemoReader(out) as reader:
+        assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), 2))
+
+
+def test_resuming_fills_up_to_the_number_of_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(Window, "down", lambda _: {"right"})
+    captions: list[str] = []
+    monkeypatch.setattr(Window, "show", lambda _, __, caption: captions.append(caption))
+    out = tmp_path / "a.h5"
+    command = ["collect", "human", "--env", "CartPole-v1", "--out", str(out), "--fps", "100000"]
+    assert main([*command, "--episodes", "1"]) == 0
+    captions.clear()
+    assert main([*command, "--episodes", "3", "--resume"]) == 0
+    assert captions[0] == "episode 2 of 3: return 0"
+    with DemoReader(out) as reader:
+        assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), 3))
+    captions.clear()
+    before = out.read_bytes()
+    capsys.readouterr()
+    assert main([*command, "--episodes", "2", "--resume"]) == 0
+    assert (captions, out.read_bytes()) == ([], before)
+    assert "episodes  3" in capsys.readouterr().out
 
 
 class Four:
