@@ -43,6 +43,8 @@ RESERVE_BYTES = 1 << 20
 class DemoWriter:
     """Appends trajectories to a new file; `close` removes the file if it has no episode.
 
+    Use it in a `with` block, or call `close`. `DemoWriter.resume(path)` goes on with a file that exists.
+
     info             with `has_actions` False, actions are not stored
     expert_actions   store labels besides the actions; a trajectory without labels is labelled with its actions
     sync             sync to the disk about every second. If False, only `close` syncs, which suits a file that gets its
@@ -96,7 +98,8 @@ class DemoWriter:
 
     @classmethod
     def resume(cls, path: str | Path, *, episodes: int | None = None) -> DemoWriter:
-        """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them.
+        """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them. Its
+        writer was closed, or killed.
 
         The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen the file of a
         killed writer for writing.
@@ -154,7 +157,8 @@ class DemoWriter:
     def append(self, trajectory: Trajectory) -> None:
         """Record an episode, or a piece of one; `flush_due` says when it is on disk.
 
-        Raises InputError if it does not fit the file's spaces or the disk is full; what had been flushed is kept.
+        Raises InputError if it does not fit the file's spaces, the writer is closed, or the disk is full; what had been
+        flushed is kept.
         """
         rows = self._rows(trajectory)
         self._infos.append(trajectory.info)
@@ -215,8 +219,9 @@ class DemoWriter:
     def fail(self, seed: int) -> None:
         """Record that the environment failed in the episode with this seed; the episode is not in the file.
 
-        Raises InputError if there are more than a file can list.
+        Raises InputError if the writer is closed, or there are more than a file can list.
         """
+        self._check_open()
         if len(self.failed_seeds) == MOST_FAILED:
             raise InputError(
                 f"{MOST_FAILED} episodes have failed, and a file lists no more: mend the environment; "
@@ -345,8 +350,13 @@ class DemoWriter:
             f"{self.path} can't be written: {reason}; episodes kept: {self._written['episodes']}"
         )
 
+    def _check_open(self) -> None:
+        if not self._file:
+            raise InputError(f"{self.path} is closed: go on with DemoWriter.resume({str(self.path)!r})")
+
     def _check(self, trajectory: Trajectory) -> None:
-        """Raise InputError if the trajectory does not fit the spaces."""
+        """Raise InputError if the writer is closed, or the trajectory does not fit the spaces."""
+        self._check_open()
         spaces = {"obs": self.info.observation_space}
         if self.info.has_actions:
             spaces["actions"] = self.info.action_space

@@ -151,6 +151,24 @@ def test_never_overwrites(tmp_path: Path) -> None:
         DemoWriter(tmp_path / "absent" / "demos.h5", INFO)
 
 
+def test_a_closed_writer_refuses_episodes(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(2))
+    for write in (
+        lambda: writer.append(trajectory(2)),
+        lambda: writer.append_pieces([trajectory(2), trajectory(1)]),
+        lambda: writer.fail(3),
+    ):
+        with pytest.raises(InputError, match=r"demos.h5 is closed: go on with DemoWriter.resume\('"):
+            write()
+    assert len(writer) == 1
+    with DemoWriter.resume(path) as writer:
+        writer.append(trajectory(2))
+    with DemoReader(path) as reader:
+        assert len(reader) == 2
+
+
 def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
     with DemoWriter(tmp_path / "demos.h5", INFO):
         pass
