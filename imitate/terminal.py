@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TextIO, cast
 
-__all__ = ["plain_output", "printable", "raw"]
+__all__ = ["plain_output", "printable", "quiet_pygame", "raw"]
 
 # C0 and C1 controls except tab and line feed, and marks that change the direction of text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -49,3 +51,11 @@ def plain_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def quiet_pygame() -> ModuleType:
+    """pygame, imported without its greeting."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    import pygame
+
+    return pygame

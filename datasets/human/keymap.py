@@ -13,7 +13,8 @@ from gymnasium import spaces
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
-from imitate.errors import InputError
+from imitate.errors import InputError, did_you_mean
+from imitate.terminal import quiet_pygame
 from imitate.toml import read_toml
 
 __all__ = ["PAUSE", "QUIT", "UNDO", "KeyMap", "key_map"]
@@ -42,7 +43,7 @@ _CAR = {
     "idle": [0.0, 0, 0],
 }
 KEYS: dict[str, tuple[dict[str, Any], ...]] = {
-    "CartPole-v1": ({"keys": {"left": 0, "right": 1}},),
+    "CartPole-v1": ({"keys": {"left": 0, "right": 1}, "idle": "last"},),
     "Acrobot-v1": ({"keys": {"left": 0, "right": 2}, "idle": 1},),
     "MountainCar-v0": ({"keys": {"left": 0, "right": 2}, "idle": 1},),
     "MountainCarContinuous-v0": ({"keys": {"left": [-1.0], "right": [1.0]}, "idle": [0.0]},),
@@ -53,8 +54,8 @@ KEYS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Tables of keys for each environment, one for each kind of action space that it may have.
 
-Names are pygame's; several keys at once are joined by "+". Without `idle`, the last action is repeated while no key is
-down.
+Names are pygame's; several keys at once are joined by "+". `idle` is the action while no key is down, or "last", which
+repeats the last one.
 """
 
 EDGES = ("left", "right", "up", "down")
@@ -82,7 +83,10 @@ class Stick:
 
 @dataclass(frozen=True)
 class KeyMap:
-    """Maps the keys that are down to an action; the largest matching combination counts."""
+    """Maps the keys that are down to an action; the largest matching combination counts.
+
+    idle   the action while no key is down; None repeats the last one
+    """
 
     actions: Mapping[frozenset[str], Array]
     idle: Array | None = None
@@ -108,11 +112,14 @@ class KeyMap:
         return next(iter(self.actions.values())) if self.idle is None else self.idle
 
 
-def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
+def key_map(env: Env, env_id: str, path: Path | None = None, *, remedy: str = "--keys keys.toml") -> KeyMap:
     """The keys of a TOML file with `[keys]`, `idle` and `[mouse]`; without a file, ours, or those that the environment
     defines.
 
-    Raises InputError if there are none, or one is not an action.
+    remedy   the option that takes a file, for the message
+
+    Raises InputError if there are none, if one is no key or not an action, and if a file lacks `idle` where zeros are
+    not a natural choice.
     """
     space: Space = env.action_space
     if path is not None:
@@ -124,16 +131,47 @@ def key_map(env: Env, env_id: str, path: Path | None = None) -> KeyMap:
         known = env.unwrapped.get_keys_to_action()
         table = {"keys": {_joined(keys): int(action) for keys, action in known.items() if keys}, "idle": 0}
     else:
-        raise InputError(f"no keys are known for {env_id}: describe them in a file, --keys keys.toml")
+        raise InputError(f"no keys are known for {env_id}: describe them in a file, {remedy}")
     keys = table.get("keys", {})
     if not isinstance(keys, dict) or not (keys or table.get("mouse")):
         raise InputError(f"{path}: wanted a table [keys], such as left = 0")
     reserved = {PAUSE, UNDO, QUIT} & {key for name in keys for key in name.split("+")}
     if reserved:
         raise InputError(f"the keys {', '.join(sorted(reserved))} pause, take back and quit: choose others")
+    if path is not None:
+        _check_names(path, table)
+        if "idle" not in table:
+            table["idle"] = _still(path, space)
     actions = {frozenset(name.split("+")): _action(value, space, name) for name, value in keys.items()}
-    idle = None if "idle" not in table else _action(table["idle"], space, "idle")
+    idle = None if table["idle"] == "last" else _action(table["idle"], space, "idle")
     return KeyMap(actions, idle, _stick(table, space, idle, path))
+
+
+def _check_names(path: Path, table: dict[str, Any]) -> None:
+    """Raise InputError if the table of a file has a name that means nothing."""
+    pygame = quiet_pygame()
+    known = {pygame.key.name(value) for name, value in vars(pygame).items() if name.startswith("K_")} - {""}
+    for name in (key for keys in table.get("keys", {}) for key in keys.split("+")):
+        # Keyboards of other countries have more characters than pygame has constants.
+        if name not in known and not (len(name) == 1 and name == name.lower()):
+            hint = "; idle belongs above [keys]" if name == "idle" else did_you_mean(name, known)
+            raise InputError(
+                f"{path}: no key is named {name!r}, wanted pygame's names, as left, space or a{hint}"
+            )
+    for name in table.keys() - {"keys", "idle", "mouse"}:
+        raise InputError(f"{path}: got {name}, wanted [keys], idle and [mouse]")
+
+
+def _still(path: Path, space: Space) -> list[Any]:
+    """The action without a key of a file that names none: zeros, as far as the bounds allow. Raises InputError unless
+    actions are continuous."""
+    if not isinstance(space, spaces.Box):
+        raise InputError(
+            f"{path} has no idle, the action while no key is down: write idle = ACTION above [keys], or "
+            'idle = "last" to repeat the last one'
+        )
+    zeros: list[Any] = np.clip(np.zeros(space.shape), space.low, space.high).tolist()
+    return zeros
 
 
 def _fits(table: dict[str, Any], space: Space) -> bool:
@@ -152,7 +190,8 @@ def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path |
         return None
     if not isinstance(asked, dict) or not asked.keys() <= set(EDGES) or idle is None or box is None:
         raise InputError(
-            f"{path}: [mouse] has actions for {', '.join(EDGES)}; it needs idle, and a Box of floats, got {space}"
+            f"{path}: [mouse] has actions for {', '.join(EDGES)}; it needs an idle action, and a Box of floats, got "
+            f"{space}"
         )
     return Stick(box, idle, {name: _action(value, box, name) for name, value in asked.items()})
 

@@ -60,8 +60,9 @@ def command(
         out: the HDF5 file to write
         episodes: how many to record
         env_kwargs: keyword arguments of the environment, as a JSON object
-        keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and idle, the action without a key;
-            [mouse] has other actions for the edges left, right, up and down
+        keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and above it idle, the action without a
+            key, or "last" (by default zeros, if actions are continuous); [mouse] has other actions for the edges
+            left, right, up and down
         intervene: a run or an expert that plays while you hold no key and no button; only your own steps are recorded,
             for HG-DAgger: `imitate data concat` joins them with what the run learned from
         fps: steps a second; by default the environment's

@@ -11,6 +11,7 @@ from typing import Self
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
+from imitate.terminal import quiet_pygame
 
 __all__ = ["Window", "check_display"]
 
@@ -29,10 +30,7 @@ class Window:
 
     def __init__(self, fps: float) -> None:
         check_display()
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        import pygame
-
-        self._pygame = pygame
+        self._pygame = pygame = quiet_pygame()
         pygame.display.init()
         self._clock, self._fps = pygame.time.Clock(), fps
         self._down: set[str] = set()

@@ -34,6 +34,6 @@ def seated(
 
     env = Checked(make_env(env_id, env_kwargs, render_mode="rgb_array"))
     file = spec.partition(":")[2]
-    keys = key_map(env, env_id, Path(file) if file else None)
+    keys = key_map(env, env_id, Path(file) if file else None, remedy="--expert human:keys.toml")
     window = stack.enter_context(Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)))
     return SyncVecEnv([lambda: env]), Person(env, keys, window)

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pygame
 import pytest
@@ -120,11 +121,43 @@ def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             key_map(env, "Pendulum-v1", path)
-    path.write_text(f"[keys]\nleft = {10**30}\n")
+    path.write_text(f"idle = 0\n[keys]\nleft = {10**30}\n")
     with pytest.raises(InputError, match="a number of 31 digits"):
         key_map(make_env("CartPole-v1"), "CartPole-v1", path)
     with pytest.raises(InputError, match="--keys"):
         key_map(CountingEnv(), "Counting-v0")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[keys]\nleft = 0\n",
+            r'keys.toml has no idle, .*: write idle = ACTION above \[keys\], or idle = "last"',
+        ),
+        ("[keys]\nleft = 0\nidle = 1\n", r"no key is named 'idle', .*; idle belongs above \[keys\]"),
+        ("idle = 0\n[keys]\nlefft = 0\n", "no key is named 'lefft', .*; did you mean 'left'"),
+        ('idle = 0\n[keys]\n"left+A" = 0\n', "no key is named 'A', .*; did you mean 'a'"),
+        ("idel = 0\nidle = 0\n[keys]\nleft = 0\n", r"got idel, wanted \[keys\], idle and \[mouse\]"),
+    ],
+)
+def test_a_mistake_in_a_file_of_keys_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        key_map(make_env("CartPole-v1"), "CartPole-v1", path)
+
+
+def test_without_a_key_nothing_moves_unless_the_last_action_is_asked_for(tmp_path: Path) -> None:
+    """Zeros, or the nearest that the bounds allow; whole numbers have no such action, so a file has to name one."""
+    path, last = tmp_path / "keys.toml", np.array([0.5, 3])
+    env = CountingEnv(continuous=True)
+    env.action_space = gym.spaces.Box(np.float32([-1, 2]), np.float32([1, 4]))
+    for head, chosen in (("", [0, 2]), ("idle = [1.0, 2.0]\n", [1, 2]), ('idle = "last"\n', [0.5, 3])):
+        path.write_text(f'{head}[keys]\n"ö" = [1.0, 3.0]\n"[4]" = [-1.0, 3.0]\n')
+        keys = key_map(env, "Counting-v0", path)
+        assert keys.action(set(), None, last).tolist() == chosen
+        assert keys.action({"ö"}, None, last).tolist() == [1, 3]
 
 
 def test_a_window_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_a_file_describes_the_edges(tmp_path: Path) -> None:
     path.write_text("idle = [0.5]\nmouse = {}\n[keys]\nleft = [1.5]\n")
     assert key_map(env, "Pendulum-v1", path).chosen(set(), (-1, 0)) is None
     for text, said in (
-        ("[mouse]\nup = [1.0]\n", "it needs idle"),
+        ('idle = "last"\n[mouse]\nup = [1.0]\n', "it needs an idle action"),
         ("idle = [0.0]\n[mouse]\nabove = [1.0]\n", "actions for left, right, up, down"),
         ("idle = [0.0]\nmouse = 3\n", "actions for left"),
         ("idle = [0.0]\n[mouse]\nup = [9.0]\n", "not in Box"),

@@ -60,7 +60,7 @@ class Reader:
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     keys = tmp_path / "keys.toml"
-    keys.write_text("[keys]\na = 0\nb = 1\nc = 2\n")
+    keys.write_text('idle = "last"\n[keys]\na = 0\nb = 1\nc = 2\n')
     options = "--budget 300 --iterations 3 --updates-per-iteration 50 --final-updates 400 --eval-every 0"
     return ["train", "dagger", "--env", "Pictured-v0", "--expert", f"human:{keys}", *options.split()]
 
@@ -166,3 +166,14 @@ def test_what_a_person_cannot_do(changes: dict[str, Any], message: str) -> None:
     )
     with pytest.raises(InputError, match=message):
         experiment.check_inputs()
+
+
+def test_keys_that_are_not_known_come_from_a_file(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command[command.index("--expert") + 1] = "human"
+    assert main([*command, "--out", str(tmp_path / "run")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(
+        "no keys are known for Pictured-v0: describe them in a file, --expert human:keys.toml"
+    )
