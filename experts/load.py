@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ _IN_FOLDERS = (
     "policy/policy.safetensors",
 )
 """Files of an expert's folder or a run from which an expert is loaded."""
+
+_FACTORY = (
+    "wanted a function without arguments that returns an object with act(obs), or a function of observations"
+)
 
 
 def load_expert(
@@ -248,19 +253,30 @@ def _from_callable(asked: Asked) -> Expert:
     if _is_home(module.__name__, asked.env_id):
         asked = replace(asked, env_id=f"{module.__name__}:{asked.env_id}")  # which says how to find it again
     env_id, env_kwargs, env = _named_environment(asked)
-    if not callable(getattr(module, name, None)):
-        raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}")
+    make = getattr(module, name, None)
+    if not callable(make):
+        raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}, {_FACTORY}")
+    if not _takes_nothing(make):
+        raise InputError(f"{asked.spec} needs arguments: {_FACTORY}")
     try:
-        made = getattr(module, name)()
+        made = make()
     except InputError:
         raise
     except Exception as error:
         raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
-        raise InputError(
-            f"{asked.spec} returned a {type(made).__name__}: wanted an object with act(obs), or a function"
-        )
+        raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}")
     return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made), reproducible=False)
+
+
+def _takes_nothing(make: Callable[[], Any]) -> bool:
+    try:
+        signature(make).bind()
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:

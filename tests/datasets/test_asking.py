@@ -92,12 +92,20 @@ def make_none() -> Any:
     return None
 
 
+def control(obs: Any) -> Any:
+    return obs
+
+
+WANTED = r"wanted a function without arguments that returns an object with act\(obs\), or a function of observations$"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("make_raising", r"make_raising raised LookupError: no licence \(test_asking.py:\d+\)$"),
-        ("make_none", "make_none returned a NoneType: wanted an object with act"),
-        ("OBS", "has no callable 'OBS'"),
+        ("make_none", f"make_none returned a NoneType: {WANTED}"),
+        ("control", f"control needs arguments: {WANTED}"),
+        ("OBS", f"has no callable 'OBS', {WANTED}"),
     ],
 )
 def test_factories_that_make_no_expert_are_refused(name: str, message: str) -> None:
