@@ -114,9 +114,12 @@ def collect(
             frame_stack=info.frame_stack,
         )
 
-    def skip(seed: int) -> None:
+    skipped: list[Fault] = []
+
+    def skip(seed: int, fault: Fault) -> None:
         writer.fail(seed)
         over[seed] += 1
+        skipped.append(fault)
 
     with writer, _Meter(writer, episodes, steps, progress, report) as meter:
         most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
@@ -124,6 +127,8 @@ def collect(
             writer.append(trajectory)
             over[int(trajectory.info["seed"])] += 1
             meter.show()
+        if skipped and not len(writer):
+            raise Fault(f"all {len(skipped)} episodes failed; the last time {skipped[-1]}") from skipped[-1]
     return DemoReader(out)
 
 
@@ -144,7 +149,7 @@ def _over(out: Path) -> Counter[int]:
 
 
 def _skipping(
-    begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int], None], most: int
+    begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int, Fault], None], most: int
 ) -> Iterator[Trajectory]:
     """The trajectories of `begin()`. If an episode fails, `skip` gets its seed, and `begin` is called again.
 
@@ -164,7 +169,7 @@ def _skipping(
             if in_a_row >= most:
                 raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
             logger.warning("%s: it is skipped", fault)
-            skip(fault.seed)
+            skip(fault.seed, fault)
 
 
 def is_complete(

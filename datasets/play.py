@@ -10,9 +10,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.lib.stride_tricks import sliding_window_view
 
-from imitate.datasets.asking import asking
+from imitate.datasets.asking import Ask, asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.fields import all_finite
 from imitate.envs.spaces import Array, uniform_actions
 from imitate.envs.stepping import Score, Scores, stepping
 from imitate.envs.vec import Step, VecEnv
@@ -46,8 +47,8 @@ def episodes(
     obs = envs.reset(seeds)
     tape = _Tape(envs, obs, frame_stack, labelled=expert is not None or noise is not None)
     # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
-    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
-    label = None if expert is None else asking(expert, envs.single_action_space)
+    ask = _asking(policy, envs, deterministic=deterministic)
+    label = None if expert is None else _asking(expert, envs)
 
     def choose(obs: Array, _begun: Array) -> tuple[Array, tuple[Array, Array]]:
         actions = ask(obs)
@@ -82,7 +83,7 @@ def scores(
 
     limit   steps of all environments together; the episodes that it cuts come last, and are not `whole`
     """
-    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+    ask = _asking(policy, envs, deterministic=deterministic)
 
     def choose(obs: Array, _begun: Array) -> tuple[Array, None]:
         return ask(obs), None
@@ -92,6 +93,26 @@ def scores(
     for _, _, step, ends in stepping(envs, choose, obs, limit=limit):
         yield from tally.add(step, ends)
     yield from tally.unfinished()
+
+
+def _asking(policy: Policy, envs: VecEnv, *, deterministic: bool = True) -> Ask:
+    """`asking`; the `Fault` of a policy that was given NaN has the seed of the episode in which the environment did
+    so."""
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+
+    def ask_and_blame(obs: Array) -> Array:
+        try:
+            return ask(obs)
+        except Fault as fault:
+            ill = [env for env in np.flatnonzero(envs.running) if not all_finite(obs[env : env + 1])]
+            if not ill:
+                raise
+            seed = int(envs.seeds[ill[0]])
+            blamed = Fault(f"{fault} (the episode with seed {seed})")
+            blamed.seed = seed
+            raise blamed from fault
+
+    return ask_and_blame
 
 
 class _Tape:

@@ -108,6 +108,42 @@ def test_an_environment_that_always_fails_is_given_up(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_without_episodes_is_a_failure_that_says_why(tmp_path: Path) -> None:
+    envs = SyncVecEnv([lambda: gym.wrappers.TransformObservation(CountingEnv(), np.sum, None)] * 2)
+    with pytest.raises(Fault, match=r"all 4 episodes failed; the last time .*observation"):
+        collect(Cycling(), envs, tmp_path / "d.h5", info_of(envs, seed=0), episodes=4, on_failure="skip")
+    assert not list(tmp_path.iterdir())
+
+
+class Blinking(CountingEnv):
+    """Seeds that are multiples of 5 observe NaN after the first step."""
+
+    def _obs(self) -> Any:
+        return super()._obs() * (np.float32(np.nan) if self.seed % 5 == 0 and self.steps else 1)
+
+
+class Blind:
+    """Pushes by the observation."""
+
+    def act(self, obs: Any, **_: Any) -> Any:
+        return np.clip(obs, 0, 1)
+
+
+def test_an_episode_whose_observation_is_nan_fails_before_the_expert(tmp_path: Path) -> None:
+    """An expert can't act on it, so it comes to no end."""
+    path = tmp_path / "demos.h5"
+    envs = SyncVecEnv([lambda: Blinking(4, continuous=True)] * 3)
+    info = info_of(envs, seed=0)
+    bad = {seed for seed in islice(episode_seeds(0), 40) if seed % 5 == 0}
+    with pytest.raises(Fault, match=r"NaN or infinite numbers.* \(the episode with seed") as stopped:
+        collect(Blind(), envs, path, info, episodes=40)
+    assert stopped.value.seed in bad
+    collect(Blind(), envs, path, info, episodes=40, resume=True, on_failure="skip")
+    with DemoReader(path) as reader:
+        assert set(reader.failed_seeds) == bad
+        assert len(reader) == 40 - len(bad)
+
+
 def test_noise_keeps_the_clean_actions(tmp_path: Path) -> None:
     path = tmp_path / "demos.h5"
     envs = counting_envs(2)
