@@ -156,7 +156,7 @@ def _check_names(path: Path, table: dict[str, Any]) -> None:
         if name not in known and not (len(name) == 1 and name == name.lower()):
             hint = "; idle belongs above [keys]" if name == "idle" else did_you_mean(name, known)
             raise InputError(
-                f"{path}: no key is named {name!r}, wanted pygame's names, as left, space or a{hint}"
+                f"{path}: no key is named {name!r}, wanted pygame's names, such as left, space or a{hint}"
             )
     for name in table.keys() - {"keys", "idle", "mouse"}:
         raise InputError(f"{path}: got {name}, wanted [keys], idle and [mouse]")
