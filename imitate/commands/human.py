@@ -119,8 +119,6 @@ def _saying_what_is_kept(writer: DemoWriter) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{error}; {_kept(writer)}") from error
-    except SystemExit as ended:  # by a driver, which Python would follow without a word
-        raise InputError(f"the environment ended the program with {ended!r}; {_kept(writer)}") from ended
     except BaseException:
         print(f"imitate: {_kept(writer)}", file=sys.stderr)
         raise

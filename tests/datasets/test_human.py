@@ -268,7 +268,7 @@ def test_an_environment_that_answers_wrongly_is_named(
     ("error", "said"),
     [
         (ConnectionError("no arm"), "the environment CartPole-v1 raised ConnectionError: no arm"),
-        (SystemExit(3), "the environment ended the program with SystemExit(3)"),
+        (SystemExit(3), "the environment CartPole-v1 raised SystemExit: 3"),
     ],
 )
 def test_an_error_keeps_every_finished_episode_and_says_so(
