@@ -15,6 +15,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.answers import Checked
 from imitate.envs.fields import Array
 from imitate.envs.make import Env, make_env
+from imitate.envs.spaces import kind
 from imitate.errors import InputError
 
 __all__ = ["Difference", "again", "first_difference", "replay"]
@@ -41,9 +42,17 @@ class Difference:
 
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
     """The first difference of each episode, or None. The environment must be installed, and each episode needs its
-    seed."""
+    seed.
+
+    Raises InputError if the environment's observations are of another kind."""
     check_env(reader.info.env_id, reader.info.env_kwargs)
     with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
+        was, now = kind(reader.info.observation_space), kind(env.observation_space)
+        if was != now:
+            raise InputError(
+                f"the recording has observations {was}, {reader.info.env_id} gives {now}: replay the recording that "
+                "they were converted from"
+            )
         for number in range(len(reader)) if episodes is None else episodes:
             yield first_difference(env, reader, number)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -59,7 +58,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             source: Any = partial(_from_hdf5, file, jpeg=jpeg)
         else:
             source = partial(_from_arrow, data, jpeg=jpeg)
-        info = _info(metadata, data, picked.space if keys else None)
+        ours = metadata.get("imitate")
+        info = picked.described(info_from_plain(ours, data)) if isinstance(ours, dict) else None
 
         def episodes() -> Iterator[Episode]:
             for number in range(count):
@@ -70,7 +70,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         yield Recording(
             episodes,
             env_id=str(spec.get("id") or ""),
-            env_kwargs=_env_kwargs(spec),
+            env_kwargs=_env_kwargs(spec) | picked.env_kwargs,
             observation_space=picked.space,
             action_space=action_space,
             expert=str(metadata.get("algorithm_name") or ""),
@@ -90,16 +90,6 @@ def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
     if isinstance(action_space, Fields):
         raise InputError("actions are a Dict: wanted Box, Discrete, MultiDiscrete, MultiBinary or Tuple")
     return space_of(observations), action_space
-
-
-def _info(metadata: Mapping[str, Any], data: Path, picked: Space | None) -> DemoInfo | None:
-    """The DemoInfo of our own writer, or None if another one wrote the data. Its observation space is `picked` unless
-    that is None."""
-    ours = metadata.get("imitate")
-    if not isinstance(ours, dict):
-        return None
-    info = info_from_plain(ours, data)
-    return info if picked is None else replace(info, observation_space=picked)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

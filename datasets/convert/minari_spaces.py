@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.convert.foreign import Notes
 from imitate.datasets.convert.recording import typed
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.fields import Array, Fields, Space, in_rows
+from imitate.envs.selected import Selection
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError
 
@@ -29,26 +31,23 @@ class Picked:
     def __init__(self, space: Space, keys: Sequence[str], notes: Notes) -> None:
         self.space_as_stored = self.space = space
         self._notes = notes
+        self.env_kwargs = {"obs_keys": list(keys)} if keys else {}
+        self._selection: Selection | None = None
         if not keys:
             return
-        if not isinstance(space, Fields):
-            raise InputError(f"the observations have no keys, they are {space}: leave --obs-keys out")
-        names = keys
-        for name in names:
-            if name not in space.spaces:
-                raise InputError(f"no observation {name!r}; there are {', '.join(space)}")
-        for name in space:
-            if name not in names:
-                notes[f"observations {name!r} are left out"] += 1
-        self._chosen = spaces.Dict([(name, space[name]) for name in names])
-        alone = space[names[0]] if len(names) == 1 else None
-        self._alone = names[0] if isinstance(alone, spaces.Box) and len(alone.shape) > 1 else None
-        self.space = alone if alone is not None and self._alone else gym.spaces.flatten_space(self._chosen)
+        self._selection = Selection(space, keys)
+        self.space = self._selection.space
+        assert isinstance(space, Fields)
+        notes.update(f"observations {name!r} are left out" for name in space if name not in keys)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a selected observation."""
         return int(np.dtype(self.space.dtype).itemsize * np.prod(self.space.shape or ()))
+
+    def described(self, info: DemoInfo) -> DemoInfo:
+        """The description of the selected observations; the environment is told to give the same."""
+        return replace(info, observation_space=self.space, env_kwargs={**info.env_kwargs, **self.env_kwargs})
 
     def take(self, values: Any, get: Any) -> Array:
         """Selected observations (T+1, *shape); get(values, name, space) reads one part of a Dict."""
@@ -56,10 +55,8 @@ class Picked:
             return np.asarray(get(values, None, self.space_as_stored))
         if isinstance(self.space, Fields):
             return self._rows(self.space, values, get)
-        if self._alone is not None:
-            return np.asarray(get(values, self._alone, self._chosen[self._alone]))
-        parts = list(_flat(self._chosen, values, get))
-        return np.concatenate(parts, axis=1).astype(self.space.dtype, copy=False)
+        assert self._selection is not None  # a Dict is taken whole otherwise
+        return self._selection.take(values, get)
 
     def _rows(self, space: Fields, values: Any, get: Any) -> Array:
         parts = {}
@@ -74,19 +71,6 @@ class Picked:
             raise InputError(f"its observations have {sorted(lengths)} rows, wanted equally many")
         rows: Array = in_rows(space, parts, (lengths.pop(),))
         return rows
-
-
-def _flat(space: spaces.Dict, values: Any, get: Any) -> Iterator[Array]:
-    for name, part in space.items():
-        inside = get(values, name, part)
-        if isinstance(part, spaces.Dict):
-            yield from _flat(part, inside, get)
-        elif isinstance(part, spaces.Discrete):
-            yield np.eye(int(part.n), dtype=np.int64)[np.asarray(inside) - int(part.start)]
-        elif isinstance(part, spaces.Box):
-            yield np.asarray(inside).reshape(len(inside), -1)
-        else:
-            raise InputError(f"observations {name!r} are {part}: wanted Box, Discrete or Dict of these")
 
 
 def images_of(rows: list[Any], space: Space) -> Array:

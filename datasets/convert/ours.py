@@ -39,7 +39,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             for number in numbers:
                 yield map(taken, reader.pieces(number)) if keys else reader.pieces(number)
 
-        info = replace(reader.info, observation_space=picked.space)
+        info = picked.described(reader.info)
         masks = {name: partial(episodes, chosen.tolist()) for name, chosen in reader.masks().items()}
         yield Recording(episodes, info=info, labelled=reader.has_expert_actions, masks=masks)
 

@@ -88,7 +88,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
         raise InputError("the data do not say of which environment they are: name it with --env")
     if recording.info is not None:
         return replace(recording.info, env_id=env_id)
-    kwargs = recording.env_kwargs or env_kwargs or {}
+    kwargs = {**(env_kwargs or {}), **recording.env_kwargs}
     observation, action = recording.observation_space, recording.action_space
     if observation is None or action is None:
         check_env(env_id, recording.env_kwargs)

@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from imitate.envs.atari import frame_skip, is_atari, preprocessed, rewards_hits, settings
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
+from imitate.envs.selected import Selected
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
 from imitate.envs.trust import bare_id, current_folder, import_env
@@ -53,7 +54,8 @@ def make_env(
     Atari ids get the standard preprocessing with observations (4, 84, 84) uint8 (see `imitate.envs.atari`); the id
     decides about sticky actions, the keyword `frame_skip` about skipped frames, and `reward="paddle_hits"` makes Pong
     and Breakout pay for strokes instead of points (`imitate.envs.paddle_hits`). For other environments the keyword
-    `time_feature=True` appends the remaining time to observations (`imitate.envs.time_feature`).
+    `time_feature=True` appends the remaining time to observations (`imitate.envs.time_feature`), and
+    `obs_keys=[...]` takes these of a Dict's observations, in one array (`imitate.envs.selected`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
     sets another limit.
@@ -67,6 +69,13 @@ def make_env(
     kwargs = settings(env_id, env_kwargs) if atari else dict(env_kwargs or {})
     time_feature = not atari and kwargs.pop("time_feature", False)
     check_switches(time_feature=time_feature)
+    obs_keys = None if atari else kwargs.pop("obs_keys", None)
+    limit = kwargs.get("max_episode_steps", gym.spec(bare_id(env_id)).max_episode_steps)
+    if limit is not None and (type(limit) is bool or not isinstance(limit, int) or limit < 1):
+        raise InputError(
+            f"{env_id} has max_episode_steps {limit!r}: wanted a whole number above 0; correct --env-kwargs or its "
+            "registration"
+        )
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     if is_mujoco(env_id):
@@ -83,6 +92,8 @@ def make_env(
         if time_feature:
             env = TimeFeature(env)
         env = structured(env)
+        if obs_keys is not None:
+            env = Selected(env, obs_keys)
     except InputError:
         raise
     except (TypeError, ValueError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structured  # noqa: F401  # registers the environments
 
 from imitate.algorithms import ALGORITHMS
 from imitate.compare import Comparison
@@ -75,6 +76,11 @@ def test_every_learner_can_be_made_before_anything_is_recorded(
     }  # random steps at first
     assert not list(tmp_path.iterdir())
     assert caplog.messages == []
+
+
+def test_learners_from_dicts_can_be_made_too(tmp_path: Path) -> None:
+    wanted = Comparison("Told-multi-v0", ("bc", "dagger"), "structured:make_knower", seeds=1)
+    assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
 
 
 def test_learners_from_stacks_of_frames_can_be_made_too(tmp_path: Path) -> None:

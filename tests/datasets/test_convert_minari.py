@@ -95,7 +95,10 @@ def test_flat_parts_of_minaris_dict_are_joined_as_gymnasium_flattens_them(tmp_pa
     converted = convert(minari(tmp_path / "a"), tmp_path / "b.h5", obs_keys=["b", "a"])
     assert converted.notes == ["infos 'success' are left out (2)"]
     with DemoReader(tmp_path / "b.h5") as reader:
-        assert (reader.info.env_id, dict(reader.info.env_kwargs)) == ("Goal-v3", {"size": 3})
+        assert (reader.info.env_id, dict(reader.info.env_kwargs)) == (
+            "Goal-v3",
+            {"size": 3, "obs_keys": ["b", "a"]},
+        )
         space = spaces.Dict([("b", spaces.Box(-1, 1, (2,), np.float32)), ("a", spaces.Discrete(3))])
         wanted = [gym.spaces.flatten(space, {"b": np.full(2, 0.5, np.float32), "a": a}) for a in range(3)]
         assert reader[1].obs.tolist() == np.array(wanted).tolist()

@@ -19,6 +19,7 @@ from imitate.compare.plan.scaling import made_for, notes, shortened
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.fields import in_rows
 from imitate.envs.make import make_env
 from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
@@ -171,7 +172,7 @@ def _made_up(path: Path, run: Experiment) -> Path:
     """A short episode of random observations and actions, enough to construct any learner."""
     with closing(make_env(run.env_id, run.env_kwargs)) as env:
         obs_space, action_space = env.observation_space, env.action_space
-    obs = np.stack([obs_space.sample() for _ in range(MADE_UP_STEPS + 1)])
+    obs = np.stack([in_rows(obs_space, obs_space.sample()) for _ in range(MADE_UP_STEPS + 1)])
     if obs.ndim == 4:
         obs[:] = obs[:1, :1]  # a replay wants stacks of frames to overlap, so all frames are alike
     actions = np.stack([action_space.sample() for _ in range(MADE_UP_STEPS)])
