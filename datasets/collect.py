@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
+from gymnasium.spaces import Box
 from tqdm import tqdm
 
 from imitate.datasets import play
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo, outside
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.seeds import episode_seeds
@@ -123,13 +124,29 @@ def collect(
 
     with writer, _Meter(writer, episodes, steps, progress, report) as meter:
         most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
+        strays = False
         for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
+            strays = strays or _said_to_stray(trajectory, info)
             writer.append(trajectory)
             over[int(trajectory.info["seed"])] += 1
             meter.show()
         if skipped and not len(writer):
             raise Fault(f"all {len(skipped)} episodes failed; the last time {skipped[-1]}") from skipped[-1]
     return DemoReader(out)
+
+
+def _said_to_stray(episode: Trajectory, info: DemoInfo) -> bool:
+    """True if an observation leaves the bounds of its Box, which is said."""
+    space = info.observation_space
+    if not isinstance(space, Box) or space.dtype.kind != "f" or not outside(space, episode.obs).any():
+        return False
+    logger.warning(
+        "%s gives observations outside its observation_space, as in the episode with seed %d: they are recorded as "
+        "they are",
+        info.env_id,
+        episode.info["seed"],
+    )
+    return True
 
 
 def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:

@@ -21,8 +21,8 @@ class Answering:
     """An environment whose answers have the right form.
 
     Each call raises a `Fault` with the episode's seed if the environment raises, or if it returns a tuple of another
-    form, a reward that is not a number, or an observation whose shape is not its space's. Only the values of Discrete
-    observations are checked here.
+    form, a reward that is not a number, a flag that is not boolean, or an observation whose shape is not its space's.
+    Only the values of Discrete observations are checked here.
 
     env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
@@ -50,11 +50,12 @@ class Answering:
         try:
             answer = self.env.step(action)
             obs, reward, terminated, truncated, info = answer
-            reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
+            number, ended, cut = float(reward), bool(terminated), bool(truncated)
         except (Exception, SystemExit) as error:
             self.blame(error, answer)
+        self.check_kinds(reward, terminated, truncated)
         self.check(obs)
-        return obs, reward, terminated, truncated, info
+        return obs, number, ended, cut, info
 
     def picture(self) -> Array:
         """The rendered frame (H, W, 3)."""
@@ -82,6 +83,17 @@ class Answering:
                 self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
         if discrete is not None and (obs % 1 or not 0 <= obs - discrete.start < discrete.n):
             self._fail(f"returned {obs} as observation, its space is {discrete}")
+
+    def check_kinds(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        """Raise a `Fault` unless the reward is a number and both flags are boolean, or whole numbers."""
+        for name, got, kinds in (
+            ("reward", reward, "biuf"),
+            ("terminated", terminated, "biu"),
+            ("truncated", truncated, "biu"),
+        ):
+            if np.asarray(got).dtype.kind not in kinds:
+                wanted = "a real number" if name == "reward" else "True or False"
+                self._fail(f"returned {got!r} as {name}, wanted {wanted}")
 
     def blame(self, error: BaseException, answer: Any) -> NoReturn:
         """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""

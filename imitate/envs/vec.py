@@ -18,6 +18,10 @@ MOST_ENVS = 10_000
 """Maximum number of environments side by side. More would take minutes to make, and a settings file may ask for any
 number."""
 
+_FLAGS = frozenset((bool, np.bool_))
+_NUMBERS = frozenset((float, int, np.float64, np.float32))
+"""Types of a step's flags and rewards that need no closer look."""
+
 __all__ = [
     "MOST_ENVS",
     "CountsGames",
@@ -122,17 +126,20 @@ class SyncVecEnv:
                 continue
             try:
                 answer = self._steps[index](actions[index])
-                obs, reward, terminated[index], truncated[index], _ = answer
+                obs, reward, ended, cut, _ = answer
                 rewards[index] = float(reward)  # NumPy would take None for NaN
+                terminated[index], truncated[index] = ended, cut
+                if type(reward) not in _NUMBERS or type(ended) not in _FLAGS or type(cut) not in _FLAGS:
+                    self._envs[index].check_kinds(reward, ended, cut)
                 if is_checked or (length is not None and len(obs) != length):
                     self._envs[index].check(obs)
                 final_obs[index] = obs
             except (Exception, SystemExit) as error:
                 self._envs[index].blame(error, answer)
-        obs, ended = final_obs, terminated | truncated
-        if np.count_nonzero(ended):
+        obs, over = final_obs, terminated | truncated
+        if np.count_nonzero(over):
             obs = final_obs.copy()
-            for index in np.flatnonzero(ended).tolist():
+            for index in np.flatnonzero(over).tolist():
                 self._begin_episode(index, obs)
         self._obs = obs
         return Step(obs, rewards, terminated, truncated, final_obs)

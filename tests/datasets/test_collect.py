@@ -144,6 +144,25 @@ def test_an_episode_whose_observation_is_nan_fails_before_the_expert(tmp_path: P
         assert len(reader) == 40 - len(bad)
 
 
+def test_observations_outside_their_box_are_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    envs = counting_envs(2)
+    box = envs.single_observation_space
+    assert isinstance(box, gym.spaces.Box)
+    narrow = gym.spaces.Box(-0.5, 0.5, box.shape, np.float32)  # observations count from 0 up
+    for name, space in (("wide", box), ("narrow", narrow)):
+        collect(
+            Cycling(),
+            envs,
+            tmp_path / f"{name}.h5",
+            replace(info_of(envs, seed=3), observation_space=space),
+            episodes=4,
+        )
+    assert ["observations outside its observation_space" in said for said in caplog.messages] == [True]
+    assert len(seeds_in(tmp_path / "narrow.h5")) == 4
+
+
 def test_noise_keeps_the_clean_actions(tmp_path: Path) -> None:
     path = tmp_path / "demos.h5"
     envs = counting_envs(2)

@@ -65,6 +65,10 @@ SPACE = "as observation, its space is Box"
         ((OBS, {}), None, f"returned NoneType {STEP}"),
         ((OBS, {}), (OBS, None, False, False, {}), STEP),
         ((OBS, {}), (OBS, 1.0, np.zeros(2), False, {}), STEP),
+        ((OBS, {}), (OBS, "1", False, False, {}), "returned '1' as reward, wanted a real number"),
+        ((OBS, {}), (OBS, 1.0, "no", False, {}), "returned 'no' as terminated, wanted True or False"),
+        ((OBS, {}), (OBS, 1.0, False, None, {}), "returned None as truncated, wanted True or False"),
+        ((OBS, {}), (OBS, 1.0, 0.5, False, {}), "returned 0.5 as terminated, wanted True or False"),
         ((OBS, {}), (0.5, 1.0, False, False, {}), f"returned float {SPACE}"),
         ((OBS, {}), (OBS[:1], 1.0, False, False, {}), SPACE),
         ((OBS, {}), (OBS[:3], 1.0, False, False, {}), SPACE),
@@ -88,6 +92,18 @@ def test_the_environment_is_named(
         play()
     assert fault.value.seed == 7
     assert not recwarn
+
+
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize("reward", [1, np.float32(1), np.array(1.0), np.int64(1), True])
+@pytest.mark.parametrize("ended", [True, np.True_, 1, np.int8(1), np.array(True)])
+def test_numbers_and_flags_of_other_widths_are_taken(
+    vector: Callable[..., VecEnv], reward: Any, ended: Any
+) -> None:
+    with closing(vector([partial(Odd, (OBS, {}), (OBS, reward, ended, False, {}))])) as envs:
+        envs.reset([7])
+        step = envs.step(np.zeros(1, int))
+    assert (step.rewards.tolist(), step.terminated.tolist()) == ([1.0], [True])
 
 
 @pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
