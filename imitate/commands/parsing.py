@@ -70,7 +70,7 @@ def _values(options: Sequence[Option], known: Mapping[str, _Known], line: Comman
         place = found
         for config in configs:
             place = place.setdefault(config, {})
-        if last in place and (option.greedy or option.metavar == "FILE"):
+        if last in place and not option.repeated:
             raise InputError(f"{typed.name} is given twice: give it once, as only the last one would count")
         place[last] = (*place.get(last, ()), *value) if option.repeated else value
     for option in options:

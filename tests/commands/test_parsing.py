@@ -84,6 +84,8 @@ def test_what_is_no_whole_number_is_said(typed: str) -> None:
     ("words", "said"),
     [
         (("--hidden", "8", "--hidden", "9"), "--hidden is given twice: give it once"),
+        (("--budget", "1", "--budget=2"), "--budget is given twice: give it once"),
+        (("--verbose", "--no-verbose"), "--no-verbose is given twice: give it once"),
         (("--lr", "3"), "unknown option --lr; did you mean '--learning-rate'?; see `imitate do --help-all`"),
         (("--learn", "3"), "unknown option --learn; did you mean '--learning-rate'?"),
         (("--budgte=3",), "unknown option --budgte; did you mean '--budget'?"),
@@ -190,12 +192,8 @@ def test_too_few_and_too_many_words(words: tuple[str, ...], said: str) -> None:
     assert said in str(error.value)
 
 
-def test_the_last_of_equal_options_counts_and_none_is_a_value() -> None:
+def test_none_is_a_value() -> None:
     words = [
-        "--mode",
-        "slow",
-        "--budget",
-        "1",
         "--out",
         "o",
         "--budget=2",
