@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gymnasium import spaces
+
 from imitate.datasets.convert import (
     csv_files,
     d4rl,
@@ -26,6 +28,7 @@ from imitate.datasets.convert import (
 )
 from imitate.datasets.convert.foreign import Most, Notes, most
 from imitate.datasets.convert.lerobot_layout import Codec
+from imitate.datasets.convert.outliers import Outliers
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
@@ -102,6 +105,8 @@ def format_of(path: Path) -> str:
         raise InputError(
             f"{path} is a folder of CSV files: convert each one, and join the results with `imitate data merge`"
         )
+    if path.suffix == ".npz":
+        raise InputError(f"{path} is no .npz, or was cut short: restore it or make it again")
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
 
 
@@ -170,14 +175,17 @@ def convert(
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording.episodes(), info, notes, clip=clip)
         counted = _Counted(_keeping(_KEPT.get(target_name, ()), fitting, notes))
-        stream = _not_empty(counted, source)
+        guessed = _guessed(recording, info.env_id)
+        seen = Outliers(counted)
+        watched = bool(guessed) and info.has_actions and isinstance(info.action_space, spaces.Box)
+        stream = _not_empty(seen if watched else counted, source)
         if dry_run:
             for _ in itertools.chain.from_iterable(stream):
                 pass
         else:
             _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
-    said += _guessed(recording, info.env_id) + lost
+    said += guessed + seen.notes() + lost
     return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said)
 
 

@@ -127,8 +127,15 @@ def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any
     if version != (1, 0):  # NumPy writes others for headers above 64 KiB, which no array of numbers has
         raise InputError(f"{member} is of version {version}, wanted 1.0")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    if dtype.kind not in "biuf" or (fortran and len(shape) > 1):
-        raise InputError(f"{member} holds {dtype} in Fortran order={fortran}; wanted numbers in C order")
+    if dtype.hasobject:
+        raise InputError(
+            f"{member} holds Python objects, which are never unpickled: wanted one array of numbers, with the rows of "
+            "all episodes one after another"
+        )
+    if dtype.kind not in "biuf":
+        raise InputError(f"{member} holds {dtype}: wanted numbers")
+    if fortran and len(shape) > 1:
+        raise InputError(f"{member} is in Fortran order: save np.ascontiguousarray of it")
     if shape and not 0 <= shape[0] <= _MOST_STEPS:
         raise InputError(f"{member} claims {shape[0]} rows")
     return shape, dtype

@@ -159,8 +159,10 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
     """The columns of each role: those given by `columns`, otherwise those with known names."""
     if not header:
         raise InputError("it is empty; wanted a line of columns, and a line for each step")
-    if len(header) > _MOST_COLUMNS or len(set(header)) < len(header):
-        raise InputError(f"it has {len(header)} columns, some of one name; wanted at most {_MOST_COLUMNS}")
+    if len(header) > _MOST_COLUMNS:
+        raise InputError(f"it has {len(header)} columns; wanted at most {_MOST_COLUMNS}")
+    if twice := next((name for place, name in enumerate(header) if name in header[:place]), None):
+        raise InputError(f"it has two columns {twice!r}: rename one of them")
     at = {name: place for place, name in enumerate(header)}
     chosen = chosen_columns(columns, _ROLES)
     for role in _ROLES:

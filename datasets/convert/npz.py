@@ -59,7 +59,10 @@ def read(
             if name in arrays and arrays[name].rows != steps:
                 raise InputError(f"{name} has {arrays[name].rows} rows, wanted {steps} as actions have")
         if arrays["obs"].rows not in (steps, steps + count):
-            raise InputError(f"{arrays['obs'].rows} obs for {steps} actions in {count} episodes")
+            said = f"{arrays['obs'].rows} obs for {steps} actions in {count} episodes"
+            if arrays.keys().isdisjoint(("length", "index", "start", *FLAGS)):
+                said += ": nothing says where episodes end, so add an array 'lengths', of the steps of each"
+            raise InputError(said)
         seeds = np.full(count, -1)
         if "seed" in arrays:
             arrays["seed"].require(count)

@@ -12,13 +12,14 @@ from typing import Any
 from imitate import hub
 from imitate.datasets.convert import convert, format_of, minari
 from imitate.errors import InputError
+from imitate.files import read_json, write_json
 
 __all__ = ["SUFFIXES", "in_our_format", "is_spec", "source_path", "store_path"]
 
 logger = logging.getLogger(__name__)
 
 _LARGEST_DOWNLOAD = 32 << 30  # bytes
-_READ = 6
+_READ = 7
 """Version of the reading code; it is increased when reading changes, so that older copies are not used."""
 
 SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
@@ -57,7 +58,8 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
         return name  # `DemoReader` says what is wrong with it
     path = source_path(name)
     try:
-        if format_of(path) == "imitate":
+        format = format_of(path)
+        if format == "imitate":
             return str(path)
     except InputError:
         if path.suffix == ".h5":
@@ -65,16 +67,16 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
         raise
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "demos"
     copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
+    notes = copy.with_suffix(".json")
     if not copy.exists():
         try:
-            converted = convert(path, copy, env_id=env_id, env_kwargs=env_kwargs)
+            write_json(notes, convert(path, copy, env_id=env_id, env_kwargs=env_kwargs).notes)
         except InputError:
-            if copy.exists():  # another process has made the same copy in the meantime
-                return str(copy)
-            raise
-        logger.info("%s (%s) is read as %s", name, converted.source_format, copy)
-        for note in converted.notes:
-            logger.info("  %s", note)
+            if not copy.exists():  # else another process has made the same copy in the meantime
+                raise
+    logger.info("%s (%s) is read as %s", name, format, copy)
+    for note in read_json(notes, list[str]) if notes.exists() else ():
+        logger.info("  %s", note)
     return str(copy)
 
 

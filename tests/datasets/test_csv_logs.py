@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from imitate.datasets import DemoReader
@@ -63,6 +64,72 @@ def test_an_environment_that_is_not_installed_is_noted(tmp_path: Path) -> None:
         note.startswith("Nowhere-v0 is not installed here (MODULE:Nowhere-v0 would name one of yours)")
         for note in notes
     )
+
+
+def test_an_action_far_from_all_others_is_named(tmp_path: Path) -> None:
+    lines = [*LINES, "1,3.5,4.5,-80", LINES[2]]  # of an episode's last line there is no successor
+    (tmp_path / "log.csv").write_text(HEADER + "\n".join(lines))
+    notes = convert(tmp_path / "log.csv", tmp_path / "a.h5", env_id="Nowhere-v0", columns=COLUMNS).notes
+    assert notes[-1].startswith(
+        "action_0 is -80 in step 2 of episode 1, the next value is 0: the action space"
+    )
+    installed = "Pendulum-v1"  # whose action space says what is far
+    lines = [f"0,{n / 8},0,0,{n / 8}" for n in range(8)] + ["0,0,0,0,-2"]
+    (tmp_path / "log.csv").write_text("episode,obs_0,obs_1,obs_2,action_0\n" + "\n".join(lines))
+    notes = convert(tmp_path / "log.csv", tmp_path / "b.h5", env_id=installed).notes
+    assert not any("action_0" in note for note in notes)
+
+
+def test_actions_that_differ_in_size_are_not_far(tmp_path: Path) -> None:
+    """A gripper that closes once, and values that spread."""
+    lines = [f"0,0,0,{2.0**n}" for n in range(4)] + ["1,0,0,9", "1,0,0,9"]
+    for name, each in (("spread", lines), ("once", ["0,0,0,0.0", "0,0,0,0.0", "0,0,0,0.0", "0,0,0,1.0"])):
+        (tmp_path / f"{name}.csv").write_text(HEADER + "\n".join(each))
+        notes = convert(
+            tmp_path / f"{name}.csv", tmp_path / f"{name}.h5", env_id="Nowhere-v0", columns=COLUMNS
+        ).notes
+        assert not any("action_0" in note for note in notes)
+
+
+def test_notes_are_said_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    caplog.set_level("INFO")
+    (tmp_path / "log.csv").write_text("obs_0,action_0,left,done\n1,0.5,0,0\n2,0.25,0,1\n")
+    said = []
+    for _ in range(2):
+        in_our_format(str(tmp_path / "log.csv"), "Nowhere-v0")
+        said.append(list(caplog.messages))
+        caplog.clear()
+    assert "  column 'left' is left out" in said[0]
+    assert said[1] == said[0]
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("obs_0,obs_0,action_0\n1,2,3\n")
+    with pytest.raises(InputError, match="it has two columns 'obs_0': rename one of them"):
+        convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+
+
+def test_arrays_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    obs, actions = np.zeros((6, 2)), np.zeros((4, 1))
+    np.savez(tmp_path / "no_ends.npz", obs=obs, actions=actions)
+    np.savez(tmp_path / "objects.npz", obs=np.array([obs, None], object), actions=actions)
+    whole = (tmp_path / "no_ends.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    for name, said in (
+        (
+            "no_ends",
+            "6 obs for 4 actions in 1 episodes: nothing says where episodes end, so add an array 'lengths'",
+        ),
+        ("objects", "obs.npy holds Python objects, which are never unpickled: wanted one array of numbers"),
+        ("cut", "cut.npz is no .npz, or was cut short: restore it or make it again"),
+    ):
+        with pytest.raises(InputError) as error:
+            convert(tmp_path / f"{name}.npz", tmp_path / "demos.h5", env_id="Nowhere-v0")
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_a_folder_of_logs_says_how(tmp_path: Path) -> None:
