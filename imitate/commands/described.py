@@ -19,7 +19,7 @@ from imitate.training.experiment import Experiment
 from imitate.training.person import is_person
 from imitate.training.settings import make_config
 
-__all__ = ["Described", "described"]
+__all__ = ["SETTINGS", "Described", "described"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,8 @@ class RunArguments:
     """device of the networks"""
 
 
-_SETTINGS = tuple(field.name for field in dataclasses.fields(RunArguments))
+SETTINGS = tuple(field.name for field in dataclasses.fields(RunArguments))
+"""The names of the options that every run has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,7 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     Raises InputError, in one line, for mistakes; help ends the process.
     """
     algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
-    defaults = {name: getattr(base, name) for name in _SETTINGS if hasattr(base, name)}
+    defaults = {name: getattr(base, name) for name in SETTINGS if hasattr(base, name)}
     before = RunArguments(**defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts})
     run_options = options_of_config(before)
     if not algorithm.rewarded:  # GAIL's own option has this name
@@ -111,7 +112,13 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     settings = {each: hyperparameters.pop(each) for each in names & hyperparameters.keys()}
     if ignored := sorted(_ignored(base.algorithm) & settings.keys()):
         raise InputError(f"{base.algorithm} makes no use of --{ignored[0].replace('_', '-')}: leave it out")
-    run = {each: settings[each] for each in _SETTINGS if each in settings}
+    if "alpha_rate" in hyperparameters:
+        schedule = hyperparameters.get("alpha_schedule", base.hyperparameters["alpha_schedule"])
+        if schedule == "inverse":
+            raise InputError(
+                "--alpha-rate has no effect on the inverse schedule, which has no rate: leave it out"
+            )
+    run = {each: settings[each] for each in SETTINGS if each in settings}
     if "env" in run:
         run["env_id"] = run.pop("env")
     if "expert" in run:

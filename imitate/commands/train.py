@@ -7,6 +7,7 @@ import logging
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
-from imitate.commands.described import described
+from imitate.commands.described import SETTINGS, described
 from imitate.commands.line import WORDS, CommandLine
-from imitate.commands.option import Rare
+from imitate.commands.option import Rare, options_of
 from imitate.commands.options import run
 from imitate.commands.parsing import Asked
 from imitate.commands.progress import chosen, progress_of, told
@@ -125,10 +126,10 @@ def _train(base: Experiment, line: CommandLine) -> int:
     out, audit = settings["out"], settings.get("audit", False)
     if audit:
         _check_audit(experiment.algorithm)
-    if line.has("--validate-by") and not experiment.eval_every:
-        raise InputError(
-            "--validate-by chooses among validations, and there are none: add --eval-every STEPS"
-        )
+    for name in ("validate_by", "eval_episodes"):
+        if name in settings and not experiment.eval_every:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} is of validations, and there are none: add --eval-every STEPS")
     if audit and (out / "finished.json").exists():
         return _audit(out)  # of a finished run, or the rest of an interrupted audit
     measure, remeasure = settings.get("measure", True), settings.get("remeasure", False)
@@ -171,7 +172,7 @@ def _resume(line: CommandLine) -> int:
         resume: Path,
         device: Literal["auto", "cpu", "cuda"] | None = None,
         env: str | None = None,
-        expert: str | None = None,
+        expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
         measure: bool = True,
         looks: bool = True,
         wandb: bool = False,
@@ -185,7 +186,7 @@ def _resume(line: CommandLine) -> int:
             resume: the run folder
             device: device of the networks, if it has changed
             env: module:Env-v0 of the run's environment, to allow the import of its module
-            expert: module:make_expert of the run's expert, to allow the import of its module
+            expert: module:make_expert of the run's expert, to allow the import of its module; again for each of several
             measure: measure the experts, as in a new run
             looks: play a few episodes on the way and at the end, as in a new run
             wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
@@ -195,9 +196,9 @@ def _resume(line: CommandLine) -> int:
         experiment = Experiment.read(resume / "config.json")
         if env is not None and env != experiment.env_id:
             raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
-        if expert is not None and expert not in experiment.experts:
+        if others := [each for each in expert if each not in experiment.experts]:
             learned_from = ", ".join(experiment.experts) or "no expert"
-            raise InputError(f"{resume} learns from {learned_from}, not from {expert}: leave --expert out")
+            raise InputError(f"{resume} learns from {learned_from}, not from {others[0]}: leave --expert out")
         if device is not None:
             experiment = experiment.changed(device=device)
         if audit:
@@ -221,10 +222,24 @@ def _resume(line: CommandLine) -> int:
         argv = [
             "--resume",
             out,
-            *(word for name in kept if (value := line.value(name)) for word in (name, value)),
+            *(word for name in kept for value in line.values(name) for word in (name, value)),
             *(name for name in ("--no-measure", "--no-looks", "--wandb", "--audit") if line.has(name)),
         ]
+    elif (folder := line.value("--resume")) and not line.asks_for_help:
+        _check_own(Path(folder), line, [each.name for each in options_of(command)])
     return run(command, argv, "train")
+
+
+def _check_own(out: Path, line: CommandLine, known: Sequence[str]) -> None:
+    """Raise InputError for a setting of the run, which is in its config.json."""
+    stored = Experiment.read(out / "config.json")
+    settings = {*SETTINGS, *(field.name for field in dataclasses.fields(find(stored.algorithm).config))}
+    for option in line.options:
+        name = option.name.removeprefix("--").replace("-", "_")
+        if name in settings and name not in known:
+            raise InputError(
+                f"{out} goes on with its own settings: leave {option.name} out, or begin a new run with --out"
+            )
 
 
 def _check_settings(out: Path, line: CommandLine) -> None:

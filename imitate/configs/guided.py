@@ -79,5 +79,6 @@ class GuidedConfig(TQCConfig):
             )
         if self.learning_starts >= self.total_steps:
             raise InputError(
-                f"learning_starts must be less than total_steps, got {self.learning_starts} of {self.total_steps}"
+                f"learning_starts must be less than total_steps, got {self.learning_starts} of {self.total_steps}: "
+                "give a larger budget, or fewer learning_starts"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -97,6 +98,8 @@ def _over_defaults(owner: str, config: type[Any], values: Mapping[str, Any]) -> 
     for name, value in values.items():
         if name not in factories:
             raise InputError(f"{owner} has no hyperparameter {name!r}{did_you_mean(name, factories)}")
+        if name.endswith("learning_rate") and value == math.inf:
+            raise InputError(f"{name} of {owner} must be finite, got {value}")
         factory = factories[name]
         if isinstance(value, Mapping) and factory is not dataclasses.MISSING:
             default = factory()

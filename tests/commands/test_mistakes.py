@@ -29,6 +29,38 @@ MISTAKES = {
     "algorithm": ("train pppo --env CartPole-v1 --out o", "did you mean 'ppo'"),
     "no algorithm": ("train --env CartPole-v1", "which algorithm"),
     "expert": ("collect CartPole-v7 --episodes 1 --out o.h5", "did you mean 'CartPole-v1"),
+    "environment twice": (
+        "train ppo --env CartPole-v1 --env Acrobot-v1 --out o",
+        "--env is given twice: give it once",
+    ),
+    "settings of a resumed run": (
+        "train --resume bc --budget 9",
+        "bc goes on with its own settings: leave --budget out, or begin a new run with --out",
+    ),
+    "hyperparameters of a resumed run": (
+        "train --resume bc --learning-rate 0.1",
+        "leave --learning-rate out",
+    ),
+    "infinite learning rate": (
+        "train ppo --env CartPole-v1 --learning-rate inf --out o",
+        "learning_rate of ppo must be finite, got inf",
+    ),
+    "validation's episodes without validations": (
+        "train ppo --env CartPole-v1 --eval-every 0 --eval-episodes 3 --out o",
+        "--eval-episodes is of validations, and there are none: add --eval-every STEPS",
+    ),
+    "a rate for a schedule without one": (
+        "train dagger --env CartPole-v1 --expert CartPole-v1:ppo --alpha-schedule inverse --alpha-rate 0.5 --out o",
+        "--alpha-rate has no effect on the inverse schedule",
+    ),
+    "too few steps for guided": (
+        "train guided --env Pendulum-v1 --expert Pendulum-v1 --budget 300 --out o",
+        "got 500 of 300: give a larger budget, or fewer learning_starts",
+    ),
+    "negative time limit": (
+        "train ppo --env CartPole-v1 --env-kwargs '{\"max_episode_steps\": -1}' --out o",
+        "CartPole-v1 has max_episode_steps -1: wanted a whole number above 0",
+    ),
     "no amount": ("collect CartPole-v1:ppo --out o.h5", "either --episodes N or --steps N"),
     "noise": ("collect CartPole-v1:ppo --episodes 1 --noise gaussian:1 --out o.h5", "use random:P"),
     "output exists": ("collect CartPole-v1:ppo --episodes 1 --out demos.h5", "exists"),
