@@ -133,7 +133,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
     "a column that is another": ("d4rl", "", lambda p: linked(p, h5py.SoftLink("/rewards")), "link"),
     "fewer actions": ("d4rl", "", lambda p: linked(p, np.zeros((3, 2), np.float32)), "3 rows"),
     "text for actions": ("d4rl", "", lambda p: linked(p, ["a"] * 12), "rows of numbers"),
-    "pickles": ("npz", "", lambda p: array_of(p, obs=OBJECTS, actions=OBJECTS), "holds object"),
+    "pickles": ("npz", "", lambda p: array_of(p, obs=OBJECTS, actions=OBJECTS), "holds Python objects"),
     "2**40 rows": ("npz", "", lambda p: array_of(p, obs=HUGE, actions=HUGE), "claims 1099511627776 rows"),
     "8 GB that are not there": (
         "npz",

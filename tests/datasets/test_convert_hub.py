@@ -45,8 +45,7 @@ def test_bc_learns_from_a_data_set_on_the_hub(format: str, hub: Hub, tmp_path: P
     assert main([*command, "--out", str(tmp_path / "run")]) == 0
     assert not (source_path(f"hub:{REPO}") / "run_me.py").exists()
     same(ours, Path(in_our_format(f"hub:{REPO}", "CartPole-v1")))
-    (copy,) = (tmp_path / "cache" / "imitate" / "demos").iterdir()  # converted once
-    assert copy.suffix == ".h5"
+    assert len(list((tmp_path / "cache" / "imitate" / "demos").glob("*.h5"))) == 1  # converted once
 
 
 def test_what_the_hub_lacks_is_one_line(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
