@@ -232,13 +232,17 @@ def _resume(line: CommandLine) -> int:
 
 def _check_own(out: Path, line: CommandLine, known: Sequence[str]) -> None:
     """Raise InputError for a setting of the run, which is in its config.json."""
-    stored = Experiment.read(out / "config.json")
-    settings = {*SETTINGS, *(field.name for field in dataclasses.fields(find(stored.algorithm).config))}
-    for option in line.options:
-        name = option.name.removeprefix("--").replace("-", "_")
-        if name in settings and name not in known:
+    names = [option.name.removeprefix("--").replace("-", "_") for option in line.options]
+    others = [name for name in names if name not in known]
+    if not others:
+        return
+    config = find(Experiment.read(out / "config.json").algorithm).config
+    settings = {*SETTINGS, *(field.name for field in dataclasses.fields(config))}
+    for name in others:
+        if name in settings:
+            option = f"--{name.replace('_', '-')}"
             raise InputError(
-                f"{out} goes on with its own settings: leave {option.name} out, or begin a new run with --out"
+                f"{out} goes on with its own settings: leave {option} out, or begin a new run with --out"
             )
 
 
