@@ -16,7 +16,10 @@ from imitate.errors import InputError
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["SAMPLES", "Deployed", "compare"]
+__all__ = ["SAMPLES", "Deployed", "Inputs", "compare", "named"]
+
+Inputs = Tensor | dict[str, Tensor]
+"""Observations (B, *obs_shape), or those of a Dict by key."""
 
 SAMPLES = 1_000
 """Random observations with which an export is compared to its policy."""
@@ -25,40 +28,44 @@ _ACTION_TOLERANCE = 1e-5
 
 
 class Deployed(nn.Module):
-    """The deterministic policy: normalisation, network, squashing and the actions' bounds in one `forward`.
+    """The deterministic policy: normalisation, network, squashing and the actions' bounds in one `forward`, without
+    gradients.
 
-    Its inputs are raw observations (B, *obs_shape), one tensor for each key of a Dict, in the order of `names`; its
-    output are the environment's actions (B, *action_shape). Discrete actions are int64.
+    Its input are raw observations (B, *obs_shape); of a Dict, a dict of such tensors by key, `camera/left` in a Dict of
+    a Dict. Its output are the environment's actions (B, *action_shape). Discrete actions are int64.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
         super().__init__()
-        self.policy = copy.deepcopy(policy).cpu().eval()
-        space = policy.observation_space
-        self._parts = [(name, part) for name, part, _ in leaves(space)] if isinstance(space, Fields) else []
+        self.policy = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
 
-    @property
-    def names(self) -> list[str]:
-        """Of the inputs: the keys of a Dict, `camera/left` in a Dict of a Dict; otherwise `observation`."""
-        return [name for name, _ in self._parts] or ["observation"]
-
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, observation: Inputs) -> Tensor:
         policy = self.policy
         encoder = policy.encoder
         if isinstance(encoder, FieldEncoder):
-            features = encoder.join_parts(dict(zip(self.names if self._parts else [""], inputs, strict=True)))
+            parts = observation if isinstance(observation, dict) else {"": observation}
+            features = encoder.join_parts(parts)
         else:
-            features = encoder(encoder.prepare(inputs[0]))
+            features = encoder(encoder.prepare(observation))
         return policy.to_env(policy.distribution(features).mode())
 
-    def sample(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """Random observations, one tensor (count, ...) for each input; numbers without bounds are normal."""
+    def sample(self, count: int, seed: int = 0) -> Inputs:
+        """Random observations (count, *obs_shape) as `forward` takes them; numbers without bounds are normal."""
         rng = np.random.default_rng(seed)
-        parts = [part for _, part in self._parts] or [self.policy.observation_space]
-        return tuple(torch.from_numpy(random_observations(part, count, rng)) for part in parts)
+        space = self.policy.observation_space
+        if not isinstance(space, Fields):
+            return torch.from_numpy(random_observations(space, count, rng))
+        return {
+            name: torch.from_numpy(random_observations(part, count, rng)) for name, part, _ in leaves(space)
+        }
 
 
-def compare(deployed: Deployed, act: Callable[[tuple[Tensor, ...]], Array], name: str) -> None:
+def named(inputs: Inputs) -> dict[str, Tensor]:
+    """The inputs by name; observations that are no Dict are named `observation`."""
+    return inputs if isinstance(inputs, dict) else {"observation": inputs}
+
+
+def compare(deployed: Deployed, act: Callable[[Inputs], Array], name: str) -> None:
     """Raise InputError unless `act`, the export `name`, gives the policy's actions for random observations.
 
     Continuous actions may differ by 1e-5 of half their range. A discrete action may differ where the two best are
@@ -67,8 +74,7 @@ def compare(deployed: Deployed, act: Callable[[tuple[Tensor, ...]], Array], name
     pairs = []
     for seed in range(SAMPLES // _BATCH):  # large pictures would fill the memory all at once
         inputs = deployed.sample(_BATCH, seed)
-        with torch.inference_mode():
-            pairs.append((deployed(*inputs).numpy(), act(inputs)))
+        pairs.append((deployed(inputs).numpy(), act(inputs)))
     wanted, found = map(np.concatenate, zip(*pairs, strict=True))
     if found.shape != wanted.shape:
         raise InputError(f"{name} gives actions {found.shape}, wanted {wanted.shape}; please report this")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, pip_install
-from imitate.export.deployed import Deployed, compare
+from imitate.export.deployed import Deployed, Inputs, compare, named
 from imitate.files import atomic, versions
 from imitate.nn.policy import ActorPolicy
 
@@ -33,15 +32,17 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
     except ImportError as error:
         raise InputError(f"export to onnx needs {error.name}: {pip_install('export')}") from error
     deployed = Deployed(policy)
-    axes = {name: {0: "batch"} for name in (*deployed.names, "action")}
+    inputs = deployed.sample(2)
+    names = list(named(inputs))
+    axes = {name: {0: "batch"} for name in (*names, "action")}
     with atomic(path) as file:
         with warnings.catch_warnings():  # of the exporter that needs no further package
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 deployed,
-                deployed.sample(2),
+                (inputs, {}),  # the second are named arguments, for which it would take a dict that is last
                 str(file),
-                input_names=deployed.names,
+                input_names=names,
                 output_names=["action"],
                 dynamic_axes=axes,
                 opset_version=_OPSET,
@@ -57,51 +58,41 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
-        def act(inputs: tuple[Tensor, ...]) -> Array:
-            named = zip(deployed.names, inputs, strict=True)
-            actions: Array = session.run(None, {name: x.numpy() for name, x in named})[0]
+        def act(inputs: Inputs) -> Array:
+            actions: Array = session.run(None, {name: x.numpy() for name, x in named(inputs).items()})[0]
             return actions
 
         compare(deployed, act, path.name)
 
 
 def to_torch(policy: ActorPolicy, path: Path) -> None:
-    """Write a `torch.export` program, for `torch.export.load`; its batch is of any size.
+    """Write a `torch.export` program, for `torch.export.load`; it takes what `Deployed` does, in batches of any size.
 
     Raises InputError if it acts differently from the policy.
     """
     deployed = Deployed(policy)
-    inputs, batch = deployed.sample(2), torch.export.Dim("batch")
+    inputs, axes = deployed.sample(2), {0: torch.export.Dim("batch")}
+    shapes = dict.fromkeys(inputs, axes) if isinstance(inputs, dict) else axes
     with atomic(path) as file:
-        shapes, buffer = (
-            (tuple({0: batch} for _ in inputs),),
-            io.BytesIO(),
-        )  # of a file that isn't .pt2 torch warns
-        torch.export.save(torch.export.export(deployed, inputs, dynamic_shapes=shapes), buffer)
+        buffer = io.BytesIO()  # torch warns of a file whose name does not end in .pt2
+        torch.export.save(torch.export.export(deployed, (inputs,), dynamic_shapes=(shapes,)), buffer)
         file.write_bytes(buffer.getvalue())
         loaded = torch.export.load(buffer).module()
 
-        def act(inputs: tuple[Tensor, ...]) -> Array:
-            with torch.inference_mode():
-                actions: Array = loaded(*inputs).numpy()
-            return actions
-
-        compare(deployed, act, path.name)
+        compare(deployed, lambda inputs: loaded(inputs).numpy(), path.name)
 
 
 def to_torchscript(policy: ActorPolicy, path: Path) -> None:
-    """Write a TorchScript file, for `torch.jit.load` in Python and C++. Raises InputError if it acts differently."""
+    """Write a TorchScript file, for `torch.jit.load` in Python and C++; it takes what `Deployed` does.
+
+    Raises InputError if it acts differently from the policy.
+    """
     deployed = Deployed(policy)
     with atomic(path) as file:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             jit: Any = torch.jit  # it has no types
-            jit.save(jit.trace(deployed, deployed.sample(2), check_trace=False), str(file))
+            jit.save(jit.trace(deployed, (deployed.sample(2),), check_trace=False), str(file))
             loaded = jit.load(str(file))
 
-        def act(inputs: tuple[Tensor, ...]) -> Array:
-            with torch.inference_mode():
-                actions: Array = loaded(*inputs).numpy()
-            return actions
-
-        compare(deployed, act, path.name)
+        compare(deployed, lambda inputs: loaded(inputs).numpy(), path.name)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.export.deployed import Deployed, compare
+from imitate.export.deployed import Deployed, Inputs, compare, named
 from imitate.files import atomic
 from imitate.nn.networks import Encoder
 from imitate.nn.normalize import LEAST_VARIANCE
@@ -202,8 +202,8 @@ def _statistics(encoder: Encoder, model: Any) -> Any:
 def _check(policy: ActorPolicy, model: Any, statistics: Any, name: str) -> None:
     """Compare the model, before it is saved, with the policy."""
 
-    def act(inputs: tuple[Tensor, ...]) -> Array:
-        obs = inputs[0].numpy()
+    def act(inputs: Inputs) -> Array:
+        obs = named(inputs)["observation"].numpy()
         obs = obs if statistics is None else statistics.normalize_obs(obs)
         actions: Array = model.predict(obs, deterministic=True)[0]
         return actions

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.cli import main
 from imitate.errors import InputError
-from imitate.export.deployed import Deployed, compare
+from imitate.export.deployed import Deployed, compare, named
 from imitate.export.graphs import to_onnx, to_torch, to_torchscript
 from imitate.export.sb3_zip import _copy_critics, _model, to_sb3
 from imitate.nn.networks import seeded
@@ -64,18 +64,18 @@ def policy_of(name: str) -> ActorPolicy:
     return policy.eval()
 
 
+def in_numpy(inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
+    return {name: x.numpy() for name, x in inputs.items()}
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_graph_is_the_policy(name: str) -> None:
     """`act` is the reference; Dict observations are given key by key."""
     policy = policy_of(name)
     deployed = Deployed(policy)
     inputs = deployed.sample(20)
-    obs: Any = inputs[0].numpy()
-    if len(inputs) > 1:
-        obs = {key: x.numpy() for key, x in zip(deployed.names, inputs, strict=True)}
-    wanted = policy.act(obs)
-    with torch.inference_mode():
-        np.testing.assert_allclose(deployed(*inputs).numpy(), wanted, rtol=1e-6, atol=1e-6)
+    obs: Any = in_numpy(inputs) if isinstance(inputs, dict) else inputs.numpy()
+    np.testing.assert_allclose(deployed(inputs).numpy(), policy.act(obs), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -85,20 +85,19 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     to_onnx(policy_of(name), tmp_path / "p.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
     inputs = Deployed(policy_of(name)).sample(7)
-    named = zip(session.get_inputs(), inputs, strict=True)
-    assert len(session.run(None, {each.name: x.numpy() for each, x in named})[0]) == 7
+    assert len(session.run(None, in_numpy(named(inputs)))[0]) == 7
     (action,) = session.get_outputs()
     assert action.shape == ["batch", *(POLICIES[name][1].shape or ())]
     assert session.get_modelmeta().custom_metadata_map["torch"]
 
 
-@pytest.mark.parametrize("name", ["normalised", "several", "camera"])
+@pytest.mark.parametrize("name", ["normalised", "several", "camera", "parts", "bits"])
 def test_torch_export(name: str, tmp_path: Path) -> None:
     to_torch(policy_of(name), tmp_path / "p.pt2")
     deployed, loaded = Deployed(policy_of(name)), torch.export.load(tmp_path / "p.pt2").module()
     for count in (1, 7):
         inputs = deployed.sample(count)
-        torch.testing.assert_close(loaded(*inputs), deployed(*inputs))
+        torch.testing.assert_close(loaded(inputs), deployed(inputs))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit")
@@ -107,7 +106,29 @@ def test_torchscript(name: str, tmp_path: Path) -> None:
     to_torchscript(policy_of(name), tmp_path / "p.pt")
     deployed = Deployed(policy_of(name))
     inputs = deployed.sample(3)
-    torch.testing.assert_close(torch.jit.load(tmp_path / "p.pt")(*inputs), deployed(*inputs))
+    torch.testing.assert_close(torch.jit.load(tmp_path / "p.pt")(inputs), deployed(inputs))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_torch_files_take_the_parts_of_a_dict_by_name_and_give_no_gradients(tmp_path: Path) -> None:
+    """In any order; a part that is lacking is named. One of two cameras has the name of a Dict in a Dict."""
+    camera = spaces.Box(0, 255, (36, 36, 3), np.uint8)
+    with seeded(0):
+        policy = ActorPolicy(spaces.Dict(wrist=camera, arm=spaces.Dict(front=camera)), BOUNDED)
+    to_torch(policy, tmp_path / "p.pt2")
+    to_torchscript(policy, tmp_path / "p.pt")
+    rng = np.random.default_rng(0)
+    wrist, front = rng.integers(256, size=(2, 3, 36, 36, 3)).astype(np.uint8)
+    wanted = policy.act({"wrist": wrist, "arm": {"front": front}})
+    for load in (
+        lambda: torch.export.load(tmp_path / "p.pt2").module(),
+        lambda: torch.jit.load(tmp_path / "p.pt"),
+    ):
+        parts = {"wrist": torch.from_numpy(wrist), "arm/front": torch.from_numpy(front)}
+        for given in (parts, dict(reversed(parts.items()))):
+            np.testing.assert_allclose(load()(given).numpy(), wanted, rtol=1e-5, atol=1e-5)
+        with pytest.raises((ValueError, RuntimeError), match="arm/front"):
+            load()({"wrist": parts["wrist"], "front": parts["arm/front"]})
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in SB3_LACKS])
@@ -116,7 +137,7 @@ def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
     beside = to_sb3(policy, tmp_path / "p.zip")
     kind = sb3.SAC if policy.head == "squashed" else sb3.PPO
     model = kind.load(tmp_path / "p.zip", device="cpu", buffer_size=100)
-    obs = Deployed(policy).sample(50)[0].numpy()
+    obs = named(Deployed(policy).sample(50))["observation"].numpy()
     seen = obs
     if name == "normalised":
         assert beside is not None
@@ -216,7 +237,7 @@ def test_what_sb3_lacks_is_said(name: str, tmp_path: Path) -> None:
 def test_another_policy_is_noticed(name: str) -> None:
     deployed = Deployed(policy_of(name))
     with pytest.raises(InputError, match=r"other actions|differs"):
-        compare(deployed, lambda inputs: deployed(*(-x for x in inputs)).detach().numpy(), "p.onnx")
+        compare(deployed, lambda inputs: deployed(-inputs).numpy(), "p.onnx")
 
 
 @pytest.mark.parametrize(("to", "file"), [("onnx", "policy.onnx"), ("torchscript", "policy.pt"),
