@@ -51,7 +51,7 @@ def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
     policy = Deployed(policy).policy  # a copy on the CPU
     encoder, actions = policy.encoder, policy.action_space
     starts = [space for space in (policy.observation_space, actions) if np.any(getattr(space, "start", 0))]
-    if not isinstance(encoder, Encoder):
+    if not isinstance(encoder, Encoder) or _is_small_picture(encoder, policy.observation_space):
         raise InputError(
             f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torch"
         )
@@ -125,6 +125,11 @@ def _write_body(policy: ActorPolicy, net: Any) -> None:
     if _is_scaled(encoder):
         first, *_ = _linears(body)
         first.weight.div_(255.0)
+
+
+def _is_small_picture(encoder: Encoder, space: spaces.Space[Any]) -> bool:
+    """True for pictures that count as numbers; SB3 scales them as pictures and may move their channels."""
+    return encoder.is_bytes and not encoder.is_image and len(space.shape or ()) == 3
 
 
 def _is_scaled(encoder: Encoder) -> bool:

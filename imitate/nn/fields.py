@@ -12,12 +12,10 @@ from torch import Tensor, nn
 from imitate.envs.fields import Fields, Space, leaves
 from imitate.envs.spaces import values_of
 from imitate.errors import InputError
-from imitate.nn.networks import MLP, Activation, channels_last, nature_cnn, one_hot
+from imitate.nn.networks import MLP, Activation, channels_last, is_image, nature_cnn, one_hot
 from imitate.nn.normalize import RunningMoments
 
 __all__ = ["FieldEncoder", "fields_of"]
-
-_LEAST_PIXELS = 36  # a side of the smallest image that NatureCNN takes; smaller ones count as numbers
 
 
 class FieldEncoder(nn.Module):
@@ -38,7 +36,7 @@ class FieldEncoder(nn.Module):
             raise InputError(f"hidden layers need a width of at least 1, got {list(hidden)}")
         self._space = space
         parts = dict(_parts(space))
-        self._images = {name: part for name, part in parts.items() if _is_image(part)}
+        self._images = {name: part for name, part in parts.items() if is_image(part)}
         self._numbers = {name: part for name, part in parts.items() if name not in self._images}
         self.cnns = nn.ModuleList(map(nature_cnn, self._images.values()))
         count = sum(spaces.flatdim(part) for part in self._numbers.values())
@@ -110,13 +108,6 @@ def _parts(space: Space) -> Iterator[tuple[str, Space]]:
         yield from ((name, part) for name, part, _ in leaves(space))
     else:
         yield "", space
-
-
-def _is_image(space: Space) -> bool:
-    shape = space.shape or ()
-    if not isinstance(space, spaces.Box) or len(shape) != 3 or space.dtype != np.uint8:
-        return False
-    return min(shape[:2] if channels_last(space) else shape[1:]) >= _LEAST_PIXELS
 
 
 def _flat(space: Space, part: Tensor) -> Tensor:

@@ -24,12 +24,14 @@ __all__ = [
     "Encoder",
     "ValueNet",
     "channels_last",
+    "is_image",
     "nature_cnn",
     "numpy_forward",
     "one_hot",
     "orthogonal_",
     "seeded",
 ]
+_LEAST_PIXELS = 36  # a side of the smallest image that NatureCNN takes
 Activation = Literal["tanh", "relu"]
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -37,9 +39,9 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 class Encoder(nn.Module):
     """Maps raw observations (B, *obs_shape) to features (B, F).
 
-    Pixels, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, go through NatureCNN (Mnih et al. 2015). Other uint8
-    observations are scaled from [0, 255] to [0, 1], Discrete ones are one-hot encoded, and vectors are standardised by
-    running statistics if `normalize` is set.
+    Images, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, from 36 x 36 pixels on go through NatureCNN (Mnih et al.
+    2015); smaller ones count as numbers. Other uint8 observations are scaled from [0, 255] to [0, 1], Discrete ones are
+    one-hot encoded, and vectors are standardised by running statistics if `normalize` is set.
 
     in_bfloat16  multiply in bfloat16, with weights in float32; set by the learner, not stored
     """
@@ -51,7 +53,7 @@ class Encoder(nn.Module):
         if any(width < 1 for width in hidden):
             raise InputError(f"hidden layers need a width of at least 1, got {list(hidden)}")
         self.moments: RunningMoments | None = None
-        self.is_image = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
+        self.is_image = is_image(space)
         self.in_bfloat16 = False
         self.one_hot = int(space.n) if isinstance(space, spaces.Discrete) else 0
         self.start = int(space.start) if isinstance(space, spaces.Discrete) else 0
@@ -126,6 +128,14 @@ def one_hot(values: Tensor, first: int, count: int) -> Tensor:
             f"an observation holds {beyond[0].item():g}, wanted {first} to {first + count - 1}: correct the "
             "environment that gave it"
         ) from error
+
+
+def is_image(space: spaces.Space[Any]) -> bool:
+    """True if observations are images that NatureCNN takes."""
+    shape = space.shape or ()
+    if not isinstance(space, spaces.Box) or len(shape) != 3 or space.dtype != np.uint8:
+        return False
+    return min(shape[:2] if channels_last(space) else shape[1:]) >= _LEAST_PIXELS
 
 
 def channels_last(space: spaces.Space[Any]) -> bool:

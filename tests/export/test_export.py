@@ -45,12 +45,14 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "squashed bytes": (spaces.Box(0, 255, (16,), np.uint8), BOUNDED, {"head": "squashed", "activation": "relu"}),
     "squashed pixels": (PICTURE, BOUNDED, {"head": "squashed"}),
     "camera": (spaces.Box(0, 255, (48, 40, 3), np.uint8), spaces.Discrete(6), {}),
+    "small pictures": (spaces.Box(0, 255, (16, 20, 3), np.uint8), BOUNDED, {"normalize_obs": True}),
+    "small stacks": (spaces.Box(0, 255, (4, 16, 20), np.uint8), BOUNDED, {"head": "squashed"}),
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
     "of the state": (VECTOR, BOUNDED, {"state_std": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
-SB3_LACKS = ("parts", "from one", "of the state")
+SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state")
 
 
 def policy_of(name: str) -> ActorPolicy:

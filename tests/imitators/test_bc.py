@@ -116,19 +116,21 @@ def test_the_loss_on_held_out_episodes_is_reported_and_they_are_not_trained_on(t
     assert_allclose(float(loss), metrics["heldout_loss"], rtol=1e-5)
 
 
-def test_pixels_are_cloned(tmp_path: Path) -> None:
-    space = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+@pytest.mark.parametrize("side", [36, 8])
+def test_pixels_are_cloned(side: int, tmp_path: Path) -> None:
+    """Pictures that are too small for a NatureCNN count as numbers."""
+    space = spaces.Box(0, 255, (1, side, side), np.uint8)
     rng = np.random.default_rng(0)
     info = DemoInfo("Bright-v0", space, spaces.Discrete(2))
     with DemoWriter(tmp_path / "pixels.h5", info) as writer:
         for _ in range(10):
             bright = rng.integers(0, 2, 21)
-            obs = rng.integers(0, 100, (21, 1, 36, 36)) + 150 * bright[:, None, None, None]
+            obs = rng.integers(0, 100, (21, 1, side, side)) + 150 * bright[:, None, None, None]
             writer.append(
                 Trajectory(obs.astype(np.uint8), bright[:-1], np.zeros(20, np.float32), False, True)
             )
     learner = cloned(DemoReader(tmp_path / "pixels.h5"), max_epochs=20)
-    frames = np.stack([np.full((1, 36, 36), level, np.uint8) for level in (50, 200)])
+    frames = np.stack([np.full((1, side, side), level, np.uint8) for level in (50, 200)])
     assert learner.policy.act(frames, deterministic=True).tolist() == [0, 1]
 
 
