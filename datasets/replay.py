@@ -41,18 +41,20 @@ class Difference:
 
 
 def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
-    """The first difference of each episode, or None. The environment must be installed, and each episode needs its
-    seed.
+    """The first difference of each episode, or None.
 
-    Raises InputError if the environment's observations are of another kind."""
-    check_env(reader.info.env_id, reader.info.env_kwargs)
-    with closing(Checked(make_env(reader.info.env_id, reader.info.env_kwargs))) as env:
-        was, now = kind(reader.info.observation_space), kind(env.observation_space)
-        if was != now:
-            raise InputError(
-                f"the recording has observations {was}, {reader.info.env_id} gives {now}: replay the recording that "
-                "they were converted from"
-            )
+    Raises InputError if the environment is not installed or has other spaces, or if an episode has no seed.
+    """
+    info = reader.info
+    check_env(info.env_id, info.env_kwargs)
+    with closing(Checked(make_env(info.env_id, info.env_kwargs))) as env:
+        for space in ("observation_space", "action_space"):
+            has, wanted = kind(getattr(info, space)), kind(getattr(env, space))
+            if has != wanted:
+                raise InputError(
+                    f"the recording's {space} is {has}, that of {info.env_id} is {wanted}: replay the recording that "
+                    "it was converted from, or record it again"
+                )
         for number in range(len(reader)) if episodes is None else episodes:
             yield first_difference(env, reader, number)
 
