@@ -15,9 +15,10 @@ from imitate.envs.spaces import random_observations, uniform_actions
 from imitate.errors import InputError
 from imitate.experts.find import find_agent
 from imitate.experts.folder import Origin, read_folder, write_folder
-from imitate.experts.placing import spaces_here, trained_spaces
+from imitate.experts.placing import Asked, place_agent, spaces_here, trained_spaces
+from imitate.experts.sb3.zoo_options import time_feature_of
 from imitate.experts.sources import Found, companions, zoo_runs
-from imitate.experts.zips import agent_parts, published_of, read_zip
+from imitate.experts.zips import agent_parts, published_of, read_zip, warn_if_normalised
 from imitate.files import atomic_folder
 
 __all__ = ["convert", "convert_all"]
@@ -31,13 +32,16 @@ def convert(spec: str, folder: Path, *, env_id: str | None = None) -> None:
 
     env_id   its environment, if the zip names none
 
-    Raises InputError if there is no such zip, if it can't be rebuilt without running its code, or if `folder` exists.
+    Raises InputError if there is no such zip, if it can't be rebuilt without running its code, if it is not for
+    `env_id`, or if `folder` exists.
     """
     found = find_agent(spec)
     if found is None:
         raise InputError(f"{spec} is no SB3 zip: wanted a .zip, zoo:ALGO/ENV or hub:ORG/REPO")
     if found.path.is_dir():
         raise InputError(f"{spec} is safetensors and JSON already")
+    if folder.exists():
+        raise InputError(f"{folder} exists already: choose another folder")
     _convert(found, spec, folder, env_id)
 
 
@@ -77,8 +81,13 @@ def _convert(found: Found, source: str, folder: Path, env_id: str | None) -> Non
     unreadable = agent.observation_space is None or agent.action_space is None
     env = spaces_here(env_id, found.env_kwargs)[1] if unreadable else None
     observations, actions = trained_spaces(agent, env, source, env_id)
+    if found.env_id is None:  # a name that was typed may be wrong
+        time_feature = time_feature_of(found.config) is not None
+        place_agent(agent, found, Asked(source, env_id, None, None), time_feature=time_feature)
     keys = list(observations.spaces) if isinstance(observations, spaces.Dict) else []
     spec, normalisation = agent.spec(observations, actions, None), agent.normalisation(keys)
+    if normalisation is None:
+        warn_if_normalised(found, source)
     mean, std = published_of(spec.algorithm, env_id, found, source)
     results = {"mean_reward": mean, "std_reward": std}
     origin = Origin(

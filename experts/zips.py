@@ -29,7 +29,7 @@ from imitate.experts.sources import Found
 from imitate.experts.values.critics import CriticOracle
 from imitate.files import read_bytes
 
-__all__ = ["agent_parts", "expert_of", "published_of", "read_zip"]
+__all__ = ["agent_parts", "expert_of", "published_of", "read_zip", "warn_if_normalised"]
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +118,8 @@ def _placed(agent: Agent, found: Found, asked: Asked, *, time_feature: bool) -> 
 def _build(agent: Agent, found: Found, asked: Asked, place: Place) -> Expert:
     """The expert of an agent, its statistics and its place."""
     normalisation = agent.normalisation(place.keys)
-    if normalisation is None and asked.vecnormalize is None and is_normalised(found.config):
-        logger.warning(
-            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little",
-            asked.spec,
-        )
+    if normalisation is None and asked.vecnormalize is None:
+        warn_if_normalised(found, asked.spec)
     policy = agent.spec(*place.trained, place.columns)
     published, std = (None, None)
     if asked.env_id in (None, found.env_id, place.current) or place.env_id == _registered(place.current):
@@ -169,6 +166,14 @@ def agent_parts(
         "normalisation": normalisation,
         "gamma": gamma,
     }
+
+
+def warn_if_normalised(found: Found, source: str) -> None:
+    """Warn that the agent, which has no statistics, was trained with some, if its config says so."""
+    if is_normalised(found.config):
+        logger.warning(
+            "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
+        )
 
 
 def _statistics(found: Found, asked: str | None) -> Path | None:

@@ -25,7 +25,7 @@ _NAMES = {
     "hub": "hub",
 }
 """The file that is written in the run's folder, unless --out names another place."""
-_OF_HUB = ("--push", "--private", "--no-private", "--license", "--episodes", "--film", "--no-film")
+_OF_HUB = ("--push", "--private", "--no-private", "--license", "--episodes", "--film", "--no-film", "--env")
 """Options that only a folder for the hub uses."""
 
 
@@ -40,7 +40,7 @@ def export(argv: list[str]) -> int:
         license: str | None = None,
         episodes: int = 20,
         film: bool = True,
-        env: str | None = None,  # noqa: ARG001  # the command line trusts the module that is typed here
+        env: str | None = None,
     ) -> int:
         """Write a run's policy for use elsewhere, and check on random observations that it acts the same.
 
@@ -68,7 +68,7 @@ def export(argv: list[str]) -> int:
         if to == "hub":
             if private and push is None:
                 raise InputError("--private is for --push: add it, or leave --private out")
-            return _hub(run_folder, path, push, private, license, episodes, film)
+            return _hub(run_folder, path, push, private, license, episodes, film, env)
         if unused := [option.name for option in CommandLine(argv).options if option.name in _OF_HUB]:
             raise InputError(f"only --to hub takes {' and '.join(unused)}: leave that out with --to {to}")
         print(*_written(run_folder, to, path), sep="\n")
@@ -108,12 +108,14 @@ def _hub(
     license: str | None,
     episodes: int,
     film: bool,
+    env: str | None,
 ) -> int:
     from imitate.export.hub_folder import hub_folder
 
     if repo is not None:
         hub.check_push(repo)  # before episodes are played
-    hub_folder(run_folder, path, repo=repo or "ORG/REPO", episodes=episodes, film=film, license=license)
+    repo_id = repo or "ORG/REPO"
+    hub_folder(run_folder, path, repo=repo_id, episodes=episodes, film=film, license=license, env_id=env)
     print(path, flush=True)
     if repo is None:
         return 0

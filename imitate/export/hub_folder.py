@@ -11,6 +11,7 @@ from typing import Any
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 from imitate.export.cards import model_card
 from imitate.export.sb3_zip import class_of, to_sb3
@@ -36,21 +37,25 @@ def hub_folder(
     episodes: int = 20,
     film: bool = True,
     license: str | None = None,
+    env_id: str | None = None,
 ) -> None:
     """Write the folder, whole or not at all. It is laid out as a run, so that what opens runs opens it.
 
     repo      the name that its card tells people to use
     episodes  to measure the return
     film      of the first of these episodes, if the environment can be rendered
+    env_id    of the run; another one is refused
 
     Logs what can't be made: the return of an environment that is not here, the film, the SB3 zip. Raises InputError if
-    `run` is no run, or if `out` exists.
+    `run` is no run or of another environment, or if `out` exists.
     """
     if not (run / "config.json").is_file():
         raise InputError(
             f"{run} has no config.json: the hub gets runs of `imitate train`, which name their environment"
         )
     experiment, policy = Experiment.read(run / "config.json"), load_policy(run)
+    if env_id is not None and bare_id(env_id) != bare_id(experiment.env_id):
+        raise InputError(f"{run} is a run on {experiment.env_id}, not on {env_id}: leave --env out")
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
     config = read_json(run / "config.json", dict[str, Any]) | dataclasses.asdict(experiment.portable())
     out.parent.mkdir(parents=True, exist_ok=True)

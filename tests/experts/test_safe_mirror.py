@@ -105,7 +105,11 @@ def test_the_real_zoo(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_zip(
-    made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    made_zoo: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
     zip_ = made_zoo / "ppo" / f"{CARTPOLE}_1" / f"{CARTPOLE}.zip"
@@ -113,11 +117,19 @@ def test_one_zip(
     own.write_bytes(zip_.read_bytes())
     assert main(["expert", "convert", str(own), str(tmp_path / "a")]) == 2
     assert "name it with --env" in capsys.readouterr().err
+    assert main(["expert", "convert", str(own), str(tmp_path / "a"), "--env", PENDULUM]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{own} is not for {PENDULUM}: it observes Box" in said
+    (tmp_path / "config.yml").write_text("normalize: true\n")  # and no vecnormalize.pkl
     assert main(["expert", "convert", str(own), str(tmp_path / "a"), "--env", CARTPOLE]) == 0
+    assert f"{own} was trained on normalised observations, but has no vecnormalize.pkl" in caplog.text
     same(load_expert(own, env_id=CARTPOLE), load_expert(tmp_path / "a"))
     origin = json.loads((tmp_path / "a" / "expert.json").read_text())["origin"]
     assert origin["sha256"] == load_expert(own, env_id=CARTPOLE).sha256
-    for source, said in ((f"zoo:sac/{PENDULUM}", "holds another agent"), (CARTPOLE, "is no SB3 zip")):
+    for source, said in (
+        (f"zoo:sac/{PENDULUM}", "exists already: choose another"),
+        (CARTPOLE, "is no SB3 zip"),
+    ):
         assert main(["expert", "convert", source, str(tmp_path / "a")]) == 2
         assert said in capsys.readouterr().err
 

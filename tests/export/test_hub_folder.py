@@ -53,6 +53,15 @@ def export(run: Path, *options: str) -> int:
     return main(["export", str(run), "--to", "hub", "--episodes", "4", *options])
 
 
+def test_an_environment_that_is_not_the_runs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path / "run")
+    assert export(run, "--out", str(tmp_path / "out"), "--env", "Pendulum-v1") == 2
+    assert "run is a run on CartPole-v1, not on Pendulum-v1: leave --env out" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_folder_and_its_card(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", normalize=True)
     assert export(run, "--out", str(tmp_path / "out"), "--license", "mit") == 0
