@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
@@ -16,22 +16,39 @@ from imitate.terminal import quiet_pygame
 __all__ = ["Window", "check_display"]
 
 _HEIGHT = 480
+_DRIVERS = {"DISPLAY": "x11", "WAYLAND_DISPLAY": "wayland"}  # SDL's, by the variable that names a display
 
 
 def check_display() -> None:
-    """Raise InputError if there is no display."""
-    shown = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ or "SDL_VIDEODRIVER" in os.environ
-    if sys.platform == "linux" and not shown:
+    """Raise InputError if there is no display, or none that answers."""
+    _with_display().display.quit()
+
+
+def _with_display() -> Any:
+    """pygame with its display. Raises InputError if there is none that answers."""
+    chosen = sys.platform != "linux" or "SDL_VIDEODRIVER" in os.environ
+    named = [name for name in _DRIVERS if os.environ.get(name)]
+    if not chosen and not named:
         raise InputError("there is no display for a window: DISPLAY is not set")
+    pygame = quiet_pygame()
+    if not chosen:  # otherwise SDL would draw to memory if no display answers
+        os.environ["SDL_VIDEODRIVER"] = ",".join(_DRIVERS[name] for name in named)
+    try:
+        pygame.display.init()
+    except pygame.error as error:
+        asked = " and ".join(f"{name}={os.environ[name]}" for name in named) or "the screen"
+        raise InputError(f"there is no display for a window: {asked} did not answer ({error})") from error
+    finally:
+        if not chosen:
+            del os.environ["SDL_VIDEODRIVER"]
+    return pygame
 
 
 class Window:
     """`Controls` of `imitate.datasets.human.playing`. Raises InputError if there is no display."""
 
     def __init__(self, fps: float) -> None:
-        check_display()
-        self._pygame = pygame = quiet_pygame()
-        pygame.display.init()
+        self._pygame = pygame = _with_display()
         self._clock, self._fps = pygame.time.Clock(), fps
         self._down: set[str] = set()
         self._held = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,21 @@ def test_escape_ends_it(shown: list[str], monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Window, "down", lambda _: next(keys))
     assert main([*COMMAND, "--render"]) == 0
     assert len(shown) == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no variable names the display")
+def test_a_display_that_does_not_answer_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """SDL would draw to memory, where nobody sees it."""
+    for name in ("WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", ":977")
+    assert main([*COMMAND, "--render"]) == 2
+    out, err = capfd.readouterr()
+    (line,) = err.splitlines()
+    assert "there is no display for a window: DISPLAY=:977 did not answer" in line
+    assert out == ""
 
 
 @pytest.mark.parametrize("video", [[], ["--video", "film.mp4"]])

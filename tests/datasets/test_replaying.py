@@ -90,20 +90,6 @@ def test_an_environment_that_answers_otherwise_today_is_named(
     assert "step must return (observation, reward, terminated, truncated, info)" in said
 
 
-def test_a_part_of_the_observations_cannot_be_replayed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole, part = tmp_path / "whole.h5", tmp_path / "part.h5"
-    told = ["--env", "structured:Told-multi-v0", "--episodes", "1"]
-    assert main(["collect", "structured:make_knower", *told, "--out", str(whole)]) == 0
-    assert main(["data", "convert", str(whole), str(part), "--obs-keys", "noise"]) == 0
-    capsys.readouterr()
-    assert main(["data", "replay", str(part), *told]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "observation_space is Box(2, 3) of floats, that of structured:Told-multi-v0 is Dict(goal: " in said
-    assert said.endswith("replay the recording that it was converted from, or record it again")
-
-
 def test_an_episode_without_a_seed_is_refused(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
