@@ -14,7 +14,7 @@ from types import FrameType
 
 from imitate.commands.line import CommandLine
 from imitate.commands.table import COMMANDS, find
-from imitate.errors import InputError, one_line
+from imitate.errors import DISK_FULL, InputError, one_line
 from imitate.terminal import plain_output
 
 __all__ = ["main"]
@@ -55,8 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             if error.filename is None:
                 _forget_output()
-            what = f"can't use {error.filename}: " if error.filename is not None else ""
-            print(f"imitate: {one_line(what + os.strerror(error.errno))}", file=sys.stderr)
+            said = os.strerror(error.errno)
+            if error.filename is not None:
+                remedy = "; make room, or write to another disk" if error.errno in DISK_FULL else ""
+                said = f"can't use {error.filename}: {said}{remedy}"
+            print(f"imitate: {one_line(said)}", file=sys.stderr)
             return 2
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's MemoryError

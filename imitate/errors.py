@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import traceback
 from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path
 
 __all__ = [
+    "DISK_FULL",
     "LARGEST",
     "Fault",
     "InputError",
@@ -21,6 +23,9 @@ __all__ = [
     "raised",
 ]
 
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk without room, which many libraries raise without the name of the file."""
 
 LARGEST = 1 << 53
 """The largest whole number in settings; a seed of 10**30 would fail only much later, in a library."""

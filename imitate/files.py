@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 import filelock
 import msgspec
 
-from imitate.errors import LARGEST, InputError, one_line
+from imitate.errors import DISK_FULL, LARGEST, InputError, one_line
 
 __all__ = [
     "Count",
@@ -70,8 +70,7 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
             temporary.replace(path)
     except BaseException as problem:
         temporary.unlink(missing_ok=True)
-        if isinstance(problem, OSError) and problem.filename == str(temporary):
-            problem.filename = str(path)  # the name that the caller knows
+        _name(problem, temporary, path)
         raise
 
 
@@ -86,9 +85,18 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         temporary.rename(path)
-    except BaseException:
+    except BaseException as problem:
         shutil.rmtree(temporary, ignore_errors=True)
+        _name(problem, temporary, path)
         raise
+
+
+def _name(problem: BaseException, temporary: Path, path: Path) -> None:
+    """Give an error of the disk the name of the file that the caller knows."""
+    if isinstance(problem, OSError):
+        unnamed = problem.filename is None and problem.errno in DISK_FULL
+        if unnamed or str(problem.filename).startswith(str(temporary)):
+            problem.filename = str(path)
 
 
 def _claim(temporary: Path, path: Path) -> None:

@@ -75,7 +75,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
     """Write `next_observations` too, so that nothing is lost."""
-    with h5py.File(path, "w") as file:
+    with hdf5.create_hdf5(path) as file:
         file.attrs["imitate"] = json.dumps(info_to_plain(info))
         for piece, last in chain.from_iterable(map(marked, episodes)):
             ends = (np.arange(len(piece)) == len(piece) - 1) & last
@@ -95,6 +95,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 
 
 def _append(file: h5py.File, name: str, rows: Array) -> None:
+    hdf5.reserve(file, rows.nbytes)
     if name not in file:
         pixels = rows.ndim > 2 and rows.dtype == np.uint8
         chunk = 16 if pixels else _CHUNK_ROWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.storage.contain import contained_once
+from imitate.datasets.storage.layout import claim
 from imitate.datasets.storage.opening import check_storage
 from imitate.datasets.storage.schema import FORMAT, damaged
 from imitate.datasets.storage.superblock import SIZE, being_written
@@ -19,11 +21,13 @@ from imitate.errors import InputError
 
 __all__ = [
     "array",
+    "create_hdf5",
     "dataset",
     "extend",
     "group",
     "is_hdf5",
     "open_hdf5",
+    "reserve",
     "row_bytes",
     "rows_of",
     "text",
@@ -31,6 +35,7 @@ __all__ = [
 ]
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_ROOM = 4 << 20  # bytes for a chunk that is written again, and for HDF5's own tables
 _MOST_OBJECTS = 1 << 22
 _BYTES_A_SECOND = 1 << 20  # a slow disk and many small objects; bounds how long a damaged file may take
 _LARGEST_SCALAR = 1 << 20
@@ -45,6 +50,27 @@ def is_hdf5(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(SIZE)
     return start.startswith(_SIGNATURE) and not being_written(start)
+
+
+@contextmanager
+def create_hdf5(path: Path, **options: Any) -> Iterator[h5py.File]:
+    """A new file, to which `extend` adds rows. Raises OSError if the disk is full."""
+    path.touch()
+    claim(path, _ROOM)
+    with h5py.File(path, "w", **options) as file:
+        reserve(file, 0)
+        yield file
+        file.flush()
+        size = file.id.get_filesize()
+    os.truncate(path, size)
+
+
+def reserve(parent: h5py.Group, nbytes: int) -> None:
+    """Claim room for that many bytes more. Raises OSError if the disk is full, of which HDF5 would crash."""
+    path = Path(parent.file.filename)
+    end = parent.file.id.get_filesize() + 2 * nbytes + _ROOM
+    if path.stat().st_size < end:
+        claim(path, end + _ROOM)
 
 
 @contextmanager
@@ -102,7 +128,11 @@ def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
 
 
 def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -> None:
-    """Append rows to a dataset, which is created if missing. `fixed`: no rows will follow. Pixels are compressed."""
+    """Append rows to a dataset, which is created if missing. `fixed`: no rows will follow. Pixels are compressed.
+
+    Raises OSError if the disk is full.
+    """
+    reserve(parent, rows.nbytes)
     if name in parent:
         column = parent[name]
         column.resize(len(column) + len(rows), axis=0)

@@ -71,7 +71,7 @@ def write(
     with ExitStack() as stack:
         add: Any = partial(_add_arrow, data)
         if layout == "hdf5":
-            file = stack.enter_context(h5py.File(data / "main_data.hdf5", "w", track_order=True))
+            file = stack.enter_context(hdf5.create_hdf5(data / "main_data.hdf5", track_order=True))
             add = partial(_add_hdf5, file)
         for episode in episodes:
             steps += add(count, episode)

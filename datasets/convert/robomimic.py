@@ -107,7 +107,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     """Observations are called `flat`, as in robomimic's own EnvGym, or `image`; a Dict's parts have their own names."""
     losses(info, labelled)
-    with h5py.File(path, "w") as file:
+    with hdf5.create_hdf5(path) as file:
         data = file.create_group("data")
         arguments = {"env_name": bare_id(info.env_id), "type": GYM, "env_kwargs": dict(info.env_kwargs)}
         described, masks = json.dumps(arguments), dict[str, list[bytes]]()

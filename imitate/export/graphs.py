@@ -88,11 +88,13 @@ def to_torchscript(policy: ActorPolicy, path: Path) -> None:
     Raises InputError if it acts differently from the policy.
     """
     deployed = Deployed(policy)
+    jit: Any = torch.jit  # it has no types
     with atomic(path) as file:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            jit: Any = torch.jit  # it has no types
-            jit.save(jit.trace(deployed, (deployed.sample(2),), check_trace=False), str(file))
+            buffer = io.BytesIO()  # torch aborts if it can't write a file
+            jit.save(jit.trace(deployed, (deployed.sample(2),), check_trace=False), buffer)
+            file.write_bytes(buffer.getvalue())
             loaded = jit.load(str(file))
 
         compare(deployed, lambda inputs: loaded(inputs).numpy(), path.name)

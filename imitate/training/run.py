@@ -27,7 +27,7 @@ from torch.utils.tensorboard import SummaryWriter
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.errors import InputError, one_line
+from imitate.errors import DISK_FULL, InputError, one_line
 from imitate.files import write_json
 from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_reward
 from imitate.nn.policy import ActorPolicy
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _FEW_EPISODES = 5
 """Episodes of each environment between checkpoints. A checkpoint drops unfinished episodes; if it came more often, long
 episodes would hardly ever finish, and learning and logs would be biased towards short ones."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_FULL = (*DISK_FULL, errno.EROFS)
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import stable_baselines3 as sb3
 import torch
+from forked import run
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -201,6 +202,23 @@ def test_sb3_gets_critics_of_bytes() -> None:
         _copy_critics(policy, model)
         ours = policy.critic(torch.cat([policy.encoder.prepare(obs.byte()), unit], -1))[0]
         torch.testing.assert_close(torch.stack(model.critic(obs, unit)), ours, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("to", "file"), [("onnx", "policy.onnx"), ("torchscript", "policy.pt")])
+def test_a_full_disk_is_one_line_and_leaves_nothing(to: str, file: str, tmp_path: Path) -> None:
+    """A limit on the size of files stands in for the disk. Torch aborts if it can't write a TorchScript file."""
+    save_policy(tmp_path / "run" / "policy", policy_of("discrete"))
+    done = run(
+        "import resource, signal, sys; from imitate.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))\n"
+        f"sys.exit(main(['export', {str(tmp_path / 'run')!r}, '--to', {to!r}]))"
+    )
+    line = done.stderr.splitlines()[-1]
+    out = tmp_path / "run" / file
+    assert line == f"imitate: can't use {out}: File too large; make room, or write to another disk"
+    assert done.returncode == 2
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["policy"]
 
 
 def test_statistics_that_exist_are_kept(tmp_path: Path) -> None:
