@@ -14,6 +14,7 @@ from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.execute.checks import least_steps
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import jobs
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 
 
@@ -79,6 +80,7 @@ def test_every_learner_can_be_made_before_anything_is_recorded(
 
 
 def test_learners_from_dicts_can_be_made_too(tmp_path: Path) -> None:
+    trust("structured:make_knower")
     wanted = Comparison("Told-multi-v0", ("bc", "dagger"), "structured:make_knower", seeds=1)
     assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
 

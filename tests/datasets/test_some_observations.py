@@ -59,7 +59,7 @@ def test_a_recording_of_other_observations_is_not_replayed(
         save(tmp_path / "old.h5", replace(reader.info, env_kwargs={}), list(reader))
     assert main(["data", "replay", str(tmp_path / "old.h5"), "--env", ENV]) == 2
     said = capsys.readouterr().err
-    assert "the recording has observations Box(7,) of floats" in said
+    assert "the recording's observation_space is Box(7,) of floats" in said
     assert "Traceback" not in said
 
 
