@@ -109,7 +109,7 @@ def replay(
     file: tyro.conf.Positional[Path],
     /,
     episodes: int | None = None,
-    env: str | None = None,  # noqa: ARG001  # the command line trusts the module that is typed here
+    env: str | None = None,
     json: bool = False,
 ) -> int:
     """Take the recorded actions again and compare, to the last bit; status 2 where something differs.
@@ -123,6 +123,7 @@ def replay(
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes must be at least 1, got {episodes}")
     with DemoReader(source_path(file.as_posix())) as reader:
+        _check_typed(env, reader)
         chosen = range(min(episodes or len(reader), len(reader)))
         found = [
             difference
@@ -142,7 +143,7 @@ def video(
     out: Path,
     episodes: tuple[int, ...] = (0,),
     width: int | None = None,
-    env: str | None = None,  # noqa: ARG001
+    env: str | None = None,
 ) -> int:
     """Film recorded episodes, by taking their actions again.
 
@@ -159,6 +160,7 @@ def video(
         for number in episodes:
             if not 0 <= number < len(reader):
                 raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
+        _check_typed(env, reader)
         check_env(reader.info.env_id, reader.info.env_kwargs)
         with filming(reader.info.env_id, out, reader.info.env_kwargs, width=width) as (env_, _):
             for number in episodes:
@@ -166,6 +168,12 @@ def video(
                     pass
     print(f"{out}: {len(episodes)} episodes")
     return 0
+
+
+def _check_typed(env: str | None, reader: DemoReader) -> None:
+    """Raise InputError if another environment was typed than the recording's; the right one's module is trusted."""
+    if env is not None and env != reader.info.env_id:
+        raise InputError(f"the recording is of {reader.info.env_id}, not of {env}: leave --env out")
 
 
 def plot(file: tyro.conf.Positional[Path], /, out: Path) -> int:

@@ -90,6 +90,14 @@ def test_an_environment_that_answers_otherwise_today_is_named(
     assert "step must return (observation, reward, terminated, truncated, info)" in said
 
 
+@pytest.mark.parametrize("command", [["replay"], ["video", "--out", "a.mp4"]])
+def test_another_environment_than_the_recorded_one_is_refused(
+    recorded: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", command[0], str(recorded), *command[1:], "--env", "Acrobot-v1"]) == 2
+    assert "the recording is of CartPole-v1, not of Acrobot-v1" in capsys.readouterr().err
+
+
 def test_an_episode_without_a_seed_is_refused(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
