@@ -290,7 +290,15 @@ def _execute(
     # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
     env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
-    looks_wanted, looks = looks, looks and experiment.evaluable
+    given = {
+        "--no-measure": not measure,
+        "--no-looks": not looks,
+        "--wandb": wandb,
+        "--audit": audit,
+    }
+    again = "".join(f" {name}" for name, is_given in given.items() if is_given)
+    again += f" --video-every {video_every}" if video_every else ""
+    looks = looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
     if video_every:
         from imitate.training.films import Films
@@ -306,20 +314,18 @@ def _execute(
     try:
         with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:
             finished = execute(
-                experiment, out, experts=experts, resume=resume, progress=progress, snapshot=snapshot
+                experiment,
+                out,
+                experts=experts,
+                resume=resume,
+                progress=progress,
+                snapshot=snapshot,
+                again=again,
             )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        given = {
-            "--no-measure": not measure,
-            "--no-looks": not looks_wanted,
-            "--wandb": wandb,
-            "--audit": audit,
-        }
-        again = "".join(f" {name}" for name, is_given in given.items() if is_given)
-        again += f" --video-every {video_every}" if video_every else ""
         print(
             f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`",
             file=sys.stderr,

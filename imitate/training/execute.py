@@ -32,6 +32,7 @@ def execute(
     progress: Progress | None = None,
     snapshot: Snapshot | None = None,
     until: float = math.inf,
+    again: str = "",
 ) -> bool:
     """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
@@ -42,6 +43,7 @@ def execute(
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
     until     pause before more than so many steps of the budget are spent, to be resumed later
+    again     options of this process, such as " --no-looks", for messages that name the command that goes on
 
     Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
     together, if the budget is too small for one update, and if learning diverges.
@@ -52,6 +54,7 @@ def execute(
     with _held(out):
         with ExitStack() as stack:
             run = _prepare(experiment, out, stack, experts)
+            run.resume_with += again
             run.progress, run.snapshot, run.until = progress, snapshot, until
             finished = run.finish()
         run.write_timing()  # again, as the environments' processes have ended by now and their time is known

@@ -172,6 +172,7 @@ def test_labels_stay_when_a_robot_fails(
     assert main(_dagger(robot)) == status
     error = capsys.readouterr().err
     assert said in error
+    assert status == 130 or "--no-measure --no-looks`" in error, "what was left out stays left out"
     assert "Traceback" not in error
     with DemoReader("run/aggregated.h5") as kept:
         assert 69 <= kept.num_steps <= 70
@@ -216,3 +217,12 @@ def test_an_unwritable_folder_is_refused_before_anything_moves(
     assert main(words) == 2
     assert "can't be written in" in capsys.readouterr().err
     assert not _log(robot)
+
+
+def test_a_recording_of_another_controller_is_not_resumed(
+    robot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--env", f"{robot}:Robot-v0", "--num-envs", "1", "--no-measure", "--out", "demos.h5"]
+    assert main(["collect", f"{robot}:make_expert", *words, "--episodes", "1"]) == 0
+    assert main(["collect", "random", *words, "--episodes", "2", "--resume"]) == 2
+    assert f"has expert '{robot}:make_expert', not 'random'" in capsys.readouterr().err

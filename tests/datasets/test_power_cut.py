@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from counting import Cycling, info_of, stacked_envs
+from forked import run
 from recordings import INFO, assert_same, trajectory
 
 from imitate.cli import main
@@ -238,6 +239,28 @@ def test_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         assert_same(reader[19], trajectory(50, 19))
     assert main(["data", "repair", str(path)]) == 2
     assert "nothing to restore" in capsys.readouterr().err
+
+
+def test_a_file_whose_writer_was_only_killed_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It holds more than was synced last."""
+    path = tmp_path / "demos.h5"
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from recordings import INFO, trajectory; from imitate.datasets import DemoWriter\n"
+        "writer = DemoWriter('demos.h5', INFO)\n"
+        "for number in range(3): writer.append(trajectory(5)); writer.flush()\n"
+        "os._exit(9)"
+    )
+    assert run(code, str(Path(__file__).parent), cwd=tmp_path).returncode == 9
+    assert savepoint_of(path).exists()
+    before = path.read_bytes()
+    assert main(["data", "repair", str(path)]) == 2
+    assert "is whole, its writer was only killed" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    with DemoReader(path) as reader:
+        assert len(reader) == 3
 
 
 def test_resume_repairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
