@@ -108,8 +108,7 @@ def go_on(path: Path) -> None:
 def recover(path: Path) -> int:
     """Rebuild the file from its savepoint; returns the number of episodes.
 
-    Raises InputError if the file has no savepoint, if the savepoint does not fit the file, or if the file is whole:
-    after a kill, unlike a power cut, it holds more than was synced.
+    Raises InputError if the file has no savepoint, or if the savepoint does not fit the file.
     """
     if not savepoint_of(path).is_file():
         raise InputError(f"{path} has no {savepoint_of(path).name}: there is nothing to restore it from")
@@ -119,10 +118,6 @@ def recover(path: Path) -> int:
             raise InputError(f"it belongs to another file than {path}; remove it")
         rows, info = json.loads(facts["rows"]), info_from_plain(json.loads(facts["info"]), path)
         chunks, _ = _read(path, names=[*rows, *(f"{name}/last" for name in rows)])
-    if not lost_power(path) and _is_whole(path):
-        raise InputError(
-            f"{path} is whole, its writer was only killed: go on with --resume, or read it as it is"
-        )
     with damaged(savepoint_of(path), "the savepoint"), atomic(path) as temporary, path.open("rb") as old:
         create(temporary, info, "expert_actions" in rows)
         with h5py.File(temporary, "r+", libver=LIBVER) as new:
@@ -132,15 +127,6 @@ def recover(path: Path) -> int:
                 raise InputError(f"what it describes is not in {path}; remove it")
     savepoint_of(path).unlink()
     return int(rows["episodes"])
-
-
-def _is_whole(path: Path) -> bool:
-    from imitate.datasets.storage.validate import validate  # which opens files by this module
-
-    try:
-        return not validate(path)
-    except InputError:
-        return False
 
 
 def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None, old: int) -> None:

@@ -24,7 +24,7 @@ from imitate.datasets.plot import bars
 from imitate.datasets.replay import again
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.storage.savepoint import recover
+from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
 from imitate.datasets.storage.schema import Compression
 from imitate.datasets.storage.validate import describe, validate
 from imitate.errors import InputError, one_line
@@ -101,8 +101,21 @@ def repair(file: tyro.conf.Positional[Path], /) -> int:
     Args:
         file: the file of demonstrations; the file beside it that ends in .savepoint says what it held
     """
+    if (
+        savepoint_of(file).is_file() and not lost_power(file) and _is_whole(file)
+    ):  # it holds more than was synced
+        raise InputError(
+            f"{file} is whole, its writer was only killed: go on with --resume, or read it as it is"
+        )
     print(f"{file}: restored {recover(file)} episodes")
     return 0
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return not validate(file)
+    except InputError:
+        return False
 
 
 def replay(
