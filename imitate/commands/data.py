@@ -7,25 +7,22 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
-import imitate.datasets.convert
 import imitate.datasets.plot
 import imitate.datasets.replay
-from imitate.commands.options import JsonObject, print_json, report, subcommand
+from imitate.commands.convert import convert
+from imitate.commands.options import print_json, report, subcommand
 from imitate.commands.push import push
 from imitate.datasets import edit
-from imitate.datasets.convert import FORMATS
-from imitate.datasets.convert.lerobot_layout import Codec
-from imitate.datasets.convert.sources import source_path, store_path
+from imitate.datasets.convert.sources import source_path
 from imitate.datasets.plot import bars
 from imitate.datasets.replay import again
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
-from imitate.datasets.storage.schema import Compression
 from imitate.datasets.storage.validate import describe, validate
 from imitate.errors import InputError, one_line
 from imitate.media.video import filming
@@ -214,92 +211,6 @@ def check(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
     else:
         print("\n".join(problems) or f"{file}: valid")
     return 2 if problems else 0
-
-
-def convert(
-    source: tyro.conf.Positional[str],
-    out: tyro.conf.Positional[str],
-    /,
-    format: Literal[tuple(FORMATS)] | None = None,  # type: ignore[valid-type]
-    env: str | None = None,
-    env_kwargs: JsonObject | None = None,
-    obs_keys: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    mask: str | None = None,
-    clip: bool = False,
-    actions: bool = True,
-    compression: Compression | None = None,
-    fps: float | None = None,
-    codec: Codec | None = None,
-    dry_run: bool = False,
-    json: bool = False,
-) -> int:
-    """Convert demonstrations between the formats of imitation learning, in either direction.
-
-    A CSV has a line for each observation, with the action that was taken on it and what came of it. The final
-    observation of an episode may follow on a line of its own, whose action and later columns are empty:
-
-        episode,obs_0,obs_1,action,reward,terminated,truncated
-        0,0.1,-0.3,1,1.0,0,0
-        0,0.2,-0.1,0,1.0,1,0
-        0,0.3,0.2,,,,
-
-    Needed are obs_0 ... and action (whole numbers) or action_0 ... (a Box). Others are seed and expert_action. An .npz
-    has the arrays obs, actions, rewards, terminated, truncated with a row for each step of all episodes one after
-    another; or obs with one more row for each episode, and lengths. Other names are given with --columns:
-
-        imitate data convert log.csv demos.h5 --env Valve-v0 --columns obs=level,velocity action=valve reward=r
-
-    Args:
-        source: a data set, whose format is found from its content; minari:ID is one in Minari's folder,
-            hub:ORG/DATASET one on the Hugging Face hub
-        out: the file or folder to write, or minari:ID
-        format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
-        env: the environment, if the data do not name it
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        obs_keys: the observations to take; by default all. From robomimic and LeRobot, vectors alone become one array,
-            in this order, and pictures with others a Dict. From Minari and our own files all stay a Dict, of which keys
-            join some in one array
-        columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
-            also expert_action, terminated, truncated, done (an episode ends, whatever the cause), seed, and episode
-            (CSV) or next_obs, length, start (.npz)
-        mask: take only the part that the source names so, such as robomimic's train
-        clip: move actions that leave the action space to its bounds
-        actions: --no-actions leaves them out, or says that an .npz has none: demonstrations of observations alone, for
-            gaifo; only .h5 and .npz are written so
-        compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
-            extra zstd
-        fps: steps a second; by default what the data say, or 30 in LeRobot's videos; a CSV has no place for it
-        codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
-            each step
-        dry_run: read everything and say what would be lost; write nothing
-        json: print JSON
-    """
-    done = imitate.datasets.convert.convert(
-        source_path(source),
-        store_path(out),
-        format=format or ("minari" if out.startswith("minari:") else None),
-        env_id=env,
-        env_kwargs=env_kwargs,
-        obs_keys=obs_keys,
-        columns=columns,
-        mask=mask,
-        clip=clip,
-        actions=actions,
-        compression=compression,
-        fps=fps,
-        codec=codec,
-        dry_run=dry_run,
-    )
-    if json:
-        print_json(asdict(done))
-        return 0
-    said = "would write" if dry_run else "wrote"
-    amount = f"{done.episodes} episodes, {done.steps} steps of {done.env_id}"
-    print(f"{said} {amount} from {done.source_format} to {done.format}")
-    for note in done.notes:
-        print(f"  {note}")
-    return 0
 
 
 def merge(files: tyro.conf.Positional[tuple[Path, ...]], /, out: Path, json: bool = False) -> int:
