@@ -281,22 +281,14 @@ def _execute(
     audit: bool = False,
 ) -> int:
     # Torch takes a second: arguments are read before.
-    from imitate.nn.stored_policy import load_policy
     from imitate.training.execute import check_folder, execute
-    from imitate.training.looks import Looks, look
+    from imitate.training.looks import Looks
 
     check_folder(out, resume=resume)  # measuring an expert can take minutes
     experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
-    # The modules of `module:Env-v0` and `module:Learner` are only imported for who names them again.
-    env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
     offline = find(experiment.algorithm).offline
-    given = {
-        "--no-measure": not measure,
-        "--no-looks": not looks,
-        "--wandb": wandb,
-        "--audit": audit,
-    }
-    again = "".join(f" {name}" for name, is_given in given.items() if is_given)
+    switches = {"--no-measure": not measure, "--no-looks": not looks, "--wandb": wandb, "--audit": audit}
+    again = "".join(f" {name}" for name, is_given in switches.items() if is_given)
     again += f" --video-every {video_every}" if video_every else ""
     looks = looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
@@ -331,6 +323,15 @@ def _execute(
             file=sys.stderr,
         )
         return status
+    _conclude(experiment, out, looks=looks)
+    return _audit(out) if audit else 0
+
+
+def _conclude(experiment: Experiment, out: Path, *, looks: bool) -> None:
+    """Say where the policy is, what it makes at a first look, and how to measure it."""
+    from imitate.nn.stored_policy import load_policy
+    from imitate.training.looks import look
+
     print(f"imitate: the policy is in {out / 'policy'}", file=sys.stderr)
     if said := chosen(out):
         print(f"imitate: {said}", file=sys.stderr)
@@ -344,11 +345,12 @@ def _execute(
             if last.complete:
                 write_json(out / "look.json", last.to_json())
     if experiment.evaluable:
+        # The module of `module:Env-v0` is only imported for who names it again.
+        env = ["--env", experiment.env_id] if ":" in experiment.env_id else []
         command = shlex.join(["imitate", "evaluate", str(out), *env])
         print(f"imitate: measure it with `{command}`", file=sys.stderr)
     else:
         print(f"imitate: {experiment.env_id} is not installed here: nothing was evaluated", file=sys.stderr)
-    return _audit(out) if audit else 0
 
 
 def with_experts(

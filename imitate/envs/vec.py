@@ -84,7 +84,8 @@ class SyncVecEnv:
     It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
     so it can be repeated on its own.
 
-    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's.
+    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's. If a reset fails
+    after the last step of an episode, this step is still returned, and the next one raises.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
@@ -99,6 +100,7 @@ class SyncVecEnv:
         self.running = np.zeros(self.num_envs, bool)
         self.seeds = np.zeros(self.num_envs, np.int64)
         self._seeds: Iterator[int] = iter(())
+        self._reset_fault: InputError | None = None
         shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
         axes = len(shape or ())
@@ -106,7 +108,7 @@ class SyncVecEnv:
         self._is_checked = axes > 1 or isinstance(self.single_observation_space, spaces.Discrete)
 
     def reset(self, seeds: Iterable[int]) -> Array:
-        self._seeds = iter(seeds)
+        self._seeds, self._reset_fault = iter(seeds), None
         for index in range(self.num_envs):
             self._begin_episode(index, self._obs)
         # Policies also see idle environments, and zeros may be outside the space, as in Discrete(5, start=1).
@@ -114,6 +116,8 @@ class SyncVecEnv:
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:
+        if self._reset_fault is not None:
+            raise self._reset_fault
         final_obs = self._obs.copy()
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)
@@ -139,8 +143,11 @@ class SyncVecEnv:
         obs, over = final_obs, terminated | truncated
         if np.count_nonzero(over):
             obs = final_obs.copy()
-            for index in np.flatnonzero(over).tolist():
-                self._begin_episode(index, obs)
+            try:
+                for index in np.flatnonzero(over).tolist():
+                    self._begin_episode(index, obs)
+            except InputError as fault:
+                self._reset_fault = fault
         self._obs = obs
         return Step(obs, rewards, terminated, truncated, final_obs)
 

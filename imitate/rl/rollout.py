@@ -206,13 +206,9 @@ class Sampler:
             whole = rollout(num_steps)
         except BaseException:  # Ctrl-C too
             if count := len(actions):
-                seen = finite_rows(all_obs[:count], 1)
-                successors = np.append(seen[1:], all_finite(step.final_obs))
-                for t, last in zip(
-                    np.argwhere((terminated | truncated)[:count])[:, 0], chain(*end_obs), strict=False
-                ):
-                    successors[t] &= all_finite(last)
-                finite = seen & successors & np.isfinite(rewards[:count]).all(1)
+                done = terminated[:count] | truncated[:count]
+                finite = _finite_steps(all_obs[:count], step.final_obs, done, chain(*end_obs))
+                finite &= np.isfinite(rewards[:count]).all(1)
                 if kept := count if finite.all() else int(finite.argmin()):
                     self.broken_off = rollout(kept)
             raise
@@ -242,6 +238,18 @@ class Sampler:
             return {}
         returns, lengths = zip(*ended, strict=True)
         return {"train_return": float(np.mean(returns)), "train_length": float(np.mean(lengths))}
+
+
+def _finite_steps(obs: Array, last_obs: Array, done: Array, end_obs: Iterable[Array]) -> Array:
+    """(T,) bool: no observation of the row, and no true successor, holds NaN or infinity.
+
+    obs (T, N, *obs_shape); last_obs (N, *obs_shape); done (T, N) bool; end_obs: as in a `Rollout`, one by one
+    """
+    finite = finite_rows(obs, 1)
+    successors = np.append(finite[1:], all_finite(last_obs))
+    for row, end in zip(np.argwhere(done)[:, 0], end_obs, strict=False):
+        successors[row] &= all_finite(end)
+    return np.asarray(finite & successors)
 
 
 def whole_episodes(

@@ -37,6 +37,9 @@ class Robot(gym.Env):
         super().reset(seed=seed)
         self.place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         LOG.append("reset")
+        kind, after = os.environ.get("ROBOT", ":0").split(":")
+        if kind == "reset" and LOG.count("reset") > int(after):
+            raise ConnectionError("no home position")
         return self.place.copy(), {}
 
     def step(self, action):
@@ -87,6 +90,11 @@ def _log(robot: str) -> list[str]:
     return log
 
 
+def _collect(robot: str, episodes: int, *more: str) -> list[str]:
+    words = ["collect", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
+    return [*words, "--episodes", str(episodes), "--out", "demos.h5", *more]
+
+
 def _dagger(robot: str, *more: str) -> list[str]:
     words = [
         "train",
@@ -115,16 +123,7 @@ def _dagger(robot: str, *more: str) -> list[str]:
 
 
 def test_a_robot_with_one_connection_is_recorded_without_a_step_before(robot: str) -> None:
-    words = [
-        "collect",
-        f"{robot}:make_expert",
-        "--env",
-        f"{robot}:Robot-v0",
-        "--num-envs",
-        "1",
-        "--no-measure",
-    ]
-    assert main([*words, "--episodes", "3", "--out", "demos.h5"]) == 0
+    assert main(_collect(robot, 3, "--no-measure")) == 0
     log = _log(robot)
     assert log.count("step") == 60, "only the three recorded episodes were played"
     with DemoReader("demos.h5") as demos:
@@ -133,8 +132,7 @@ def test_a_robot_with_one_connection_is_recorded_without_a_step_before(robot: st
 
 
 def test_a_measurement_opens_no_more_environments_than_the_recording(robot: str) -> None:
-    words = ["collect", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
-    assert main([*words, "--episodes", "1", "--out", "demos.h5"]) == 0
+    assert main(_collect(robot, 1)) == 0
     assert _log(robot).count("step") == 20 * (20 + 20 + 1)
 
 
@@ -191,16 +189,7 @@ def test_an_action_outside_the_bounds_moves_nothing(
 def test_a_policy_that_can_not_be_tried_out_is_kept(
     robot: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = [
-        "collect",
-        f"{robot}:make_expert",
-        "--env",
-        f"{robot}:Robot-v0",
-        "--num-envs",
-        "1",
-        "--no-measure",
-    ]
-    assert main([*words, "--episodes", "3", "--out", "demos.h5"]) == 0
+    assert main(_collect(robot, 3, "--no-measure")) == 0
     monkeypatch.setenv("ROBOT", "exit:70")
     train = ["train", "bc", "--env", f"{robot}:Robot-v0", "--demos", "demos.h5", "--max-updates", "200"]
     assert main([*train, "--out", "run"]) == 0
@@ -222,7 +211,28 @@ def test_an_unwritable_folder_is_refused_before_anything_moves(
 def test_a_recording_of_another_controller_is_not_resumed(
     robot: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--env", f"{robot}:Robot-v0", "--num-envs", "1", "--no-measure", "--out", "demos.h5"]
-    assert main(["collect", f"{robot}:make_expert", *words, "--episodes", "1"]) == 0
-    assert main(["collect", "random", *words, "--episodes", "2", "--resume"]) == 2
+    words = _collect(robot, 1, "--no-measure")
+    assert main(words) == 0
+    words[1] = "random"
+    assert main([*words, "--resume"]) == 2
     assert f"has expert '{robot}:make_expert', not 'random'" in capsys.readouterr().err
+
+
+def test_a_reset_that_fails_loses_no_finished_episode(
+    robot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROBOT", "reset:2")
+    assert main(_collect(robot, 4, "--no-measure")) == 2
+    assert "no home position" in capsys.readouterr().err
+    with DemoReader("demos.h5") as kept:
+        assert kept.lengths.tolist() == [20, 20]
+    monkeypatch.setenv("ROBOT", "reset:100")
+    assert main(_collect(robot, 4, "--no-measure", "--resume")) == 0
+    assert _log(robot).count("step") == 80, "no episode was played twice"
+
+
+def test_a_reset_that_fails_loses_no_label(robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROBOT", "reset:3")
+    assert main(_dagger(robot)) == 2
+    with DemoReader("run/aggregated.h5") as kept:
+        assert kept.num_steps == 60

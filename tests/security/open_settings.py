@@ -31,7 +31,7 @@ from imitate.compare.backends import Failure, Task
 from imitate.compare.execute import carry_out  # noqa: F401
 
 SECONDS = 20
-LEARNING = 0.5
+LEARNING = 1.0
 """Processor seconds after which a run that was begun is interrupted: settings may ask for a long one."""
 BYTES = 1 << 30
 
