@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.answers import Checked
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
@@ -98,13 +100,11 @@ def command(
         if played < episodes:
             frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
             with Window(frames) as window:
-                seeds = episode_seeds(seed)
-                hand = by_hand(made, mapping, window, seeds, episodes, policy, played=played)
-                writer = DemoWriter.resume(out) if played else DemoWriter(out, info)
-                with _saying_what_is_kept(writer), writer:
-                    for trajectory in hand:
-                        for piece in [trajectory] if policy is None else interventions(trajectory):
-                            writer.append(piece)
+                hand = by_hand(made, mapping, window, episode_seeds(seed), episodes, policy, played=played)
+                _record(
+                    hand if policy is None else chain.from_iterable(map(interventions, hand)),
+                    DemoWriter.resume(out) if played else DemoWriter(out, info),
+                )
     if not out.exists():
         print("no episode of yours was finished: nothing was written")
         return 0
@@ -112,11 +112,12 @@ def command(
     return 0
 
 
-@contextmanager
-def _saying_what_is_kept(writer: DemoWriter) -> Iterator[None]:
-    """Say how many episodes the file holds, and how to go on, if recording raises."""
+def _record(trajectories: Iterable[Trajectory], writer: DemoWriter) -> None:
+    """Write the trajectories; if this raises, say how many episodes the file holds, and how to go on."""
     try:
-        yield
+        with writer:
+            for trajectory in trajectories:
+                writer.append(trajectory)
     except InputError as error:
         raise InputError(f"{error}; {_kept(writer)}") from error
     except BaseException:
