@@ -123,6 +123,8 @@ def from_zoo(name: str) -> Found:
         )
     algorithm, _, env_id = name.partition("/")
     entries = zoo_entries()
+    if not env_id and (agents := [entry for entry in entries if entry.startswith(f"{algorithm.lower()}/")]):
+        raise InputError(f"zoo:{name} names no environment: write zoo:{' or zoo:'.join(agents)}")
     wanted = f"{algorithm.lower()}/{env_id.replace('/', '-')}"
     if wanted not in entries:
         same_task = [entry for entry in entries if _without_version(entry) == _without_version(wanted)]
