@@ -33,6 +33,7 @@ class Falling(Identity):
     `bad` divides."""
 
     when, steps = 0, 0
+    error: BaseException = RuntimeError("it fell")
 
     def __init__(self, bad: int = 0, continuous: bool = False) -> None:
         super().__init__(continuous)
@@ -45,7 +46,7 @@ class Falling(Identity):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         Falling.steps += 1
         if Falling.steps == Falling.when or (self.bad and self._seed % self.bad == 0 and self._steps == 3):
-            raise RuntimeError("it fell")
+            raise Falling.error
         return super().step(action)
 
 
@@ -73,6 +74,7 @@ gym.register("Falling-v0", entry_point=Falling)
 def nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name, value in ((Falling, "when", 0), (Falling, "steps", 0), (Oracle, "when", np.inf)):
         monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(Falling, "error", RuntimeError("it fell"))
     monkeypatch.setattr(Oracle, "asked", [])
 
 
@@ -149,13 +151,37 @@ def test_what_the_expert_answered_before_it_failed_is_kept_and_used(
         assert store.num_steps == 400
 
 
-def test_answers_within_a_mixed_roll_in_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The learner acts half of the time; only the steps in which the expert did have a label yet."""
-    monkeypatch.setattr(Falling, "when", 301)  # in the roll-in of steps 201 to 400
-    settings = {"iterations": 2, "alpha_schedule": "constant", "alpha_rate": 0.5, "alpha_per": "step"}
-    wanted, out = experiment(), tmp_path / "run"
-    wanted = wanted.changed(settings)
-    with pytest.raises(InputError):
+MIXED = {"iterations": 2, "alpha_schedule": "constant", "alpha_rate": 0.5, "alpha_per": "step"}
+"""The learner acts half of the time, in roll-ins of the steps 1 to 200 and 201 to 400."""
+
+
+@pytest.mark.parametrize("others", [(), (NAMES,)])
+def test_the_experts_are_asked_about_all_states_before_the_environment_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Falling, "when", 301)
+    wanted, out = experiment(other_experts=others).changed(MIXED), tmp_path / "run"
+    with pytest.raises(InputError, match=r"RuntimeError: it fell.*300 steps and the labels of 300 steps"):
+        execute(wanted, out)
+    before = labels(out)
+    assert others or sorted(obs for piece in before for obs in piece[:-1]) == sorted(Oracle.asked)
+    assert execute(wanted, out, resume=True)
+    assert labels(out)[: len(before)] == before
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_answers_within_a_mixed_roll_in_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """Only the steps in which the expert acted have a label if it can't be asked, or isn't: Ctrl-C stops at once."""
+    monkeypatch.setattr(Falling, "when", 301)
+    wanted, out = experiment().changed(MIXED), tmp_path / "run"
+    monkeypatch.setattr(Falling, "error", RuntimeError("it fell") if asked else KeyboardInterrupt())
+    if asked:
+        monkeypatch.setattr(
+            Oracle, "when", 270
+        )  # not enough for 300 states, enough for those in which it acts
+    with pytest.raises(InputError if asked else KeyboardInterrupt, match="it fell" if asked else None):
         execute(wanted, out)
     with DemoReader(out / "aggregated.h5") as store:
         kept = store.num_steps - 200

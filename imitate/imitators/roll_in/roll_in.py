@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
 from imitate.imitators.bc import mean_agreement
 from imitate.imitators.roll_in.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
@@ -125,15 +127,21 @@ class RollIn:
         """The roll-in of an iteration, labelled and stored, and whether the iteration is the last.
 
         The remaining steps, at most `limit`, are divided over the remaining iterations, so that the last one, with its
-        long fit, always takes place.
+        long fit, always takes place. If the environment fails, the steps before are labelled and stored; after Ctrl-C
+        only those whose labels are known.
         """
         room, iterations = self.plan(iteration, limit, self.env_steps, self.least_steps)
         self.begin(learner, iteration)
         try:
             rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
-        except BaseException:  # Ctrl-C too
+        except BaseException as error:
             if (cut := self.sampler.broken_off) is not None:
-                self._keep_known(cut, self.mixture.turns[: len(cut.actions)])
+                turns = self.mixture.turns[: len(cut.actions)]
+                if isinstance(error, KeyboardInterrupt):  # it stops at once, and nobody is asked
+                    self._keep_known(cut, turns)
+                else:
+                    with suppress(InputError):  # the first failure is the one to report
+                        self.label(cut, turns)
             raise
         return self.label(rollout, self.mixture.turns), iterations == 1
 

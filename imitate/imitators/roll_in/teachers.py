@@ -67,7 +67,7 @@ class Teacher:
     def label(self, rollout: Rollout, turns: Array) -> Array:
         """The expert's actions (T, N, *action_shape) in a roll-in; it is asked only where it did not act (`turns`)."""
         if self.live:
-            return np.stack(self._answers)
+            return np.stack(self._answers[: len(turns)])  # one more if the environment failed
         labels, learners = rollout.actions.copy(), ~turns
         if learners.any():
             labels[learners] = self.act(rollout.obs[learners])
