@@ -33,7 +33,7 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     A policy that was trained for wider bounds than the space's is clipped to these.
 
-    The function raises a `Fault` if the policy raises, or if its answer is not N actions of the space: another shape,
+    The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its answer is not N actions of the space: another shape,
     NaN, a fraction instead of a discrete action, or an action outside the space. None of them reaches an environment.
     """
     source = getattr(policy, "source", "")
@@ -46,9 +46,9 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
     def ask(obs: Array) -> Array:
         try:
             given = act(obs, deterministic)
-        except InputError:
+        except (InputError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise Fault(f"{raised(who, error)}{_given(obs, error)}") from error
         actions: Array = given
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):

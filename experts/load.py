@@ -260,9 +260,9 @@ def _from_callable(asked: Asked) -> Expert:
         raise InputError(f"{asked.spec} needs arguments: {_FACTORY}")
     try:
         made = make()
-    except InputError:
+    except (InputError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a driver may raise SystemExit
         raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
         raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}")

@@ -51,7 +51,7 @@ class Fault(InputError):
 
 
 def raised(who: str, error: BaseException) -> Fault:
-    """The fault of `who`, whose code raised `error`, with the line that raised it. Some drivers raise SystemExit."""
+    """The fault of `who`, whose code raised `error`, with the line that raised it."""
     called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is our own call
     own = [frame for frame in called if "site-packages" not in frame.filename] or called
     place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

@@ -20,9 +20,9 @@ _STEP = "(observation, reward, terminated, truncated, info)"
 class Answering:
     """An environment whose answers have the right form.
 
-    Each call raises a `Fault` with the episode's seed if the environment raises, or if it returns a tuple of another
-    form, a reward that is not a number, a flag that is not boolean, or an observation whose shape is not its space's.
-    Only the values of Discrete observations are checked here.
+    Each call raises a `Fault` with the episode's seed if the environment raises anything except KeyboardInterrupt, or
+    if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, or an observation
+    whose shape is not its space's. Only the values of Discrete observations are checked here.
 
     env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
@@ -38,7 +38,7 @@ class Answering:
         self._seed = seed
         try:
             answer = self.env.reset(seed=seed)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._raised(error, "reset must return (observation, info)")
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._fail(f"returned {_form(answer)} from reset, wanted (observation, info)")
@@ -51,7 +51,7 @@ class Answering:
             answer = self.env.step(action)
             obs, reward, terminated, truncated, info = answer
             number, ended, cut = float(reward), bool(terminated), bool(truncated)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self.blame(error, answer)
         self.check_kinds(reward, terminated, truncated)
         self.check(obs)
@@ -61,7 +61,7 @@ class Answering:
         """The rendered frame (H, W, 3)."""
         try:
             frame: Any = self.env.render()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._raised(error, "render must return a picture")
         if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
             got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
@@ -98,7 +98,7 @@ class Answering:
     def blame(self, error: BaseException, answer: Any) -> NoReturn:
         """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""
         trace = error.__traceback__
-        if trace is not None and trace.tb_next is not None:
+        if isinstance(error, KeyboardInterrupt) or (trace is not None and trace.tb_next is not None):
             self._raised(error, f"step must return {_STEP}")
         if isinstance(answer, tuple) and len(answer) == 5:
             self.check(answer[0])
@@ -107,7 +107,7 @@ class Answering:
     def _raised(self, error: BaseException, wanted: str) -> NoReturn:
         """Raise a `Fault` for an error of the environment; the message has `wanted` if a wrapper could not unpack its
         answer."""
-        if isinstance(error, InputError):
+        if isinstance(error, InputError | KeyboardInterrupt):
             raise error
         fault = raised(f"the environment {self._name}", error)
         hint = f": {wanted}" if "unpack" in str(error) else ""

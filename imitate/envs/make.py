@@ -94,7 +94,7 @@ def make_env(
         env = structured(env)
         if obs_keys is not None:
             env = Selected(env, obs_keys)
-    except InputError:
+    except (InputError, KeyboardInterrupt):
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{env_id} does not take {kwargs}: {error}; correct --env-kwargs") from error
@@ -102,7 +102,7 @@ def make_env(
         raise InputError(f"{env_id} can't be made: {one_line(error)}") from error
     except MemoryError:  # raised by the limit under which a file's keywords are tried
         raise
-    except Exception as error:
+    except BaseException as error:  # a driver may raise SystemExit
         if isinstance(error, AssertionError) and is_robotics(env_id):
             raise InputError(f"{env_id} can't be made: {NEEDS}") from error
         raise raised(f"{env_id} can't be made: it", error) from error

@@ -138,7 +138,7 @@ class SyncVecEnv:
                 if is_checked or (length is not None and len(obs) != length):
                     self._envs[index].check(obs)
                 final_obs[index] = obs
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 self._envs[index].blame(error, answer)
         obs, over = final_obs, terminated | truncated
         if np.count_nonzero(over):

@@ -24,6 +24,10 @@ from gymnasium import spaces
 OPEN, LOG = [], []
 
 
+class Stopped(BaseException):
+    pass
+
+
 class Robot(gym.Env):
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -49,6 +53,10 @@ class Robot(gym.Env):
         late = LOG.count("step") > int(after)
         if kind == "exit" and late:
             raise SystemExit(3)
+        if kind == "stopped" and late:
+            raise Stopped("the red button was pressed")
+        if kind == "generator" and late:
+            raise GeneratorExit
         if kind == "interrupt" and late:
             raise KeyboardInterrupt
         self.place = (self.place + 0.1 * action).astype(np.float32)
@@ -151,6 +159,8 @@ def test_contradicting_options_are_refused(robot: str, capsys: pytest.CaptureFix
     ("kind", "status", "said"),
     [
         ("exit", 2, "raised SystemExit: 3"),
+        ("stopped", 2, "raised Stopped: the red button was pressed"),
+        ("generator", 2, "raised GeneratorExit"),
         ("interrupt", 130, "interrupted"),
         ("nan", 2, "NaN"),
         ("reward", 2, "NaN"),

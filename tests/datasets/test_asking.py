@@ -75,12 +75,19 @@ def test_actions_of_an_expert_that_was_trained_for_wider_bounds_are_clipped() ->
 
 def test_an_expert_that_raises_is_named_with_the_line() -> None:
     def raising(obs: Any, deterministic: bool) -> Any:  # noqa: ARG001
-        raise OSError("no connection")
+        raise error
 
     expert = SimpleNamespace(act=raising, source="mine:make_expert")
-    with pytest.raises(
-        Fault, match=r"^the expert mine:make_expert raised OSError: no connection \(test_asking.py:\d+\)$"
+    for error, named in (
+        (OSError("no connection"), "OSError: no connection"),
+        (GeneratorExit(), "GeneratorExit"),
     ):
+        with pytest.raises(
+            Fault, match=rf"^the expert mine:make_expert raised {named} \(test_asking.py:\d+\)$"
+        ):
+            asking(expert, TURN)(OBS)
+    error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
         asking(expert, TURN)(OBS)
 
 

@@ -37,7 +37,7 @@ class Odd(gym.Env[Any, Any]):
         return self._answer(self._then)
 
     def _answer(self, answer: Any) -> Any:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -58,6 +58,8 @@ SPACE = "as observation, its space is Box"
         ((OBS, {}), KeyError("two\nlines"), r"raised KeyError: 'two\\nlines' \(test_answers.py:\d+\)"),
         ((OBS, {}), FloatingPointError("overflow"), "raised FloatingPointError: overflow"),
         (RuntimeError("no simulator"), None, "raised RuntimeError: no simulator"),
+        (GeneratorExit(), None, "raised GeneratorExit"),
+        ((OBS, {}), SystemExit("stopped"), "raised SystemExit: stopped"),
         (OBS, None, RESET),
         (OBS[:2], None, RESET),  # a tuple of two if it is unpacked
         ((0.5, {}), None, f"returned float {SPACE}"),
@@ -92,6 +94,15 @@ def test_the_environment_is_named(
         play()
     assert fault.value.seed == 7
     assert not recwarn
+
+
+def test_ctrl_c_is_no_fault_of_the_environment() -> None:
+    envs = SyncVecEnv([partial(Odd, (OBS, {}), KeyboardInterrupt())])
+    envs.reset([7])
+    with pytest.raises(KeyboardInterrupt):
+        envs.step(np.zeros(1, int))
+    with pytest.raises(KeyboardInterrupt):
+        Checked(Odd(KeyboardInterrupt(), None)).reset()
 
 
 @pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
