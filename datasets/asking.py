@@ -33,8 +33,9 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     A policy that was trained for wider bounds than the space's is clipped to these.
 
-    The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its answer is not N actions of the space: another shape,
-    NaN, a fraction instead of a discrete action, or an action outside the space. None of them reaches an environment.
+    The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its answer is not N
+    actions of the space: another shape, NaN, a fraction instead of a discrete action, or an action outside the space.
+    None of them reaches an environment.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who

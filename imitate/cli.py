@@ -66,12 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             print(f"imitate: the memory is full ({one_line(error)}); ask for less", file=sys.stderr)
             return 2
-        except _Terminated:
-            print("imitate: terminated", file=sys.stderr)
-            return 143
-        except KeyboardInterrupt:
-            print("imitate: interrupted", file=sys.stderr)
-            return 130
+        except KeyboardInterrupt as error:
+            word, status = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
+            notes = getattr(error, "__notes__", [])  # what is kept
+            print("; ".join([f"imitate: {word}", *notes]), file=sys.stderr)
+            return status
 
 
 def _run(arguments: list[str]) -> int:

@@ -281,15 +281,16 @@ def _execute(
     audit: bool = False,
 ) -> int:
     # Torch takes a second: arguments are read before.
-    from imitate.training.execute import check_folder, execute
+    from imitate.training.execute import beginning, check_folder, execute
     from imitate.training.looks import Looks
 
     check_folder(out, resume=resume)  # measuring an expert can take minutes
-    experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
-    offline = find(experiment.algorithm).offline
     switches = {"--no-measure": not measure, "--no-looks": not looks, "--wandb": wandb, "--audit": audit}
     again = "".join(f" {name}" for name, is_given in switches.items() if is_given)
     again += f" --video-every {video_every}" if video_every else ""
+    with beginning(experiment, out, again):
+        experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
+    offline = find(experiment.algorithm).offline
     looks = looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
     if video_every:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from imitate.algorithms import Learner, find
 from imitate.envs.make import time_limit
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 from imitate.experts import Expert
 from imitate.files import lock, sweep
 from imitate.training.checkpoint import Checkpoint
@@ -20,7 +20,7 @@ from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
 from imitate.training.validation import validation_of
 
-__all__ = ["check_folder", "execute", "make_learner"]
+__all__ = ["beginning", "check_folder", "execute", "make_learner"]
 
 
 def execute(
@@ -53,7 +53,8 @@ def execute(
     experiment.check_inputs()
     with _held(out):
         with ExitStack() as stack:
-            run = _prepare(experiment, out, stack, experts)
+            with beginning(experiment, out, again):
+                run = _prepare(experiment, out, stack, experts)
             run.resume_with += again
             run.progress, run.snapshot, run.until = progress, snapshot, until
             finished = run.finish()
@@ -71,6 +72,18 @@ def check_folder(out: Path, *, resume: bool) -> None:
     there = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise InputError(f"{out} can't be written in {there}: choose another --out")
+
+
+@contextmanager
+def beginning(experiment: Experiment, out: Path, again: str) -> Iterator[None]:
+    """If the environment or an expert fails before a resumed run goes on, say that nothing of the run is lost."""
+    try:
+        yield
+    except Fault as fault:
+        if not (out / "config.json").exists():  # a new run
+            raise
+        resume_with = experiment.resume_with(out) + again
+        raise InputError(f"{fault}; {out} is as it was: go on with `{resume_with}`") from fault
 
 
 @contextmanager
@@ -127,6 +140,7 @@ def _prepare(
         checkpoint_every=experiment.checkpoint_every,
         num_envs=0 if find(experiment.algorithm).offline else experiment.num_envs,
         store=inputs.store,
+        save_each=inputs.store is not None and not inputs.reproducible,
         checkpoint=checkpoint,
         resume_with=experiment.resume_with(out),
     )

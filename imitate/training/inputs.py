@@ -103,6 +103,11 @@ class Inputs:
         """Steps of the demonstrations."""
         return 0 if self.demos is None else int(self.demos.lengths[self.episodes].sum())
 
+    @property
+    def reproducible(self) -> bool:
+        """True if every expert answers the same again."""
+        return all(expert.reproducible for expert in self.experts)
+
     def keywords(self) -> dict[str, Any]:
         """The arguments of the learner. `expert` is a list if there are several."""
         several = len(self.experts) > 1
@@ -242,7 +247,7 @@ def with_store(
         env_kwargs=experiment.env_kwargs,
         expert=", ".join(experiment.experts),
     )
-    if path.exists() and not all(expert.reproducible for expert in inputs.experts):
+    if path.exists() and not inputs.reproducible:
         store = DemoWriter.resume(path)
         if len(store) > before:
             logger.info("%s holds labels of %d steps: they are kept and used", path, store.num_steps)

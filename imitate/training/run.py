@@ -6,7 +6,10 @@ the same states as an uninterrupted one, byte for byte, although environments ca
 exception: it is not saved, so a resumed run fills a new one.) Ctrl-C and SIGTERM add a checkpoint at the end of the
 iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted. An exception
 saves the state as it is in the middle of the iteration, so that nothing is lost when an environment or an expert fails.
-If learning diverges, that state is worth nothing, and the checkpoint before it stays.
+If learning diverges, that state is worth nothing, and the checkpoint before it stays. A second Ctrl-C saves nothing.
+
+If the expert may answer otherwise the second time, a killed run can't be repeated to the byte. Such a run also saves
+its state between checkpoints (`save_each`), and goes on without loading it.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ _FEW_EPISODES = 5
 """Episodes of each environment between checkpoints. A checkpoint drops unfinished episodes; if it came more often, long
 episodes would hardly ever finish, and learning and logs would be biased towards short ones."""
 _FULL = (*DISK_FULL, errno.EROFS)
+SAVE_SHARE = 0.05
+"""Of the time, for the states that `save_each` saves."""
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 
@@ -69,6 +74,8 @@ class Run:
     eval_every, checkpoint_every    in environment steps of the learner (iterations, if it is offline); 0: never
     num_envs          environments whose episodes a checkpoint cuts
     store             demonstrations that the learner adds to; a checkpoint records their number
+    save_each         save the state after each iteration, unless it takes too much time; the store's labels are kept
+                      when the run is resumed, also those after the last checkpoint
     checkpoint        resume from this one
     until             pause once another iteration would take more than so many steps of the budget; schedules still
                       follow the budget. The policy and a checkpoint are saved, and a later run goes on from there
@@ -89,6 +96,7 @@ class Run:
         checkpoint_every: int = 0,
         num_envs: int = 0,
         store: DemoWriter | None = None,
+        save_each: bool = False,
         checkpoint: Checkpoint | None = None,
         progress: Progress | None = None,
         snapshot: Snapshot | None = None,
@@ -100,6 +108,7 @@ class Run:
         self.validate = validate if eval_every else None
         self.eval_every, self.eval_episodes, self.most_validation = eval_every, eval_episodes, most_validation
         self.checkpoint_every, self.num_envs, self.store = checkpoint_every, num_envs, store
+        self.save_each, self._next_save = save_each, 0.0
         self.progress, self.snapshot, self.until = progress, snapshot, until
         self.account = Account(next_validation=eval_every)
         if checkpoint is not None:
@@ -130,7 +139,7 @@ class Run:
         Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
 
         Raises InputError if an environment or an expert fails, if the disk is full, or if learning diverges; the
-        message says what was kept. Other exceptions are passed on, with a note on that.
+        message says what was kept. Other exceptions and a second Ctrl-C are passed on, with a note on that.
         """
         keep_freed_memory()
         with self._files(), interruptible() as caught:
@@ -147,6 +156,9 @@ class Run:
                 raise InputError(f"{self.out} can't be written: {error.strerror}; {self._saved()}") from error
             except Exception as error:
                 error.add_note(f"imitate: {self._saved()}")
+                raise
+            except KeyboardInterrupt as error:
+                error.add_note(self._kept())
                 raise
         if not finished and caught() == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM)
@@ -216,6 +228,9 @@ class Run:
         if self._checkpoint_is_due():
             account.last_checkpoint = self.position
             self._save_checkpoint()
+        elif self.save_each and (began := time.monotonic()) > self._next_save:
+            self._write_checkpoint()
+            self._next_save = time.monotonic() + (time.monotonic() - began) / SAVE_SHARE
         if self.progress is not None:
             self.progress(self.spent, metrics)
 
@@ -329,9 +344,12 @@ class Run:
         return f"{self.spent} steps{labels} are kept: go on with `{self.resume_with}`"
 
     def _kept(self) -> str:
+        labels = ""
+        if self.save_each and self.store is not None:
+            labels = f"the labels of {self.store.num_steps} steps are kept in {self.store.path}, and "
         if not (self.out / CHECKPOINT).exists():
-            return f"there was no checkpoint yet: `{self.resume_with}` begins anew"
-        return f"the last checkpoint is kept: go on from it with `{self.resume_with}`"
+            return f"{labels}there was no checkpoint yet: `{self.resume_with}` begins anew"
+        return f"{labels}the last checkpoint is kept: go on from it with `{self.resume_with}`"
 
     def _pause(self) -> None:
         if self.account.best_score is None:

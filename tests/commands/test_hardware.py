@@ -180,7 +180,8 @@ def test_labels_stay_when_a_robot_fails(
     assert main(_dagger(robot)) == status
     error = capsys.readouterr().err
     assert said in error
-    assert status == 130 or "--no-measure --no-looks`" in error, "what was left out stays left out"
+    assert "--no-measure --no-looks`" in error, "what was left out stays left out"
+    assert "the labels of" in error
     assert "Traceback" not in error
     with DemoReader("run/aggregated.h5") as kept:
         assert 69 <= kept.num_steps <= 70
@@ -244,5 +245,25 @@ def test_a_reset_that_fails_loses_no_finished_episode(
 def test_a_reset_that_fails_loses_no_label(robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROBOT", "reset:3")
     assert main(_dagger(robot)) == 2
+    with DemoReader("run/aggregated.h5") as kept:
+        assert kept.num_steps == 60
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_resumed_run_whose_first_reset_fails_is_as_it_was(
+    robot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], measured: bool
+) -> None:
+    monkeypatch.setenv("ROBOT", "reset:3")
+    assert main(_dagger(robot)) == 2
+    checkpoint = Path("run/checkpoint.safetensors").read_bytes()
+    names = ["--env", f"{robot}:Robot-v0", "--expert", f"{robot}:make_expert"]
+    quiet = ["--no-looks"] if measured else ["--no-measure", "--no-looks"]
+    capsys.readouterr()
+    assert main(["train", "--resume", "run", *names, *quiet]) == 2
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert "no home position" in line
+    said = " ".join(["imitate train --resume run", *names, *quiet])
+    assert line.endswith(f"; run is as it was: go on with `{said}`")
+    assert Path("run/checkpoint.safetensors").read_bytes() == checkpoint
     with DemoReader("run/aggregated.h5") as kept:
         assert kept.num_steps == 60

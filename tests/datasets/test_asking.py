@@ -73,22 +73,25 @@ def test_actions_of_an_expert_that_was_trained_for_wider_bounds_are_clipped() ->
     assert asking(expert, PUSH)(OBS).tolist() == [[1, 0]] * len(OBS)
 
 
-def test_an_expert_that_raises_is_named_with_the_line() -> None:
-    def raising(obs: Any, deterministic: bool) -> Any:  # noqa: ARG001
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [(OSError("no connection"), "OSError: no connection"), (GeneratorExit(), "GeneratorExit")],
+)
+def test_an_expert_that_raises_is_named_with_the_line(error: BaseException, named: str) -> None:
+    with pytest.raises(Fault, match=rf"^the expert mine:make_expert raised {named} \(test_asking.py:\d+\)$"):
+        asking(raising(error), TURN)(OBS)
+
+
+def test_ctrl_c_is_no_fault_of_the_expert() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        asking(raising(KeyboardInterrupt()), TURN)(OBS)
+
+
+def raising(error: BaseException) -> Any:
+    def act(obs: Any, deterministic: bool) -> Any:  # noqa: ARG001
         raise error
 
-    expert = SimpleNamespace(act=raising, source="mine:make_expert")
-    for error, named in (
-        (OSError("no connection"), "OSError: no connection"),
-        (GeneratorExit(), "GeneratorExit"),
-    ):
-        with pytest.raises(
-            Fault, match=rf"^the expert mine:make_expert raised {named} \(test_asking.py:\d+\)$"
-        ):
-            asking(expert, TURN)(OBS)
-    error = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        asking(expert, TURN)(OBS)
+    return SimpleNamespace(act=act, source="mine:make_expert")
 
 
 def make_raising() -> Any:
