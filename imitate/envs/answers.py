@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -13,6 +14,8 @@ from imitate.envs.spaces import Array
 from imitate.errors import Fault, InputError, raised
 
 __all__ = ["Answering", "Checked"]
+
+logger = logging.getLogger(__name__)
 
 _STEP = "(observation, reward, terminated, truncated, info)"
 
@@ -69,7 +72,13 @@ class Answering:
         return frame
 
     def close(self) -> None:
-        self.env.close()
+        """Close the environment. If it raises, a warning says so: an earlier failure is the one to report."""
+        try:
+            self.env.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            logger.warning("%s", raised(f"close() of the environment {self._name}", error))
 
     def check(self, obs: Any) -> None:
         """Raise a `Fault` unless the observation has its space's shape and, for Discrete, is one of its numbers."""

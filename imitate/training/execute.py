@@ -76,14 +76,17 @@ def check_folder(out: Path, *, resume: bool) -> None:
 
 @contextmanager
 def beginning(experiment: Experiment, out: Path, again: str) -> Iterator[None]:
-    """If the environment or an expert fails before a resumed run goes on, say that nothing of the run is lost."""
+    """Say that nothing is lost if a resumed run is interrupted, or something of the user fails, before it goes on."""
     try:
         yield
-    except Fault as fault:
+    except (Fault, KeyboardInterrupt) as error:
         if not (out / "config.json").exists():  # a new run
             raise
-        resume_with = experiment.resume_with(out) + again
-        raise InputError(f"{fault}; {out} is as it was: go on with `{resume_with}`") from fault
+        kept = f"{out} is as it was: go on with `{experiment.resume_with(out)}{again}`"
+        if isinstance(error, Fault):
+            raise InputError(f"{error}; {kept}") from error
+        error.add_note(kept)
+        raise
 
 
 @contextmanager

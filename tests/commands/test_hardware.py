@@ -44,6 +44,8 @@ class Robot(gym.Env):
         kind, after = os.environ.get("ROBOT", ":0").split(":")
         if kind == "reset" and LOG.count("reset") > int(after):
             raise ConnectionError("no home position")
+        if kind == "halted" and LOG.count("reset") > int(after):
+            raise KeyboardInterrupt
         return self.place.copy(), {}
 
     def step(self, action):
@@ -57,6 +59,8 @@ class Robot(gym.Env):
             raise Stopped("the red button was pressed")
         if kind == "generator" and late:
             raise GeneratorExit
+        if kind == "close" and late:
+            raise OSError("unplugged")
         if kind == "interrupt" and late:
             raise KeyboardInterrupt
         self.place = (self.place + 0.1 * action).astype(np.float32)
@@ -67,6 +71,8 @@ class Robot(gym.Env):
     def close(self):
         if self in OPEN:
             OPEN.remove(self)
+        if os.environ.get("ROBOT", "").startswith("close") and "step" in LOG:
+            raise OSError("unplugged")
 
 
 class Controller:
@@ -249,9 +255,32 @@ def test_a_reset_that_fails_loses_no_label(robot: str, monkeypatch: pytest.Monke
         assert kept.num_steps == 60
 
 
+def test_a_connection_that_can_not_be_closed_hides_no_failure(
+    robot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("ROBOT", "close:70")
+    assert main(_dagger(robot)) == 2
+    error = capsys.readouterr().err
+    assert "raised OSError: unplugged" in error
+    assert "70 steps and the labels of 70 steps are kept" in error
+    assert any("close() of the environment Robot-v0 raised OSError: unplugged" in m for m in caplog.messages)
+
+
 @pytest.mark.parametrize("measured", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "status", "reason"), [("reset", 2, "no home position"), ("halted", 130, "interrupted")]
+)
 def test_a_resumed_run_whose_first_reset_fails_is_as_it_was(
-    robot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], measured: bool
+    robot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    measured: bool,
+    kind: str,
+    status: int,
+    reason: str,
 ) -> None:
     monkeypatch.setenv("ROBOT", "reset:3")
     assert main(_dagger(robot)) == 2
@@ -259,9 +288,10 @@ def test_a_resumed_run_whose_first_reset_fails_is_as_it_was(
     names = ["--env", f"{robot}:Robot-v0", "--expert", f"{robot}:make_expert"]
     quiet = ["--no-looks"] if measured else ["--no-measure", "--no-looks"]
     capsys.readouterr()
-    assert main(["train", "--resume", "run", *names, *quiet]) == 2
+    monkeypatch.setenv("ROBOT", f"{kind}:3")
+    assert main(["train", "--resume", "run", *names, *quiet]) == status
     (line,) = capsys.readouterr().err.splitlines()[-1:]
-    assert "no home position" in line
+    assert reason in line
     said = " ".join(["imitate train --resume run", *names, *quiet])
     assert line.endswith(f"; run is as it was: go on with `{said}`")
     assert Path("run/checkpoint.safetensors").read_bytes() == checkpoint
