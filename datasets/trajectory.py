@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from imitate.envs.fields import Array, all_finite, as_dict
-from imitate.errors import InputError
+from imitate.envs.fields import Array, all_finite, as_dict, rows_of
+from imitate.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +24,9 @@ class Policy(Protocol):
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         """Raw observations (N, *obs_shape) to actions (N, *action_shape) in the environment's own units."""
         ...
+
+
+_ARRAYS = ("obs", "actions", "rewards", "expert_actions", "states")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,9 @@ class Trajectory:
                     `actions` are the expert's
     states          (T, S) float64 of the simulator before each action, if they were recorded
 
-    Raises InputError if lengths disagree or a float is not finite.
+    Lists become arrays, and a dict of arrays (T+1, *shape) becomes such rows.
+
+    Raises InputError if lengths disagree, a float is not finite, or anything else than numbers is given.
     """
 
     obs: Array
@@ -53,6 +59,14 @@ class Trajectory:
     states: Array | None = None
 
     def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            given = getattr(self, name)
+            if given is not None or name in _ARRAYS[:3]:
+                object.__setattr__(self, name, _array(name, given))
+        for name in ("terminated", "truncated"):
+            flag = getattr(self, name)
+            if not isinstance(flag, bool | np.bool_ | Integral):
+                raise InputError(f"{name} of a trajectory must be True or False, got {flag!r}")
         steps = len(self.actions)
         if steps < 1:
             raise InputError("a trajectory needs at least one step, got 0")
@@ -73,7 +87,7 @@ class Trajectory:
             raise InputError(
                 f"a trajectory of {steps} actions needs states of shape ({steps}, S), got {self.states.shape}"
             )
-        for name in ("obs", "actions", "rewards", "expert_actions", "states"):
+        for name in _ARRAYS:
             array = getattr(self, name)
             if array is not None and not all_finite(array):
                 raise InputError(
@@ -92,6 +106,19 @@ class Trajectory:
     def labels(self) -> Array:
         """The actions to imitate (T, *action_shape)."""
         return self.actions if self.expert_actions is None else self.expert_actions
+
+
+def _array(name: str, given: Any) -> Array:
+    """Numbers with a row for each step. Raises InputError for anything that is not."""
+    got = f"a {type(given).__name__}"
+    try:
+        array = rows_of(given) if isinstance(given, Mapping) else np.asarray(given)
+        if array.ndim and array.dtype.kind in "biufcV":
+            return array
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, tensors on a GPU
+        got += f" ({one_line(error)})"
+    wanted = "an array, or a dict of arrays," if name == "obs" else "an array"
+    raise InputError(f"{name} of a trajectory are {got}: wanted {wanted} of numbers with a row for each step")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Column:
         piece = max(1, _READ_BYTES // max(1, self.row_bytes))
         ends = [*self.starts[1:], stop]
         for part, file, first, end in zip(self._parts, self._paths, self.starts, ends, strict=True):
-            with damaged(file, f"rows {start} to {stop} of {self.name}"):
+            with damaged(file, f"rows {start} to {stop} of {self.name}", part):
                 for at in range(max(start, first), min(stop, end), piece):
                     until = min(at + piece, stop, end)
                     into[at - start : until - start] = part[at - first : until - first]

@@ -15,7 +15,7 @@ from imitate.datasets.play import stack_frames
 from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
 from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
 from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
-from imitate.datasets.storage.schema import common_info, damaged, read_info
+from imitate.datasets.storage.schema import closed, common_info, damaged, read_info
 from imitate.datasets.storage.texts import episodes_by, texts_of
 from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
 from imitate.envs.fields import Fields
@@ -36,6 +36,7 @@ class DemoReader:
 
     source   a path, several paths, a folder of .h5 files or a pattern such as "runs/*.h5", all read as one; or an
              open file (`DemoWriter.reader`)
+    paths    the files
     info     where the demonstrations come from
     table    (E,) records of the episodes, see `schema.EPISODES`
     failed_seeds   seeds of episodes that are missing because the environment failed in them
@@ -50,6 +51,7 @@ class DemoReader:
         try:
             if self._owned:
                 self._files += map(open_demos, paths_of(source))
+            self.paths = [Path(file.filename) for file in self._files]
             self.info = common_info([(file.filename, read_info(file)) for file in self._files])
             # Columns are opened after the tables have been read, so that they hold every row that the tables list.
             tables = [read_table(file) for file in self._files]
@@ -70,7 +72,8 @@ class DemoReader:
 
     def refresh(self) -> None:
         """Include the episodes that were appended since the last call."""
-        self._join([read_table(file) for file in self._files])
+        with damaged(self.paths[0], "it", self._files[0]):
+            self._join([read_table(file) for file in self._files])
 
     def _join(self, tables: list[Array]) -> None:
         """Number the episodes and rows of all files consecutively."""
@@ -84,11 +87,6 @@ class DemoReader:
         self.table: Array = np.concatenate(tables)
         self._firsts = np.cumsum([0, *map(len, tables[:-1])])
         """(files,) number of the first episode in each file."""
-
-    @property
-    def paths(self) -> list[Path]:
-        """The files."""
-        return [Path(file.filename) for file in self._files]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -143,8 +141,10 @@ class DemoReader:
     def _episodes_by(self, name: Literal["task", "masks"]) -> dict[str, Array]:
         found: dict[str, list[int]] = {}
         ends = [*self._firsts[1:], len(self)]
-        for file, first, end in zip(self._files, self._firsts, ends, strict=True):
-            with damaged(file.filename, f"the {name} of episodes"):
+        for file, path, first, end in zip(self._files, self.paths, self._firsts, ends, strict=True):
+            if not file:
+                raise closed(path)
+            with damaged(path, f"the {name} of episodes"):
                 for text, numbers in episodes_by(file, name, end - first).items():
                     found.setdefault(text, []).extend(first + number for number in numbers)
         return {text: np.array(numbers) for text, numbers in sorted(found.items())}
@@ -160,8 +160,9 @@ class DemoReader:
         if not self.info.has_texts:
             return info
         place = int(np.searchsorted(self._firsts, index, side="right")) - 1
-        with damaged(self._files[place].filename, f"the texts of episode {index}"):
-            return info | texts_of(self._files[place], index - int(self._firsts[place]))
+        file = self._files[place]
+        with damaged(self.paths[place], f"the texts of episode {index}", file):
+            return info | texts_of(file, index - int(self._firsts[place]))
 
     def _read(self, episode: Any, start: int, stop: int, info: Mapping[str, Any]) -> Trajectory:
         """Steps [start, stop) of an episode."""

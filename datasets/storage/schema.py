@@ -30,6 +30,7 @@ __all__ = [
     "TEXTS",
     "Compression",
     "DemoInfo",
+    "closed",
     "common_info",
     "damaged",
     "info_from_plain",
@@ -298,15 +299,24 @@ def _shared(values: Sequence[T], default: T) -> T:
     return values[0] if all(value == values[0] for value in values) else default
 
 
+def closed(path: str | Path) -> InputError:
+    return InputError(f"{path} is closed: open it again with DemoReader({str(path)!r})")
+
+
 @contextmanager
-def damaged(path: str | Path, what: str) -> Iterator[None]:
-    """Turn any error while `what` of a file is read into an InputError, since HDF5 raises six kinds of exceptions."""
+def damaged(path: str | Path, what: str, source: h5py.File | h5py.Dataset | None = None) -> Iterator[None]:
+    """Turn any error while `what` of a file is read into an InputError, since HDF5 raises six kinds of exceptions. If
+    `source`, from which it is read, has been closed, the message says so."""
     try:
         yield
     except InputError as error:
         message = str(error)
         raise InputError(message if str(path) in message else f"{path}: {message}") from error
     except Exception as error:
+        if (
+            source is not None and not source
+        ):  # asking beforehand would take a quarter of the time of a short read
+            raise closed(path) from error
         raise InputError(
             f"{path}: {what} can't be read ({one_line(error)}): the file is damaged; restore it or record it again"
         ) from error

@@ -11,12 +11,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import h5py
 import numpy as np
+from gymnasium.spaces import Box
 
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
@@ -26,7 +28,7 @@ from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions, 
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, Space
 from imitate.errors import InputError, one_line
 from imitate.files import atomic
 
@@ -157,14 +159,13 @@ class DemoWriter:
     def append(self, trajectory: Trajectory) -> None:
         """Record an episode, or a piece of one; `flush_due` says when it is on disk.
 
-        Raises InputError if it does not fit the file's spaces, the writer is closed, or the disk is full; what had been
-        flushed is kept.
+        Raises InputError if it does not fit the file's spaces, does not say how it ended, the writer is closed, or the
+        disk is full; what had been flushed is kept.
         """
         rows = self._rows(trajectory)
+        rows["episodes"] = _row(trajectory, len(trajectory), _total(rows))
         self._infos.append(trajectory.info)
-        self._pending.append(
-            rows | {"episodes": _row(trajectory, len(trajectory), trajectory.episode_return)}
-        )
+        self._pending.append(rows)
         self._pending_bytes += rows["obs"].nbytes
         self.flush_due()
 
@@ -187,7 +188,7 @@ class DemoWriter:
                 if length:
                     rows["obs"] = rows["obs"][self.info.frame_stack :]
                 self._write(rows)
-                length, total = length + len(piece), total + piece.episode_return
+                length, total = length + len(piece), total + _total(rows)
             self._write(
                 self._texts([piece.info]) | {"episodes": self._placed(_row(piece, length, total), before)}
             )
@@ -205,7 +206,7 @@ class DemoWriter:
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
             "actions": actions,
-            "rewards": trajectory.rewards,
+            "rewards": _as_float32(trajectory.rewards),
             "expert_actions": trajectory.labels,
         }
         if trajectory.states is not None:
@@ -302,6 +303,7 @@ class DemoWriter:
     def reader(self) -> DemoReader:
         """A reader of everything appended so far, while this writer is open. It is always the same object, which keeps
         its cache."""
+        self._check_open()
         self.flush()
         if self._reader is None:
             self._reader = DemoReader(self._file)
@@ -357,7 +359,7 @@ class DemoWriter:
     def _check(self, trajectory: Trajectory) -> None:
         """Raise InputError if the writer is closed, or the trajectory does not fit the spaces."""
         self._check_open()
-        spaces = {"obs": self.info.observation_space}
+        spaces: dict[str, Space] = {"obs": self.info.observation_space}
         if self.info.has_actions:
             spaces["actions"] = self.info.action_space
         if self.info.has_actions and trajectory.expert_actions is not None:
@@ -374,15 +376,43 @@ class DemoWriter:
                 raise InputError(
                     f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
                 )
-            if name != "obs" and (beyond := outside(space, array)).any():
-                step = int(beyond.argmax())
+            # The reader lets observations leave a Box, too: then the environment declared wrong bounds.
+            if (name == "obs" and isinstance(space, Box)) or not (beyond := outside(space, array)).any():
+                continue
+            step = int(beyond.argmax())
+            if name == "obs":
                 raise InputError(
-                    f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
-                    "them to what the environment takes, as `imitate data convert --clip` does"
+                    f"obs leave the space {space} in step {step} of their episode: correct the space, or what gave them"
                 )
+            raise InputError(
+                f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
+                "them to what the environment takes, as `imitate data convert --clip` does"
+            )
+
+
+def _as_float32(rewards: Array) -> Array:
+    with np.errstate(over="ignore"):
+        rounded = rewards.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        raise InputError(
+            f"rewards are stored as float32, which does not reach {abs(rewards).max()}: scale them"
+        )
+    return rounded
+
+
+def _total(rows: Mapping[str, Array]) -> float:
+    """The return as the file has it, whose rewards are rounded."""
+    return float(rows["rewards"].sum(dtype=np.float64))
 
 
 def _row(trajectory: Trajectory, length: int, total: float) -> Array:
     """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later."""
-    seed = int(trajectory.info.get("seed", -1))
+    seed = trajectory.info.get("seed", -1)
+    if not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
+        raise InputError(f"the seed of an episode must be a whole number, got {seed!r}")
+    if not (trajectory.terminated or trajectory.truncated):
+        raise InputError(
+            "an episode is neither terminated nor truncated: one that was only stopped is truncated "
+            "(`imitate data convert` mends a file of such episodes)"
+        )
     return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)

@@ -25,6 +25,7 @@ __all__ = [
     "in_rows",
     "leaves",
     "part_of",
+    "rows_of",
 ]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
@@ -185,6 +186,22 @@ def as_dict(rows: Array) -> Any:
     if rows.dtype.names is None:
         return rows
     return {name: as_dict(np.ascontiguousarray(rows[name])) for name in rows.dtype.names}
+
+
+def rows_of(parts: Mapping[str, Any]) -> Array:
+    """The inverse of `as_dict`: a dict of arrays or lists (T, *shape) as rows (T,). Raises ValueError if they differ in
+    T."""
+    arrays = {
+        name: rows_of(part) if isinstance(part, Mapping) else np.asarray(part)
+        for name, part in sorted(parts.items())
+    }
+    lengths = {array.shape[:1] for array in arrays.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"{', '.join(arrays)} differ in length")
+    rows = np.empty(lengths.pop(), [(name, array.dtype, array.shape[1:]) for name, array in arrays.items()])
+    for name, array in arrays.items():
+        rows[name] = array
+    return rows
 
 
 def all_finite(array: Array) -> bool:

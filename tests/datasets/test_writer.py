@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from numpy.testing import assert_array_equal
-from recordings import INFO, assert_same, trajectory
+from recordings import BOX, INFO, assert_same, trajectory
 
 from imitate.datasets import (
     DemoInfo,
@@ -183,14 +183,102 @@ def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
         ({"actions": np.array([0, 1, 2, 3, 4])}, r"actions leave the space Discrete.4., as 4 in step 4"),
         ({"actions": np.zeros((5, 1), np.int64)}, "actions are int64"),
         ({"expert_actions": np.array([0, 1, 2, 3, 0])}, "has no expert_actions"),
+        ({"truncated": False}, "is neither terminated nor truncated: one that was only stopped is truncated"),
+        ({"rewards": np.full(5, 1e300)}, "rewards are stored as float32, which does not reach 1e.300"),
+        ({"info": {"seed": "one"}}, "the seed of an episode must be a whole number, got 'one'"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
         writer.append(trajectory(5, 1))
         with pytest.raises(InputError, match=message):
-            writer.append(trajectory(5, **changes))
+            writer.append(trajectory(5, 1, **changes))
         assert len(writer.reader()) == 1
+        writer.append(trajectory(5, 2))
+    assert validate(tmp_path / "demos.h5") == []
+
+
+def test_an_observation_that_the_reader_would_refuse_is_not_written(tmp_path: Path) -> None:
+    cells = DemoInfo("Cells-v0", spaces.Discrete(3), spaces.Discrete(4))
+    with DemoWriter(tmp_path / "cells.h5", cells) as writer:
+        writer.append(trajectory(2, obs=np.array([0, 2, 1])))
+        with pytest.raises(InputError, match=r"obs leave the space Discrete\(3\) in step 1 of their episode"):
+            writer.append(trajectory(2, obs=np.array([0, 3, 1])))
+    assert validate(tmp_path / "cells.h5") == []
+    with DemoWriter(tmp_path / "box.h5", INFO) as writer:  # as `collect` does, which warns
+        writer.append(trajectory(2, obs=np.full((3, 3), 5, np.float32)))
+    assert validate(tmp_path / "box.h5") == []
+
+
+def test_pieces_of_an_episode_that_does_not_say_how_it_ended_are_refused(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
+        writer.append(trajectory(2))
+        pieces = [trajectory(2, 1), trajectory(1, 1, truncated=False)]
+        with pytest.raises(InputError, match="neither terminated nor truncated"):
+            writer.append_pieces(pieces)
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert len(reader) == 1
+
+
+def test_lists_and_a_dict_of_arrays_are_taken(tmp_path: Path) -> None:
+    arm = spaces.Dict({"joints": BOX, "camera": spaces.Box(0, 255, (2, 2), np.uint8)})
+    joints, camera = np.ones((3, 3), np.float32), np.full((3, 2, 2), 7, np.uint8)
+    given = {"joints": list(joints), "camera": camera}
+    with DemoWriter(tmp_path / "demos.h5", DemoInfo("Arm-v0", arm, spaces.Discrete(4))) as writer:
+        # 0.1 is no float32: the return that is stored is that of the rewards that are.
+        writer.append(trajectory(2, obs=given, actions=[3, 0], rewards=[0.1, 0.1], terminated=1))
+    assert validate(tmp_path / "demos.h5") == []
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert_array_equal(reader[0].obs["joints"], joints)
+        assert_array_equal(reader[0].obs["camera"], camera)
+        assert_array_equal(reader[0].actions, [3, 0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"obs": None},
+            "obs of a trajectory are a NoneType: wanted an array, or a dict of arrays, of numbers",
+        ),
+        (
+            {"obs": [{"joints": 1.0}] * 6},
+            "obs of a trajectory are a list: wanted an array, or a dict of arrays",
+        ),
+        ({"obs": {"a": [1] * 6, "b": [1] * 5}}, r"obs of a trajectory are a dict \(a, b differ in length\)"),
+        ({"obs": [[1, 2], [1]] * 3}, "obs of a trajectory are a list"),
+        ({"actions": np.float32(3)}, "actions of a trajectory are a float32: wanted an array of numbers"),
+        ({"actions": ["left"] * 5}, "actions of a trajectory are a list: wanted an array of numbers"),
+        ({"terminated": "no"}, "terminated of a trajectory must be True or False, got 'no'"),
+    ],
+)
+def test_what_is_no_trajectory_is_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        trajectory(5, **changes)
+
+
+def test_a_closed_reader_says_that_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(2))
+        live = writer.reader()
+    with DemoReader(path) as reader:
+        pieces = reader.pieces(0)
+    rng = np.random.default_rng(0)
+    for read in (
+        lambda: reader[0],
+        lambda: next(pieces),
+        lambda: next(reader.batches(2, rng)),
+        reader.transitions,
+        reader.tasks,
+        reader.refresh,
+        lambda: live[0],
+    ):
+        with pytest.raises(InputError, match=r"demos.h5 is closed: open it again with DemoReader\('"):
+            read()
+    with pytest.raises(InputError, match="demos.h5 is closed: go on with"):
+        writer.reader()
+    assert reader.paths == [path]
 
 
 def test_nan_is_refused() -> None:
