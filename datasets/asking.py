@@ -156,4 +156,4 @@ def _cast(given: Any, count: int, space: Space, who: str) -> Array:
 
 
 def _some(values: Array) -> str:
-    return ", ".join(f"{value:g}" for value in values.ravel()[:3].tolist())
+    return ", ".join(map(str, values.ravel()[:3]))  # as many digits as tell a float from its neighbours

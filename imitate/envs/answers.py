@@ -116,6 +116,8 @@ class Answering:
     def _raised(self, error: BaseException, wanted: str) -> NoReturn:
         """Raise a `Fault` for an error of the environment; the message has `wanted` if a wrapper could not unpack its
         answer."""
+        if isinstance(error, Fault) and error.seed is None:  # of a part of a Dict, where no episode is known
+            self._fault(f"the environment {self._name}: {error}", error)
         if isinstance(error, InputError | KeyboardInterrupt):
             raise error
         fault = raised(f"the environment {self._name}", error)

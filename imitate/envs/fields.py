@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 __all__ = [
     "LEAVES",
@@ -110,21 +110,55 @@ def from_parts(space: Fields, parts: Mapping[str, Array], count: int) -> Array:
 
 
 def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
-    """Convert Gymnasium's observations (*lead, ...): dicts and tuples to rows (*lead,), others stay as they are."""
+    """Convert Gymnasium's observations (*lead, ...): dicts and tuples to rows (*lead,), others stay as they are. Parts
+    that the space lacks are left out.
+
+    Raises a `Fault` for a missing part, or one of another shape.
+    """
     if not isinstance(space, Fields) or isinstance(obs, np.ndarray | np.void):
         return obs
     rows = np.empty(lead, space.dtype)
-    _fill(rows, space, obs)
+    _fill(rows, space, obs, "an observation")
     return rows
 
 
-def _fill(rows: Array, space: Fields, obs: Any) -> None:
+def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
+    parts = _parts(space, obs, what)
     for name, part in space.items():
-        value = obs[int(name)] if isinstance(obs, tuple) else obs[name]
+        inner = f"{name!r} of an observation"
         if isinstance(part, Fields):
-            _fill(rows[name], part, value)
-        else:
-            rows[name] = value
+            _fill(rows[name], part, parts[name], inner)
+            continue
+        value = _as_array(parts[name], inner)
+        if value.shape != rows.shape + (part.shape or ()) or value.dtype.kind not in "biuf":
+            raise Fault(
+                f"{inner} has shape {value.shape} and type {value.dtype}: wanted numbers of shape {part.shape}"
+            )
+        rows[name] = value
+
+
+def _parts(space: Fields, obs: Any, what: str) -> Mapping[str, Any]:
+    """The parts of a dict, a tuple, or rows with other types. Raises a `Fault` if the space has one that is missing."""
+    if isinstance(obs, tuple):
+        obs = {str(place): part for place, part in enumerate(obs)}
+    elif isinstance(obs, np.ndarray | np.void) and obs.dtype.names:
+        obs = {name: obs[name] for name in obs.dtype.names}
+    if not isinstance(obs, Mapping):
+        raise Fault(f"{what} is a {type(obs).__name__}: wanted a dict with {', '.join(space)}")
+    for name in space:
+        if name not in obs:
+            raise Fault(f"{what} has no {name!r}: wanted {', '.join(space)}")
+    return obs
+
+
+def _as_array(value: Any, what: str) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        hint = "; of env.reset(), take the first part" if isinstance(value, tuple) else ""
+        raise Fault(
+            f"{what} is a {type(value).__name__} of parts that differ in shape: wanted one array{hint}"
+        ) from None
 
 
 def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
@@ -133,17 +167,16 @@ def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array, whose floats may
     have another width.
 
-    Raises InputError for a missing key, another shape or type, and numbers that are NaN or infinite.
+    Raises InputError for a missing or an unknown key, another shape or type, and numbers that are NaN or infinite.
     """
-    if isinstance(space, Fields) and not isinstance(obs, np.ndarray | np.void):
-        lead = _lead_of_parts(space, obs)
-        batch: Array = in_rows(space, obs, lead or (1,))
+    if isinstance(space, Fields) and getattr(obs, "dtype", None) != space.dtype:
+        lead = _lead_of_parts(space, obs, "an observation")
+        array = np.empty(lead, space.dtype)
+        _fill(array, space, obs, "an observation")
     else:
-        array = np.asarray(obs)
-        if isinstance(space, Fields) and np.can_cast(array.dtype, space.dtype, "same_kind"):
-            array = array.astype(space.dtype, copy=False)
+        array = _as_array(obs, "an observation")
         lead = _lead(array, space, "an observation")
-        batch = array if lead else array[None]
+    batch = array if lead else array[None]
     if not all_finite(batch):
         raise InputError("an observation holds NaN or infinite numbers: correct the environment that gave it")
     return batch, not lead
@@ -165,19 +198,19 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
     return lead
 
 
-def _lead_of_parts(space: Fields, obs: Any) -> tuple[int, ...]:
+def _lead_of_parts(space: Fields, obs: Any, what: str) -> tuple[int, ...]:
+    parts = _parts(space, obs, what)
+    if unknown := [name for name in parts if name not in space.spaces]:
+        raise InputError(f"{what} has {unknown[0]!r}, which its space lacks: wanted {', '.join(space)}")
     leads = set()
     for name, part in space.items():
-        try:
-            value = obs[int(name)] if isinstance(obs, tuple) else obs[name]
-        except (LookupError, TypeError):
-            raise InputError(f"an observation has no {name!r}: wanted {', '.join(space)}") from None
+        inner = f"{name!r} of an observation"
         if isinstance(part, Fields):
-            leads.add(_lead_of_parts(part, value))
+            leads.add(_lead_of_parts(part, parts[name], inner))
         else:
-            leads.add(_lead(np.asarray(value), part, f"{name!r} of an observation"))
+            leads.add(_lead(_as_array(parts[name], inner), part, inner))
     if len(leads) > 1:
-        raise InputError(f"the parts {', '.join(space)} of an observation differ in N: wanted one N for all")
+        raise InputError(f"the parts {', '.join(space)} of {what} differ in N: wanted one N for all")
     return leads.pop()
 
 

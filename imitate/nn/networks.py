@@ -125,7 +125,7 @@ def one_hot(values: Tensor, first: int, count: int) -> Tensor:
         if not len(beyond):
             raise
         raise InputError(
-            f"an observation holds {beyond[0].item():g}, wanted {first} to {first + count - 1}: correct the "
+            f"an observation holds {beyond[0].item()}, wanted {first} to {first + count - 1}: correct the "
             "environment that gave it"
         ) from error
 

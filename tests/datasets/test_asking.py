@@ -43,6 +43,11 @@ def answer(given: Any, space: Any) -> Any:
         (np.full((3, 2), np.nan), PUSH, r"answered with nan, nan, nan, which is not in Box.*: mend it"),
         (np.full((3, 2), np.inf), PUSH, r"answered with inf, inf, inf, which is not in Box.*: mend it"),
         ([5000, 0, 0], spaces.Discrete(5000), "answered with 5000, which is not in"),
+        (
+            np.float32([[0, np.nextafter(np.float32(4), np.float32(5))]] * 3),
+            PUSH,
+            r"answered with 4\.0000005, 4\.",
+        ),
         (np.zeros(3), PUSH, r"actions of shape \(3,\), wanted \(3, 2\)"),
         (np.full((3, 2), 257), spaces.MultiBinary(2), "answered with 257, 257, 257, wanted whole numbers"),
         ([[0, 2], [1, 0], [0, 0]], spaces.MultiDiscrete([2, 2]), "answered with 2, which is not in"),

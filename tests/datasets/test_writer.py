@@ -276,7 +276,7 @@ def test_a_closed_reader_says_that_it_is_closed(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=r"demos.h5 is closed: open it again with DemoReader\('"):
             read()
-    with pytest.raises(InputError, match="demos.h5 is closed: go on with"):
+    with pytest.raises(InputError, match=r"demos.h5 is closed: go on with DemoWriter.resume"):
         writer.reader()
     assert reader.paths == [path]
 

@@ -17,7 +17,7 @@ from imitate.envs.fields import Fields, all_finite, as_dict, as_fields, in_rows,
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_plain, check_supported, space_from_json, space_to_json, values_of
 from imitate.envs.vec import SyncVecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 NESTED = spaces.Dict(
@@ -161,6 +161,37 @@ def test_an_expert_of_rows_gets_all_on_every_backend(backend: str) -> None:
         assert step.rewards.tolist() == [2.0] * 3
         obs = step.obs
     envs.close()
+
+
+@pytest.mark.parametrize("backend", ["gymnasium", "async"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            {"noise": None},
+            "'noise' of an observation has shape () and type object: wanted numbers of shape (2, 3)",
+        ),
+        ({"noise": np.zeros((2, 2))}, "'noise' of an observation has shape (2, 2) and type float64: wanted"),
+        ({"noise": 0.0}, "'noise' of an observation has shape () and type float64"),  # it would be broadcast
+        ({"goal": [[1], [1, 2]]}, "'goal' of an observation is a list of parts that differ in shape"),
+        ({"hand": {"digit": 1}}, "'hand' of an observation has no 'bits': wanted bits, digit"),
+        ({}, "an observation has no 'goal': wanted goal, hand, noise"),
+    ],
+)
+def test_a_part_that_an_environment_leaves_out_or_gives_otherwise_is_named(
+    backend: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Told.step
+    monkeypatch.setattr(
+        Told, "step", lambda self, action: (wrong and step(self, action)[0] | wrong, 0.0, False, False, {})
+    )
+    envs = make_vec("Told-multi-v0", 1, backend=backend)
+    obs = envs.reset([7, 8])
+    with pytest.raises(Fault) as fault:
+        envs.step(Knower().act(obs))
+    envs.close()
+    assert str(fault.value).startswith(f"the environment Told-multi-v0: {said}")
+    assert fault.value.seed == 7
 
 
 def test_both_backends_give_the_same_bytes() -> None:

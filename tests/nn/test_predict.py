@@ -71,7 +71,24 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
         (obs | {"goal": np.zeros(2)}, r"'goal' of an observation has shape \(2,\)"),
         (obs | {"goal": np.array([np.nan])}, "NaN"),
         (stacked([obs, other]) | {"goal": np.zeros((3, 1))}, "differ in N"),
-        (np.zeros(3), "wanted numbers of shape"),
+        (np.zeros(3), "is a ndarray: wanted a dict with goal, hand, noise"),
+        ([obs, other], "an observation is a list: wanted a dict with goal, hand, noise"),
+        (
+            obs | {"hand": np.zeros(1)},
+            "'hand' of an observation is a ndarray: wanted a dict with bits, digit",
+        ),
+        (
+            obs | {"depth": np.zeros(1)},
+            "an observation has 'depth', which its space lacks: wanted goal, hand",
+        ),
+        (
+            obs | {"hand": obs["hand"] | {"toes": 1}},
+            "'hand' of an observation has 'toes', which its space lacks",
+        ),
+        (
+            obs | {"goal": [[1.0], [1.0, 2.0]]},
+            "'goal' of an observation is a list of parts that differ in shape",
+        ),
     ):
         with pytest.raises(InputError, match=said):
             policy.predict(wrong)
@@ -82,6 +99,14 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
         (np.zeros(4), r"wanted numbers of shape \(3,\) or \(N, 3\)"),
         (np.zeros((2, 2, 3)), "wanted numbers of shape"),
         (["a", "b", "c"], "wanted numbers"),
+        (
+            [[0.0, 1.0, 2.0], [0.0]],
+            "an observation is a list of parts that differ in shape: wanted one array$",
+        ),
+        (
+            (np.zeros(3), {}),
+            r"is a tuple of parts that differ in shape.*; of env.reset\(\), take the first part",
+        ),
     ):
         with pytest.raises(InputError, match=said):
             plain.predict(wrong)
@@ -95,6 +120,16 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
         numbered.predict(np.array([1.0, 1.5]))
     with pytest.raises(InputError, match=r"'digit' of an observation holds 1\.5"):
         policy.predict(obs | {"hand": obs["hand"] | {"digit": 1.5}})
+
+
+def test_rows_are_taken_by_their_names() -> None:
+    space = as_fields(spaces.Dict(left=spaces.Box(-1.0, 1.0), right=spaces.Box(-1.0, 1.0)))
+    wide = np.array([(0.5, -0.5)], [("right", np.float64, (1,)), ("left", np.float64, (1,))])
+    rows, single = batch_of(space, wide)
+    assert (rows["left"].item(), rows["right"].item(), single) == (-0.5, 0.5, False)
+    for names, said in (("lift", "no 'left': wanted left, right"), ("left", "no 'right'")):
+        with pytest.raises(InputError, match=said):
+            batch_of(space, np.zeros(1, [(names, np.float32, (1,)), ("other", np.float32, (1,))]))
 
 
 def test_a_picture_in_fractions_is_refused() -> None:
