@@ -40,19 +40,23 @@ class Difference:
         return f"episode {self.episode}: {self.what} differs {where}, by {self.most:.3g}"
 
 
-def replay(reader: DemoReader, episodes: range | None = None) -> Iterator[Difference | None]:
-    """The first difference of each episode, or None.
+def replay(
+    reader: DemoReader, episodes: range | None = None, env_id: str | None = None
+) -> Iterator[Difference | None]:
+    """The first difference of each episode, or None. `env_id` is the recording's by default, and names its module if a
+    module registers it.
 
     Raises InputError if the environment is not installed or has other spaces, or if an episode has no seed.
     """
     info = reader.info
-    check_env(info.env_id, info.env_kwargs)
-    with closing(Checked(make_env(info.env_id, info.env_kwargs))) as env:
+    env_id = env_id or info.env_id
+    check_env(env_id, info.env_kwargs)
+    with closing(Checked(make_env(env_id, info.env_kwargs))) as env:
         for space in ("observation_space", "action_space"):
             has, wanted = kind(getattr(info, space)), kind(getattr(env, space))
             if has != wanted:
                 raise InputError(
-                    f"the recording's {space} is {has}, that of {info.env_id} is {wanted}: replay the recording that "
+                    f"the recording's {space} is {has}, that of {env_id} is {wanted}: replay the recording that "
                     "it was converted from, or record it again"
                 )
         for number in range(len(reader)) if episodes is None else episodes:

@@ -24,6 +24,7 @@ from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
 from imitate.datasets.storage.validate import describe, validate
+from imitate.envs.trust import bare_id
 from imitate.errors import InputError, one_line
 from imitate.media.video import filming
 
@@ -127,17 +128,16 @@ def replay(
     Args:
         file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         episodes: only the first so many
-        env: module:Env-v0 of the recording, to allow the import of its module
+        env: MODULE:ENV of the recording, which imports the module that registers the environment
         json: print JSON
     """
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes must be at least 1, got {episodes}")
     with DemoReader(source_path(file.as_posix())) as reader:
-        _check_typed(env, reader)
         chosen = range(min(episodes or len(reader), len(reader)))
         found = [
             difference
-            for difference in imitate.datasets.replay.replay(reader, chosen)
+            for difference in imitate.datasets.replay.replay(reader, chosen, _env_of(reader, env))
             if difference is not None
         ]
     if json:
@@ -162,7 +162,7 @@ def video(
         out: the .mp4 to write
         episodes: the numbers of the episodes, from 0
         width: the most pixels from left to right
-        env: module:Env-v0 of the recording, to allow the import of its module
+        env: MODULE:ENV of the recording, which imports the module that registers the environment
     """
     if not episodes:
         raise InputError("no episode to film: give --episodes N ...")
@@ -170,20 +170,26 @@ def video(
         for number in episodes:
             if not 0 <= number < len(reader):
                 raise InputError(f"there is no episode {number}: {file} has 0 to {len(reader) - 1}")
-        _check_typed(env, reader)
-        check_env(reader.info.env_id, reader.info.env_kwargs)
-        with filming(reader.info.env_id, out, reader.info.env_kwargs, width=width) as (env_, _):
+        env_id, env_kwargs = _env_of(reader, env), reader.info.env_kwargs
+        check_env(env_id, env_kwargs)
+        with filming(env_id, out, env_kwargs, width=width) as (filmed, _):
             for number in episodes:
-                for _ in again(env_, reader, number):
+                for _ in again(filmed, reader, number):
                     pass
     print(f"{out}: {len(episodes)} episodes")
     return 0
 
 
-def _check_typed(env: str | None, reader: DemoReader) -> None:
-    """Raise InputError if another environment was typed than the recording's; the right one's module is trusted."""
-    if env is not None and env != reader.info.env_id:
-        raise InputError(f"the recording is of {reader.info.env_id}, not of {env}: leave --env out")
+def _env_of(reader: DemoReader, typed: str | None) -> str:
+    """The recording's environment, by the module that was typed, if one was. Raises InputError if another environment
+    was typed."""
+    recorded = reader.info.env_id
+    if typed is not None and bare_id(typed) != bare_id(recorded):
+        remedy = f"leave --env out, or say --env MODULE:{recorded} if a module of yours registers it"
+        if ":" in recorded:
+            remedy = f"say --env {recorded}"
+        raise InputError(f"the recording is of {recorded}, not of {typed}: {remedy}")
+    return typed if typed is not None and ":" in typed else recorded
 
 
 def plot(file: tyro.conf.Positional[Path], /, out: Path) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -96,6 +99,45 @@ def test_another_environment_than_the_recorded_one_is_refused(
 ) -> None:
     assert main(["data", command[0], str(recorded), *command[1:], "--env", "Acrobot-v1"]) == 2
     assert "the recording is of CartPole-v1, not of Acrobot-v1" in capsys.readouterr().err
+
+
+def test_an_environment_that_a_module_registers_is_named_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recording may have the module's name, or, if a program of its own wrote it, not have it."""
+    monkeypatch.chdir(tmp_path)
+    Path("replayed_cart.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('ReplayedCart-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=9)\n"
+    )
+    known = "replayed_cart:ReplayedCart-v0"
+    code = "from imitate.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+
+    def run(*command: str) -> tuple[int, str]:
+        """In a process of its own, where the module is not imported already."""
+        done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    assert (
+        run("collect", "random", "--env", known, "--episodes", "1", "--num-envs", "1", "--out", "a.h5")[0]
+        == 0
+    )
+    with (
+        DemoReader("a.h5") as reader,
+        DemoWriter("b.h5", replace(reader.info, env_id="ReplayedCart-v0")) as bare,
+    ):
+        bare.append(reader[0])
+    for file in ("a.h5", "b.h5"):
+        assert run("data", "replay", file, "--env", known) == (0, f"{file}: 1 episodes are the same again\n")
+    status, said = run("data", "replay", "b.h5")
+    assert (status, said.count("\n")) == (2, 1)
+    assert said.startswith("imitate: unknown environment 'ReplayedCart-v0'")
+    for file, remedy in (
+        ("a.h5", f"say --env {known}"),
+        ("b.h5", "leave --env out, or say --env MODULE:ReplayedCart-v0 if a module of yours registers it"),
+    ):
+        assert main(["data", "replay", file, "--env", "Nope-v0"]) == 2
+        assert capsys.readouterr().err.endswith(f"not of Nope-v0: {remedy}\n")
 
 
 def test_an_episode_without_a_seed_is_refused(
