@@ -27,6 +27,7 @@ FOLDER = False
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
 _FIELDS = 1 << 18  # held at a time as numbers or texts in Python
+_MOST_REMEMBERED = 1 << 18  # episodes, of which one that comes again is noticed
 _ROLES = ("obs", "action", "expert_action", "reward", *FLAGS, "episode", "seed")
 
 Places = Mapping[str, Sequence[int]]
@@ -53,7 +54,7 @@ def read(
 ) -> Iterator[Recording]:
     """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated.
 
-    Without a column of episodes, an episode ends with a row that has a flag.
+    Without a column of episodes, an episode ends with a row that has a flag. With one, all its rows follow one another.
     """
     with refused(path), ExitStack() as passes:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -72,8 +73,12 @@ def read(
             with passes.enter_context(path.open(encoding="utf-8-sig", newline="")) as file:
                 lines = _lines(file)
                 next(lines)
+                seen: set[int] = set()
                 for name, group in groupby(lines, key=_numbering(places)):
-                    yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes)
+                    again = hash(name) in seen
+                    if len(seen) < _MOST_REMEMBERED:
+                        seen.add(hash(name))
+                    yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes, again=again)
 
         yield Recording(episodes, labelled="expert_action" in places)
 
@@ -210,16 +215,22 @@ def _numbering(places: Places) -> Callable[[list[str]], str]:
     return name
 
 
-def _episode(what: str, lines: Iterator[_Line], places: Places, notes: Notes) -> Episode:
+def _episode(what: str, lines: Iterator[_Line], places: Places, notes: Notes, *, again: bool) -> Episode:
+    """`again`: lines of the same episode came before lines of another one."""
     first = next(lines)
+    if again:
+        raise InputError(
+            f"{what} comes again in line {first.number}, after another one: sort the lines by episode, or give each "
+            "episode of logs that were joined a number of its own"
+        )
     seed = int(first[places["seed"][0]] or -1) if "seed" in places else -1
     lines, size = chain([first], lines), max(1, _FIELDS // len(first))
     parts = iter(lambda: list(islice(lines, size)), [])
-    rows = (_rows(part, last, places) for part, last in marked(parts))
+    rows = (_rows(part, last, places, notes) for part, last in marked(parts))
     return assembled(what, rows, notes, {"seed": seed})
 
 
-def _rows(lines: Sequence[_Line], last: bool, places: Places) -> Rows:
+def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> Rows:
     final = last and not any(lines[-1][place] for place in places["action"])
     steps = lines[:-1] if final else lines
     rows = {"obs": _numbers(lines, places["obs"])}
@@ -228,8 +239,14 @@ def _rows(lines: Sequence[_Line], last: bool, places: Places) -> Rows:
             rows[name] = _taken(steps, places[role])
     if "reward" in places:
         rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
-    flags = {role: [_flag(line[places[role][0]]) for line in steps[-1:]] for role in FLAGS if role in places}
-    return rows | both_flags({role: np.array(flag, bool) for role, flag in flags.items()})
+    flags = {
+        role: np.array([_flag(line[places[role][0]]) for line in steps], bool)
+        for role in FLAGS
+        if role in places
+    }
+    early = sum(np.count_nonzero(flag[:-1]) for flag in flags.values())
+    notes["a flag is left out, as more lines of its episode follow: the number says where it ends"] += early
+    return rows | both_flags(flags)
 
 
 def _numbers(lines: Sequence[_Line], places: Sequence[int]) -> Array:

@@ -57,6 +57,32 @@ def test_a_line_of_another_length_is_named(tmp_path: Path) -> None:
     assert "line 3 has 3 fields, the first has 4" in refusal(tmp_path, [LINES[0], "0,1.5,2.5", LINES[2]])
 
 
+def test_an_episode_that_comes_again_is_named_by_its_line(tmp_path: Path) -> None:
+    """Lines of several robots in turn, or logs that were joined: each piece would be an episode."""
+    said = refusal(tmp_path, [*LINES, "0,1.0,2.0,0.5", "0,1.5,2.5,0.25"])
+    assert (
+        "episode '0' comes again in line 6, after another one: sort the lines by episode, or give each"
+        in said
+    )
+    assert not (tmp_path / "demos.h5").exists()
+
+
+def test_a_flag_in_the_middle_of_an_episode_is_noted(tmp_path: Path) -> None:
+    log = "episode,obs_0,action_0,terminated,truncated\n"
+    for name, rows, noted in (
+        ("middle", "0,1,0.5,0,0\n0,2,0.5,1,0\n0,3,0.5,0,1\n0,4,,,\n", True),
+        ("end", "0,1,0.5,0,0\n0,2,0.5,0,0\n0,3,0.5,0,1\n0,4,,,\n", False),
+    ):
+        (tmp_path / f"{name}.csv").write_text(log + rows)
+        out = tmp_path / f"{name}.h5"
+        notes = convert(tmp_path / f"{name}.csv", out, env_id="Nowhere-v0").notes
+        assert (
+            any("a flag is left out, as more lines of its episode follow" in note for note in notes) == noted
+        )
+        with DemoReader(out) as reader:
+            assert [(len(each), each.terminated, each.truncated) for each in reader] == [(3, False, True)]
+
+
 def test_an_environment_that_is_not_installed_is_noted(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(HEADER + "\n".join(LINES))
     notes = convert(tmp_path / "log.csv", tmp_path / "a.h5", env_id="Nowhere-v0", columns=COLUMNS).notes
