@@ -244,7 +244,7 @@ def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> R
         for role in FLAGS
         if role in places
     }
-    early = sum(np.count_nonzero(flag[:-1]) for flag in flags.values())
+    early = sum(int(flag[:-1].sum()) for flag in flags.values())
     notes["a flag is left out, as more lines of its episode follow: the number says where it ends"] += early
     return rows | both_flags(flags)
 

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
-from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -408,7 +407,7 @@ def _total(rows: Mapping[str, Array]) -> float:
 def _row(trajectory: Trajectory, length: int, total: float) -> Array:
     """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later."""
     seed = trajectory.info.get("seed", -1)
-    if not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
+    if not isinstance(seed, int | np.integer) or not -(2**63) <= seed < 2**63:
         raise InputError(f"the seed of an episode must be a whole number, got {seed!r}")
     if not (trajectory.terminated or trajectory.truncated):
         raise InputError(
