@@ -124,7 +124,7 @@ def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
 
 def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
     parts = _parts(space, obs, what)
-    for name, part in space.items():
+    for name, part in space.spaces.items():  # several times as fast as `space.items()`
         inner = f"{name!r} of an observation"
         if isinstance(part, Fields):
             _fill(rows[name], part, parts[name], inner)
@@ -145,9 +145,8 @@ def _parts(space: Fields, obs: Any, what: str) -> Mapping[str, Any]:
         obs = {name: obs[name] for name in obs.dtype.names}
     if not isinstance(obs, Mapping):
         raise Fault(f"{what} is a {type(obs).__name__}: wanted a dict with {', '.join(space)}")
-    for name in space:
-        if name not in obs:
-            raise Fault(f"{what} has no {name!r}: wanted {', '.join(space)}")
+    if missing := [name for name in space.spaces if name not in obs]:
+        raise Fault(f"{what} has no {missing[0]!r}: wanted {', '.join(space)}")
     return obs
 
 
