@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from imitate.envs.fields import misfit
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
 from imitate.errors import Fault, InputError, raised
@@ -25,7 +26,8 @@ class Answering:
 
     Each call raises a `Fault` with the episode's seed if the environment raises anything except KeyboardInterrupt, or
     if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, or an observation
-    whose shape is not its space's. Only the values of Discrete observations are checked here.
+    whose shape is not its space's or that has floats instead of whole numbers. Only the values of Discrete observations
+    are checked here.
 
     env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
@@ -90,6 +92,8 @@ class Answering:
                 array = None
             if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
                 self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
+            if wrong := misfit(array, self.env.observation_space):
+                self._fail(f"returned an observation that {wrong}")
         if discrete is not None and (obs % 1 or not 0 <= obs - discrete.start < discrete.n):
             self._fail(f"returned {obs} as observation, its space is {discrete}")
 

@@ -24,6 +24,7 @@ __all__ = [
     "from_parts",
     "in_rows",
     "leaves",
+    "misfit",
     "part_of",
     "rows_of",
 ]
@@ -99,12 +100,17 @@ def part_of(rows: Array, name: str) -> Array:
 
 
 def from_parts(space: Fields, parts: Mapping[str, Array], count: int) -> Array:
-    """Rows (N,) from their parts (N, *shape), named as in `leaves`. Raises InputError if a shape differs."""
+    """Rows (N,) from their parts (N, *shape), named as in `leaves`.
+
+    Raises InputError if a shape differs, and for floats where the space has whole numbers (`misfit`).
+    """
     rows = np.empty(count, space.dtype)
-    for name, *_ in leaves(space):
+    for name, part, _ in leaves(space):
         place = part_of(rows, name)
         if parts[name].shape != place.shape:
             raise InputError(f"{name!r} has shape {parts[name].shape}, wanted {place.shape}")
+        if wrong := misfit(parts[name], part):
+            raise InputError(f"{name!r} {wrong}")
         place[...] = parts[name]
     return rows
 
@@ -113,7 +119,7 @@ def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
     """Convert Gymnasium's observations (*lead, ...): dicts and tuples to rows (*lead,), others stay as they are. Parts
     that the space lacks are left out.
 
-    Raises a `Fault` for a missing part, or one of another shape.
+    Raises a `Fault` for a missing part, one of another shape, and floats where the space has whole numbers (`misfit`).
     """
     if not isinstance(space, Fields) or isinstance(obs, np.ndarray | np.void):
         return obs
@@ -134,6 +140,8 @@ def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
             raise Fault(
                 f"{inner} has shape {value.shape} and type {value.dtype}: wanted numbers of shape {part.shape}"
             )
+        if wrong := misfit(value, part):
+            raise Fault(f"{inner} {wrong}")
         rows[name] = value
 
 
@@ -160,13 +168,27 @@ def _as_array(value: Any, what: str) -> Array:
         ) from None
 
 
+def misfit(array: Array, space: Space) -> str:
+    """The reason why floats can't be cast to the whole numbers of a space, for a message; empty if they can.
+
+    A Box of whole numbers takes no floats at all: a picture in [0, 1] would become black, and a 1.0 in it may mean 255.
+    """
+    if array.dtype.kind != "f" or np.dtype(space.dtype).kind not in "iub":
+        return ""
+    if isinstance(space, spaces.Box):
+        return f"is {array.dtype}, wanted {space.dtype} (cast it; multiply a picture in [0, 1] by 255 first)"
+    fractions = array[array % 1 != 0]  # NaN too
+    return f"holds {fractions[0]:g}: wanted whole numbers of {space}" if len(fractions) else ""
+
+
 def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     """Observations as a batch (N, *obs_shape), and whether `obs` was a single one (*obs_shape); then N is 1.
 
     For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array, whose floats may
     have another width.
 
-    Raises InputError for a missing or an unknown key, another shape or type, and numbers that are NaN or infinite.
+    Raises InputError for a missing or an unknown key, another shape or type, floats where the space has whole numbers
+    (`misfit`), and numbers that are NaN or infinite.
     """
     if isinstance(space, Fields) and getattr(obs, "dtype", None) != space.dtype:
         lead = _lead_of_parts(space, obs, "an observation")
@@ -191,9 +213,8 @@ def _lead(array: Array, space: Space, what: str) -> tuple[int, ...]:
         raise InputError(
             f"{what} has shape {array.shape} and type {array.dtype}: wanted numbers of shape {wanted}"
         )
-    if np.dtype(space.dtype).kind in "iu" and array.dtype.kind == "f" and (array % 1 != 0).any():
-        fraction = array[array % 1 != 0][0]  # NaN too
-        raise InputError(f"{what} holds {fraction:g}: wanted whole numbers of {space}")
+    if wrong := misfit(array, space):
+        raise InputError(f"{what} {wrong}")
     return lead
 
 

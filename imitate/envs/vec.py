@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from gymnasium import spaces
 
 from imitate.envs.answers import Answering
 from imitate.envs.make import Env
@@ -105,7 +104,7 @@ class SyncVecEnv:
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
         axes = len(shape or ())
         self._length = shape[0] if shape and axes == 1 else None
-        self._is_checked = axes > 1 or isinstance(self.single_observation_space, spaces.Discrete)
+        self._is_checked = axes > 1 or self._obs.dtype.kind in "iub"
 
     def reset(self, seeds: Iterable[int]) -> Array:
         self._seeds, self._reset_fault = iter(seeds), None
@@ -123,7 +122,7 @@ class SyncVecEnv:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         # An assignment would broadcast a number or an array with fewer axes, and cut a fraction to a whole number. This
-        # loop must be fast, so with one axis only the length is checked.
+        # loop must be fast, so of floats with one axis only the length is checked.
         length, is_checked, answer = self._length, self._is_checked, None
         for index, running in enumerate(self.running.tolist()):
             if not running:

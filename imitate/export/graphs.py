@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, pip_install
@@ -85,7 +87,8 @@ def to_torch(policy: ActorPolicy, path: Path) -> None:
 def to_torchscript(policy: ActorPolicy, path: Path) -> None:
     """Write a TorchScript file, for `torch.jit.load` in Python and C++; it takes what `Deployed` does.
 
-    Raises InputError if it acts differently from the policy.
+    The program raises an error for floats in the place of bytes. Raises InputError if it acts differently from the
+    policy.
     """
     deployed = Deployed(policy)
     jit: Any = torch.jit  # it has no types
@@ -93,8 +96,34 @@ def to_torchscript(policy: ActorPolicy, path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             buffer = io.BytesIO()  # torch aborts if it can't write a file
-            jit.save(jit.trace(deployed, (deployed.sample(2),), check_trace=False), buffer)
+            program = _OfBytes(deployed, jit.script(_bytes))
+            jit.save(jit.trace(program, (deployed.sample(2),), check_trace=False), buffer)
             file.write_bytes(buffer.getvalue())
             loaded = jit.load(str(file))
 
         compare(deployed, lambda inputs: loaded(inputs).numpy(), path.name)
+
+
+class _OfBytes(nn.Module):
+    """`Deployed` behind a check of its pictures, since a trace casts whatever it gets: one in [0, 1] would be black."""
+
+    def __init__(self, deployed: Deployed, check: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.deployed, self._check = deployed, check
+
+    def forward(self, observation: Inputs) -> Tensor:
+        if isinstance(observation, dict):
+            return self.deployed({name: self._checked(part) for name, part in observation.items()})  # type: ignore[no-any-return]
+        return self.deployed(self._checked(observation))  # type: ignore[no-any-return]
+
+    def _checked(self, part: Tensor) -> Tensor:
+        return self._check(part) if part.dtype == torch.uint8 else part
+
+
+def _bytes(part: Tensor) -> Tensor:
+    """The tensor itself. A trace calls this as it is only if it is a script."""
+    if part.is_floating_point():
+        raise ValueError(
+            "floats in the place of bytes: multiply a picture in [0, 1] by 255 and cast it to uint8"
+        )
+    return part

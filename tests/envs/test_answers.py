@@ -15,6 +15,7 @@ from gymnasium import spaces
 from imitate.envs.answers import Checked
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
+from imitate.envs.structured import structured
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import Fault, InputError
 
@@ -131,6 +132,43 @@ def test_a_discrete_observation_is_one_of_its_space(vector: Callable[..., VecEnv
             Fault, match=rf"Odd returned {odd} as observation, its space is Discrete\(3, start=1\)"
         ):
             envs.step(np.zeros(1, int))
+
+
+def _camera(name: str, of: str) -> gym.Env[Any, Any]:
+    """Its first observation is black, the next ones are floats in [0, 1]."""
+    black = np.zeros((3, 2), np.uint8) if of == "image" else np.zeros(6, np.uint8)
+    space: spaces.Space[Any] = spaces.Box(0, 255, black.shape, np.uint8)
+    given = black, np.ones(black.shape, np.float32)
+    if of == "part":
+        space, given = spaces.Dict({name: space}), tuple({name: one} for one in given)  # type: ignore[assignment]
+    env = Odd((given[0], {}), (given[1], 1.0, False, False, {}))
+    env.observation_space = space  # type: ignore[assignment]
+    return structured(env)
+
+
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize("of", ["image", "bytes", "part"])
+def test_floats_are_no_bytes(vector: Callable[..., VecEnv], of: str) -> None:
+    """A picture in [0, 1] would be recorded as black."""
+    name = "'wrist' of an observation" if of == "part" else "an observation that"
+    with closing(vector([partial(_camera, "wrist", of)])) as envs:
+        envs.reset([7])
+        wanted = rf"environment Odd.* {name} is float32, wanted uint8 \(cast it; multiply .* with seed 7$"
+        with pytest.raises(Fault, match=wanted) as fault:
+            envs.step(np.zeros(1, int))
+    assert fault.value.seed == 7
+
+
+@pytest.mark.parametrize("number", [0, np.int64(1), 2.0, 1.5])
+def test_several_numbers_may_be_floats_if_they_are_whole(number: float) -> None:
+    env = Odd((np.array([0, number]), {}), None)
+    env.observation_space = spaces.MultiDiscrete([3, 3])  # type: ignore[assignment]
+    with closing(SyncVecEnv([lambda: env])) as envs:
+        if number % 1:
+            with pytest.raises(Fault, match=r"returned an observation that holds 1\.5: wanted whole numbers"):
+                envs.reset([7])
+        else:
+            assert envs.reset([7]).tolist() == [[0, number]]
 
 
 @pytest.mark.parametrize(

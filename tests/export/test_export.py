@@ -132,6 +132,15 @@ def test_torch_files_take_the_parts_of_a_dict_by_name_and_give_no_gradients(tmp_
             np.testing.assert_allclose(load()(given).numpy(), wanted, rtol=1e-5, atol=1e-5)
         with pytest.raises((ValueError, RuntimeError), match="arm/front"):
             load()({"wrist": parts["wrist"], "front": parts["arm/front"]})
+        with pytest.raises((RuntimeError, torch.jit.Error), match=r"dtype mismatch|in the place of bytes"):
+            load()(parts | {"wrist": parts["wrist"] / 255})
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_torchscript_takes_no_floats_for_bytes(tmp_path: Path) -> None:
+    to_torchscript(policy_of("pixels"), tmp_path / "p.pt")
+    with pytest.raises(torch.jit.Error, match="multiply a picture"):
+        torch.jit.load(tmp_path / "p.pt")(torch.rand(2, 4, 44, 44))
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in SB3_LACKS])

@@ -132,12 +132,26 @@ def test_rows_are_taken_by_their_names() -> None:
             batch_of(space, np.zeros(1, [(names, np.float32, (1,)), ("other", np.float32, (1,))]))
 
 
-def test_a_picture_in_fractions_is_refused() -> None:
-    """As bytes, a picture that was divided by 255 would be black."""
-    space = as_fields(spaces.Dict(camera=spaces.Box(0, 255, (2, 2, 3), np.uint8)))
-    with pytest.raises(
-        InputError, match=r"'camera' of an observation holds 0\.5: wanted whole numbers of Box"
-    ):
-        batch_of(space, {"camera": np.full((2, 2, 3), 0.5)})
-    rows, _ = batch_of(space, {"camera": np.full((2, 2, 3), 7.0)})
-    assert (rows["camera"] == 7).all()
+@pytest.mark.parametrize("shade", [0.5, 1.0])
+def test_a_picture_of_floats_is_refused(shade: float) -> None:
+    """As bytes, a picture that was divided by 255 would be black, and a 1.0 in it nearly so."""
+    camera, actions = spaces.Box(0, 255, (40, 40, 3), np.uint8), spaces.Discrete(2)
+    picture = np.full(camera.shape, shade, np.float32)
+    wanted = (
+        r"an observation is float32, wanted uint8 \(cast it; multiply a picture in \[0, 1\] by 255 first\)"
+    )
+    with pytest.raises(InputError, match=f"^{wanted}"):
+        ActorPolicy(camera, actions).act(picture)
+    with pytest.raises(InputError, match=f"^'camera' of {wanted}"):
+        ActorPolicy(spaces.Dict(camera=camera), actions).predict({"camera": picture})
+
+
+def test_whole_numbers_of_other_widths_are_taken() -> None:
+    space = as_fields(
+        spaces.Dict(
+            camera=spaces.Box(0, 255, (2,), np.uint8), kind=spaces.Discrete(3), at=spaces.Box(0, 9, ())
+        )
+    )
+    rows, _ = batch_of(space, {"camera": [7, 255], "kind": 2.0, "at": np.int64(4)})
+    assert rows["camera"].tolist() == [[7, 255]]
+    assert (rows["kind"], rows["at"]) == (2, 4)
