@@ -10,14 +10,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.lib.stride_tricks import sliding_window_view
 
-from imitate.datasets.asking import Ask, asking
+from imitate.datasets.asking import asking
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.trajectory import Policy, Trajectory
-from imitate.envs.fields import all_finite
 from imitate.envs.spaces import Array, uniform_actions
 from imitate.envs.stepping import Score, Scores, stepping
 from imitate.envs.vec import Step, VecEnv
-from imitate.errors import Fault, InputError
+from imitate.errors import InputError
 
 __all__ = ["RandomPolicy", "episodes", "scores", "stack_frames", "unstack_frames"]
 
@@ -47,8 +46,8 @@ def episodes(
     obs = envs.reset(seeds)
     tape = _Tape(envs, obs, frame_stack, labelled=expert is not None or noise is not None)
     # The answers have the dtype of the space, so that the recorded action equals the executed one bit by bit.
-    ask = _asking(policy, envs, deterministic=deterministic)
-    label = None if expert is None else _asking(expert, envs)
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
+    label = None if expert is None else asking(expert, envs.single_action_space)
 
     def choose(obs: Array, _begun: Array) -> tuple[Array, tuple[Array, Array]]:
         actions = ask(obs)
@@ -83,7 +82,7 @@ def scores(
 
     limit   steps of all environments together; the episodes that it cuts come last, and are not `whole`
     """
-    ask = _asking(policy, envs, deterministic=deterministic)
+    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
 
     def choose(obs: Array, _begun: Array) -> tuple[Array, None]:
         return ask(obs), None
@@ -93,26 +92,6 @@ def scores(
     for _, _, step, ends in stepping(envs, choose, obs, limit=limit):
         yield from tally.add(step, ends)
     yield from tally.unfinished()
-
-
-def _asking(policy: Policy, envs: VecEnv, *, deterministic: bool = True) -> Ask:
-    """`asking`; the `Fault` of a policy that was given NaN has the seed of the episode in which the environment did
-    so."""
-    ask = asking(policy, envs.single_action_space, deterministic=deterministic)
-
-    def ask_and_blame(obs: Array) -> Array:
-        try:
-            return ask(obs)
-        except Fault as fault:
-            ill = [env for env in np.flatnonzero(envs.running) if not all_finite(obs[env : env + 1])]
-            if not ill:
-                raise
-            seed = int(envs.seeds[ill[0]])
-            blamed = Fault(f"{fault} (the episode with seed {seed})")
-            blamed.seed = seed
-            raise blamed from fault
-
-    return ask_and_blame
 
 
 class _Tape:
@@ -172,21 +151,15 @@ class _Tape:
             raise InputError(
                 f"observations are not stacks of the last {self._stack} frames: frame_stack is wrong"
             )
-        seed = int(self._seeds[env])
-        try:
-            return Trajectory(
-                obs=stack_frames(frames, self._stack),
-                actions=self._actions[steps, env].copy(),
-                rewards=self._rewards[steps, env].copy(),
-                terminated=bool(step.terminated[env]),
-                truncated=bool(step.truncated[env]),
-                info={"seed": seed},
-                expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
-            )
-        except InputError as error:  # NaN: actions and labels were checked when they were given
-            fault = Fault(f"the environment's episode with seed {seed} can't be recorded: {error}")
-            fault.seed = seed
-            raise fault from error
+        return Trajectory(
+            obs=stack_frames(frames, self._stack),
+            actions=self._actions[steps, env].copy(),
+            rewards=self._rewards[steps, env].copy(),
+            terminated=bool(step.terminated[env]),
+            truncated=bool(step.truncated[env]),
+            info={"seed": int(self._seeds[env])},
+            expert_actions=None if self._labels is None else self._labels[steps, env].copy(),
+        )
 
     def _make_room(self) -> int:
         """Drop the rows that no current episode needs; double the arrays if more than half are needed."""

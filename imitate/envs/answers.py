@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.fields import misfit
+from imitate.envs.fields import all_finite, misfit
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array
 from imitate.errors import Fault, InputError, raised
@@ -25,9 +25,9 @@ class Answering:
     """An environment whose answers have the right form.
 
     Each call raises a `Fault` with the episode's seed if the environment raises anything except KeyboardInterrupt, or
-    if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, or an observation
-    whose shape is not its space's or that has floats instead of whole numbers. Only the values of Discrete observations
-    are checked here.
+    if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, an observation
+    whose shape is not its space's or that has floats instead of whole numbers, or NaN and infinity. Other values are
+    checked only of Discrete observations.
 
     env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """
@@ -38,9 +38,10 @@ class Answering:
         self._shape = space.shape or ()
         self._discrete = space if isinstance(space, spaces.Discrete) else None
         self._seed: int | None = None
+        self._steps = 0  # of the episode
 
     def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
-        self._seed = seed
+        self._seed, self._steps = seed, 0
         try:
             answer = self.env.reset(seed=seed)
         except BaseException as error:
@@ -48,10 +49,12 @@ class Answering:
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._fail(f"returned {_form(answer)} from reset, wanted (observation, info)")
         self.check(answer[0])
+        self.check_finite(answer[0], 0.0, 0)
         return answer
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         answer: Any = None
+        self._steps += 1
         try:
             answer = self.env.step(action)
             obs, reward, terminated, truncated, info = answer
@@ -60,6 +63,7 @@ class Answering:
             self.blame(error, answer)
         self.check_kinds(reward, terminated, truncated)
         self.check(obs)
+        self.check_finite(obs, number, self._steps)
         return obs, number, ended, cut, info
 
     def picture(self) -> Array:
@@ -107,6 +111,13 @@ class Answering:
             if np.asarray(got).dtype.kind not in kinds:
                 wanted = "a real number" if name == "reward" else "True or False"
                 self._fail(f"returned {got!r} as {name}, wanted {wanted}")
+
+    def check_finite(self, obs: Any, reward: float, step: int) -> None:
+        """Raise a `Fault` if the observation or the reward of a step, or of the reset (0), holds NaN or infinity."""
+        for name, got in (("an observation", obs), ("a reward", reward)):
+            if not all_finite(np.asarray(got)):
+                place = f"in step {step}" if step else "from reset"
+                self._fail(f"returned {name} that holds NaN or infinity {place}")
 
     def blame(self, error: BaseException, answer: Any) -> NoReturn:
         """Raise a `Fault` for an `error` in the caller's frame: `step` raised it, or its `answer` can't be used."""

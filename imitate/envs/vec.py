@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from imitate.envs.answers import Answering
+from imitate.envs.fields import all_finite
 from imitate.envs.make import Env
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.structured import structured
@@ -83,8 +85,8 @@ class SyncVecEnv:
     It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
     so it can be repeated on its own.
 
-    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's. If a reset fails
-    after the last step of an episode, this step is still returned, and the next one raises.
+    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's or hold NaN or
+    infinity. If a reset fails after the last step of an episode, this step is still returned, and the next one raises.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
@@ -100,6 +102,10 @@ class SyncVecEnv:
         self.seeds = np.zeros(self.num_envs, np.int64)
         self._seeds: Iterator[int] = iter(())
         self._reset_fault: InputError | None = None
+        self._taken, self._begun = (
+            0,
+            [0] * self.num_envs,
+        )  # steps, and those before each environment's episode
         shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
         axes = len(shape or ())
@@ -123,14 +129,15 @@ class SyncVecEnv:
         truncated = np.zeros(self.num_envs, bool)
         # An assignment would broadcast a number or an array with fewer axes, and cut a fraction to a whole number. This
         # loop must be fast, so of floats with one axis only the length is checked.
-        length, is_checked, answer = self._length, self._is_checked, None
+        length, is_checked, answer, total = self._length, self._is_checked, None, 0.0
         for index, running in enumerate(self.running.tolist()):
             if not running:
                 continue
             try:
                 answer = self._steps[index](actions[index])
                 obs, reward, ended, cut, _ = answer
-                rewards[index] = float(reward)  # NumPy would take None for NaN
+                rewards[index] = number = float(reward)  # NumPy would take None for NaN
+                total += number
                 terminated[index], truncated[index] = ended, cut
                 if type(reward) not in _NUMBERS or type(ended) not in _FLAGS or type(cut) not in _FLAGS:
                     self._envs[index].check_kinds(reward, ended, cut)
@@ -139,6 +146,11 @@ class SyncVecEnv:
                 final_obs[index] = obs
             except BaseException as error:
                 self._envs[index].blame(error, answer)
+        self._taken += 1
+        if not (math.isfinite(total) and all_finite(final_obs)):
+            for index in np.flatnonzero(self.running).tolist():
+                taken = self._taken - self._begun[index]
+                self._envs[index].check_finite(final_obs[index], rewards[index], taken)
         obs, over = final_obs, terminated | truncated
         if np.count_nonzero(over):
             obs = final_obs.copy()
@@ -158,5 +170,5 @@ class SyncVecEnv:
         seed = next(self._seeds, None)
         self.running[index] = seed is not None
         if seed is not None:
-            self.seeds[index] = seed
+            self.seeds[index], self._begun[index] = seed, self._taken
             obs[index] = self._envs[index].reset(seed)[0]

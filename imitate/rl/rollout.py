@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Self
 
 import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Array, all_finite, finite_rows
+from imitate.envs.fields import Array, all_finite
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.stepping import Chooser, Score, Scores, stepping
 from imitate.envs.vec import CountsGames, VecEnv
@@ -146,7 +146,7 @@ class Rollout:
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
 
-    broken_off   the rows of a rollout that an exception ended, or NaN from the environment; None if there were none
+    broken_off   the rows of a rollout that an exception ended; None if there were none
     """
 
     def __init__(self, envs: VecEnv) -> None:
@@ -165,7 +165,7 @@ class Sampler:
     def collect(self, choose: Chooser[Array], num_steps: int, limit: int | None = None) -> Rollout:
         """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
-        Raises InputError if the limit is less than one step of each, and if the environments give NaN or infinity.
+        Raises InputError if the limit is less than one step of each, and a `Fault` if an environment fails.
         """
         if limit is not None:
             num_steps = min(num_steps, limit // self.envs.num_envs)
@@ -206,11 +206,7 @@ class Sampler:
             whole = rollout(num_steps)
         except BaseException:  # Ctrl-C too
             if count := len(actions):
-                done = terminated[:count] | truncated[:count]
-                finite = _finite_steps(all_obs[:count], step.final_obs, done, chain(*end_obs))
-                finite &= np.isfinite(rewards[:count]).all(1)
-                if kept := count if finite.all() else int(finite.argmin()):
-                    self.broken_off = rollout(kept)
+                self.broken_off = rollout(count)
             raise
         finally:
             self.env_steps += len(actions) * self.envs.num_envs
@@ -238,18 +234,6 @@ class Sampler:
             return {}
         returns, lengths = zip(*ended, strict=True)
         return {"train_return": float(np.mean(returns)), "train_length": float(np.mean(lengths))}
-
-
-def _finite_steps(obs: Array, last_obs: Array, done: Array, end_obs: Iterable[Array]) -> Array:
-    """(T,) bool: no observation of the row, and no true successor, holds NaN or infinity.
-
-    obs (T, N, *obs_shape); last_obs (N, *obs_shape); done (T, N) bool; end_obs: as in a `Rollout`, one by one
-    """
-    finite = finite_rows(obs, 1)
-    successors = np.append(finite[1:], all_finite(last_obs))
-    for row, end in zip(np.argwhere(done)[:, 0], end_obs, strict=False):
-        successors[row] &= all_finite(end)
-    return np.asarray(finite & successors)
 
 
 def whole_episodes(

@@ -194,6 +194,25 @@ def test_labels_stay_when_a_robot_fails(
         assert np.isfinite(kept[len(kept) - 1].obs).all()
 
 
+@pytest.mark.parametrize("command", ["evaluate random", "collect random --no-measure --out demos.h5"])
+@pytest.mark.parametrize(("kind", "of"), [("nan", "an observation"), ("reward", "a reward")])
+def test_nothing_moves_after_nan(
+    robot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    kind: str,
+    of: str,
+) -> None:
+    """Random actions need no observation."""
+    monkeypatch.setenv("ROBOT", f"{kind}:45")
+    words = ["--env", f"{robot}:Robot-v0", "--episodes", "4", "--num-envs", "1"]
+    assert main([*command.split(), *words]) == 2
+    said = f"Robot-v0 returned {of} that holds NaN or infinity in step 6, in the episode with seed"
+    assert said in capsys.readouterr().err
+    assert _log(robot).count("step") == 46
+
+
 def test_an_action_outside_the_bounds_moves_nothing(
     robot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

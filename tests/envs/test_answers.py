@@ -159,6 +159,26 @@ def test_floats_are_no_bytes(vector: Callable[..., VecEnv], of: str) -> None:
     assert fault.value.seed == 7
 
 
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize(
+    ("obs", "reward", "said"),
+    [
+        (OBS * np.nan, 1.0, "an observation"),
+        (np.array([0, 0, np.inf, 0]), 1.0, "an observation"),
+        (OBS, np.nan, "a reward"),
+        (OBS, -np.inf, "a reward"),
+    ],
+)
+def test_nan_is_found_in_its_step(vector: Callable[..., VecEnv], obs: Any, reward: float, said: str) -> None:
+    steps = [(OBS, 1.0, False, False, {}), (obs, reward, False, False, {})]
+    with closing(vector([partial(Odd, (OBS, {}), step) for step in steps])) as envs:
+        envs.reset([7, 8])
+        wanted = f"^the environment Odd returned {said} that holds NaN or infinity in step 1, .* with seed 8$"
+        with pytest.raises(Fault, match=wanted) as fault:
+            envs.step(np.zeros(2, int))
+    assert fault.value.seed == 8
+
+
 @pytest.mark.parametrize("number", [0, np.int64(1), 2.0, 1.5])
 def test_several_numbers_may_be_floats_if_they_are_whole(number: float) -> None:
     env = Odd((np.array([0, number]), {}), None)

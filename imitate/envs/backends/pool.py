@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
+from imitate.envs.fields import all_finite, finite_rows
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.vec import Step
+from imitate.errors import Fault
 
 __all__ = ["Pool", "PoolVecEnv"]
 
@@ -40,7 +42,10 @@ class Pool(Protocol):
 
 
 class PoolVecEnv:
-    """`VecEnv` over a pool: draws seeds, idles environments when they run out, and returns true final observations."""
+    """`VecEnv` over a pool: draws seeds, idles environments when they run out, and returns true final observations.
+
+    Raises a `Fault` for NaN and infinity.
+    """
 
     def __init__(self, pool: Pool) -> None:
         check_supported(pool.single_observation_space, pool.single_action_space)
@@ -67,6 +72,8 @@ class PoolVecEnv:
             final_obs[~self.running] = self._obs[~self.running]
             rewards = rewards * self.running
             terminated, truncated = terminated & self.running, truncated & self.running
+        if not (all_finite(final_obs) and all_finite(rewards)):
+            self._blame(finite_rows(final_obs, 1) & np.isfinite(rewards))
         obs = final_obs
         ended = terminated | truncated
         if np.count_nonzero(ended):
@@ -77,6 +84,14 @@ class PoolVecEnv:
 
     def close(self) -> None:
         self.pool.close()
+
+    def _blame(self, finite: Array) -> NoReturn:
+        """Raise a `Fault` for the first environment that is not `finite` (N,) bool."""
+        fault = Fault(
+            f"an environment returned NaN or infinity, in the episode with seed {self.seeds[finite.argmin()]}"
+        )
+        fault.seed = int(self.seeds[finite.argmin()])
+        raise fault
 
     def _begin_again(self, ended: Array, obs: Array) -> None:
         drawn = list(islice(self._seeds, len(ended)))
