@@ -14,7 +14,7 @@ import numpy as np
 
 from imitate.datasets.play import RandomPolicy, scores
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
+from imitate.envs.make import Env, make_env
 from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.stepping import Score
@@ -112,19 +112,23 @@ def evaluate(
     num_envs: int = 8,
     deterministic: bool = True,
     max_steps: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[Score], object] | None = None,
+    first: Env | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes, the n-th with the n-th seed of `episode_seeds(seed)`, for any num_envs.
 
     max_steps   maximum environment steps of all episodes together; see `Evaluation.complete`
-    progress    called with the number of finished episodes, whenever one ends
+    progress    called with each episode that comes to its end
+    first       one of the environments, which plays the first episode; by default it is made like the others
 
-    Raises InputError if the environment can't be made, and for numbers that are too small.
+    Raises InputError if the environment can't be made, and for numbers that are too small; a `Fault` if the policy or
+    an environment fails.
     """
     for name, count in (("episodes", episodes), ("num_envs", num_envs)):
         if count < 1:
             raise InputError(f"{name} must be at least 1, got {count}")
-    with closing(SyncVecEnv([partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes))) as envs:
+    makers = [partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes)
+    with closing(SyncVecEnv(makers if first is None else [lambda: first, *makers[1:]])) as envs:
         return play(
             policy,
             envs,
@@ -144,7 +148,7 @@ def play(
     seed: int,
     deterministic: bool = True,
     max_steps: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[Score], object] | None = None,
 ) -> Evaluation:
     """`evaluate` on existing environments. For trajectories use `imitate.datasets.play.episodes`."""
     seeds = list(itertools.islice(episode_seeds(seed), episodes))
@@ -152,8 +156,8 @@ def play(
     found: dict[int, Score] = {}
     for score in scores(policy, envs, seeds, deterministic=deterministic, limit=limit):
         found[score.seed] = score
-        if progress is not None:
-            progress(sum(each.whole for each in found.values()))
+        if progress is not None and score.whole:
+            progress(score)
     played = [found[each] for each in seeds if each in found]
     whole = [score for score in played if score.whole]
     return Evaluation(

@@ -95,7 +95,7 @@ def command(
         num_envs: environments side by side
         deterministic: take the expert's best action; --stochastic samples
         noise: on executed actions, whose labels stay clean: gaussian:SIGMA (in half the action range), random:P, or
-            dart:RUN, as large as the errors of that run on states of the expert
+            dart:RUN, as large as the errors of that run in five more episodes of the expert
         seed: episode n depends on (seed, n) alone
         actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone where
             actions are continuous
@@ -132,7 +132,7 @@ def command(
     if measure:
         _measure(source, num_envs, remeasure, on_failure)
     if learner is not None:
-        noise = _dart_noise(source, learner, seed)
+        noise = _dart_noise(source, learner, seed, num_envs)
     source.seed(seed)
     info = _info(source, deterministic=deterministic, noise=noise, seed=seed)
     info = replace(info, has_actions=actions, compression=compression)
@@ -173,11 +173,15 @@ def _dart_learner(source: Expert, noise: str) -> Expert | None:
     return learner
 
 
-def _dart_noise(source: Expert, learner: Expert, seed: int) -> str:
+def _dart_noise(source: Expert, learner: Expert, seed: int, num_envs: int) -> str:
     """Noise as large as the errors of `learner` in some episodes of the expert that are not recorded."""
-    seeds = islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES)
-    with closing(SyncVecEnv([partial(make_env, source.env_id, source.env_kwargs)] * _DART_EPISODES)) as envs:
-        played = list(datasets.episodes(source, envs, seeds))
+    seeds = list(islice(episode_seeds(draw_seed(Stream.DEMONSTRATIONS, seed)), _DART_EPISODES))
+    makers = [partial(make_env, source.env_id, source.env_kwargs)] * min(num_envs, _DART_EPISODES)
+    with closing(SyncVecEnv(makers)) as envs:
+        # In the order of the seeds, so that the noise does not depend on num_envs.
+        played = sorted(
+            datasets.episodes(source, envs, seeds), key=lambda episode: seeds.index(episode.info["seed"])
+        )
         obs = np.concatenate([episode.obs[:-1] for episode in played])
         labels = np.concatenate([episode.actions for episode in played])
         noise = dart(learner, obs, labels, envs.single_action_space)

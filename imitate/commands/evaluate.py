@@ -5,20 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tyro
 from tqdm import tqdm
 
 from imitate import experts
 from imitate.commands.options import JsonObject, print_json, run
 from imitate.datasets import evaluation
-from imitate.envs.make import resolve_env_id
+from imitate.datasets.trajectory import Policy
+from imitate.envs.make import Env, resolve_env_id
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.stepping import Score
 from imitate.envs.trust import bare_id, import_env, trust
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.files import write_json
 from imitate.training.experiment import Experiment
 
@@ -57,7 +61,7 @@ def evaluate(argv: list[str]) -> int:
             vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
             num_envs: environments side by side
             deterministic: take the best action; --stochastic samples
-            video: write an mp4 of the first episode
+            video: write an mp4 of the first of these episodes
             render: afterwards show the episodes live in a window, until the last one or Escape
             json: print JSON
         """
@@ -67,27 +71,21 @@ def evaluate(argv: list[str]) -> int:
             _check_display()
         policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
         check_expert(policy, subject, env_id, kwargs)
-        if video is not None:
-            _check_video(video, env_id, kwargs)
         if render:
             _check_pictures(env_id, kwargs)
-        with tqdm(total=episodes, unit="episode", file=sys.stderr, disable=None, leave=False) as bar:
-            result = evaluation.evaluate(
+        with _filmed(video, env_id, kwargs) as first:
+            result = _measured(
                 policy,
                 env_id,
-                episodes=episodes,
+                episodes,
                 seed=seed,
                 env_kwargs=kwargs,
                 num_envs=num_envs,
                 deterministic=deterministic,
-                progress=lambda finished: bar.update(finished - bar.n),
+                first=first,
             )
-        # Printed before it is stored, so that a full disk or a read-only folder does not lose the figures.
-        print_json(result.to_json()) if json else print(result, flush=True)
-        if video is not None:
-            from imitate.media.video import record_video
-
-            record_video(policy, env_id, video, env_kwargs=kwargs, seed=seed, deterministic=deterministic)
+            # Printed before anything is stored, so that a full disk or a read-only folder does not lose the figures.
+            print_json(result.to_json()) if json else print(result, flush=True)
         if deterministic and env_kwargs is None and _is_run_on(subject, env):
             path = Path(subject) / "evaluation.json"
             try:
@@ -158,18 +156,47 @@ def _subject(
     return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
 
 
-def _check_video(video: Path, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError before any episode is played if the video can't be filmed or written."""
-    if video.exists():
-        raise InputError(f"{video} exists; choose another --video")
-    if video.suffix.lower() != ".mp4":
-        raise InputError(f"a video is written as .mp4, got {video}; name it {video.with_suffix('.mp4').name}")
+def _measured(policy: Policy, env_id: str, episodes: int, **settings: Any) -> evaluation.Evaluation:
+    """`evaluation.evaluate` with a bar. If it fails, the returns of the episodes that had ended are said."""
+    ended: list[float] = []
+
+    def so_far() -> str:
+        returns = one_line(", ".join(f"{each:.6g}" for each in ended))
+        return f"{len(ended)} of {episodes} episodes had ended, with a mean return of {np.mean(ended):.2f}: {returns}"
+
+    def count(score: Score) -> None:
+        ended.append(score.episode_return)
+        bar.update()
+
+    try:
+        with tqdm(total=episodes, unit="episode", file=sys.stderr, disable=None, leave=False) as bar:
+            return evaluation.evaluate(policy, env_id, episodes=episodes, progress=count, **settings)
+    except InputError as error:
+        if not ended:
+            raise
+        raise InputError(f"{error}; {so_far()}") from error
+    except KeyboardInterrupt:
+        if ended:
+            print(f"imitate: {so_far()}", file=sys.stderr)
+        raise
+
+
+@contextmanager
+def _filmed(video: Path | None, env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Env | None]:
+    """An environment whose first episode is filmed; None without a video. Raises InputError before any is played if
+    that can't be."""
+    if video is None:
+        yield None
+        return
+    from imitate.media.video import filming
+
     parent = video.absolute().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(
             f"{video} can't be written: its folder is missing or closed to you; choose another --video"
         )
-    _check_pictures(env_id, env_kwargs)
+    with filming(env_id, video, env_kwargs, episodes=1) as (env, _):
+        yield env
 
 
 def _check_pictures(env_id: str, env_kwargs: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -74,11 +75,12 @@ def filming(
     max_seconds: float | None = None,
     width: int | None = None,
     crf: int = 23,
+    episodes: float = math.inf,
 ) -> Iterator[tuple[_Filmed, int | None]]:
-    """Yield an environment that adds a picture to the video `out` at every reset and step, and the maximum number of
-    steps to take in it.
+    """Yield an environment that adds a picture to the video `out` at every reset and step of its first `episodes`, and
+    the maximum number of steps to take in it.
 
-    Settings and errors are those of `record_video`.
+    Other settings and errors are those of `record_video`.
     """
     out = Path(out)
     if out.suffix.lower() != ".mp4":
@@ -95,7 +97,7 @@ def filming(
         limit = min((limit for limit in limits if limit is not None), default=None)
         out.parent.mkdir(parents=True, exist_ok=True)
         with atomic(out) as temporary, closing(_Encoder(temporary, fps, width, crf)) as encoder:
-            yield _Filmed(env, encoder.write), limit
+            yield _Filmed(env, encoder.write, episodes), limit
             encoder.finish()
 
 
@@ -132,24 +134,32 @@ def _view(env_id: str, env_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
-    """Shows a picture of each reset and each step; `returns` holds each episode's return so far."""
+    """Shows a picture of each reset and each step of the first episodes; `returns` holds each episode's return so far.
+    `filming` closes the environment."""
 
-    def __init__(self, env: gym.Env[Any, Any], show: Callable[[Array], None]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], show: Callable[[Array], None], episodes: float) -> None:
         super().__init__(env)
-        self._show = show
+        self._show, self._episodes = show, episodes
         self.returns: list[float] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         answer = self.env.reset(seed=seed, options=options)
         self.returns.append(0.0)
-        self._show(_picture(self.env))
+        self._film()
         return answer
 
     def step(self, action: Any) -> Any:
         answer = self.env.step(action)
         self.returns[-1] += float(answer[1])
-        self._show(_picture(self.env))
+        self._film()
         return answer
+
+    def close(self) -> None:
+        pass
+
+    def _film(self) -> None:
+        if len(self.returns) <= self._episodes:
+            self._show(_picture(self.env))
 
 
 def _picture(env: gym.Env[Any, Any]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,10 @@ class Stopped(BaseException):
 class Robot(gym.Env):
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    metadata = {"render_modes": ["rgb_array"]}
 
-    def __init__(self):
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
         if OPEN:
             raise OSError("port busy: another connection is open")
         OPEN.append(self)
@@ -67,6 +70,10 @@ class Robot(gym.Env):
         reward = float(-np.abs(self.place).sum())
         seen = self.place * np.nan if kind == "nan" and late else self.place.copy()
         return seen, float("nan") if kind == "reward" and late else reward, False, False, {}
+
+    def render(self):
+        LOG.append("picture")
+        return np.zeros((32, 32, 3), np.uint8)
 
     def close(self):
         if self in OPEN:
@@ -211,6 +218,46 @@ def test_nothing_moves_after_nan(
     said = f"Robot-v0 returned {of} that holds NaN or infinity in step 6, in the episode with seed"
     assert said in capsys.readouterr().err
     assert _log(robot).count("step") == 46
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "failed"), [("exit", 2, "raised SystemExit: 3"), ("interrupt", 130, "interrupted")]
+)
+def test_a_failure_loses_no_return_that_was_measured(
+    robot: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    status: int,
+    failed: str,
+) -> None:
+    words = ["evaluate", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
+    assert main([*words, "--episodes", "2", "--json"]) == 0
+    returns = json.loads(capsys.readouterr().out)["returns"]
+    monkeypatch.setenv("ROBOT", f"{kind}:85")
+    assert main([*words, "--episodes", "4"]) == status
+    error = capsys.readouterr().err
+    assert failed in error
+    figures = ", ".join(f"{each:.6g}" for each in returns)
+    assert f"2 of 4 episodes had ended, with a mean return of {np.mean(returns):.2f}: {figures}" in error
+
+
+def test_the_film_is_of_an_episode_that_is_measured(robot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
+    assert main([*words, "--episodes", "3", "--json"]) == 0
+    plain = capsys.readouterr().out
+    assert main([*words, "--episodes", "3", "--json", "--video", "film.mp4"]) == 0
+    assert capsys.readouterr().out == plain
+    log = _log(robot)
+    assert log.count("step") == 120, "no episode was played twice"
+    assert log.count("picture") == 21, "of the first episode alone"
+    assert Path("film.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+def test_darts_noise_takes_one_connection(robot: str) -> None:
+    assert main(_dagger(robot)) == 0
+    assert main(_collect(robot, 2, "--no-measure", "--noise", "dart:run")) == 0
+    assert _log(robot).count("step") == 200 + 20 * (5 + 2)
 
 
 def test_an_action_outside_the_bounds_moves_nothing(
