@@ -179,6 +179,35 @@ def test_nan_is_found_in_its_step(vector: Callable[..., VecEnv], obs: Any, rewar
     assert fault.value.seed == 8
 
 
+class Pooled:
+    """Two environments elsewhere, as in C++, that nobody has checked; the second one gives NaN."""
+
+    num_envs = 2
+    single_observation_space, single_action_space = Odd.observation_space, Odd.action_space
+
+    def begin(self, seeds: list[int]) -> Any:  # noqa: ARG002
+        return np.zeros((2, 4), np.float32)
+
+    def step(self, actions: Any) -> Any:  # noqa: ARG002
+        no = np.zeros(2, bool)
+        return np.float32([OBS, OBS * np.nan]), np.zeros(2, np.float32), no, no.copy()
+
+    def begin_again(self, which: Any, seeds: list[int]) -> Any:  # noqa: ARG002
+        return np.zeros((len(which), 4), np.float32)
+
+    def close(self) -> None: ...
+
+
+def test_nan_of_a_pool_has_its_seed_and_an_idle_environment_may_give_it() -> None:
+    envs = PoolVecEnv(Pooled())
+    envs.reset([7, 8])
+    with pytest.raises(Fault, match="an environment returned NaN or infinity, .* with seed 8$") as fault:
+        envs.step(np.zeros(2, int))
+    assert fault.value.seed == 8
+    envs.reset([7])
+    assert np.isfinite(envs.step(np.zeros(2, int)).obs).all()
+
+
 @pytest.mark.parametrize("number", [0, np.int64(1), 2.0, 1.5])
 def test_several_numbers_may_be_floats_if_they_are_whole(number: float) -> None:
     env = Odd((np.array([0, number]), {}), None)
