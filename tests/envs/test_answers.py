@@ -170,7 +170,7 @@ def test_floats_are_no_bytes(vector: Callable[..., VecEnv], of: str) -> None:
     ],
 )
 def test_nan_is_found_in_its_step(vector: Callable[..., VecEnv], obs: Any, reward: float, said: str) -> None:
-    steps = [(OBS, 1.0, False, False, {}), (obs, reward, False, False, {})]
+    steps: list[Any] = [(OBS, 1.0, False, False, {}), (obs, reward, False, False, {})]
     with closing(vector([partial(Odd, (OBS, {}), step) for step in steps])) as envs:
         envs.reset([7, 8])
         wanted = f"^the environment Odd returned {said} that holds NaN or infinity in step 1, .* with seed 8$"
@@ -183,14 +183,15 @@ class Pooled:
     """Two environments elsewhere, as in C++, that nobody has checked; the second one gives NaN."""
 
     num_envs = 2
-    single_observation_space, single_action_space = Odd.observation_space, Odd.action_space
+    single_observation_space: spaces.Space[Any] = Odd.observation_space
+    single_action_space: spaces.Space[Any] = Odd.action_space
 
     def begin(self, seeds: list[int]) -> Any:  # noqa: ARG002
         return np.zeros((2, 4), np.float32)
 
     def step(self, actions: Any) -> Any:  # noqa: ARG002
         no = np.zeros(2, bool)
-        return np.float32([OBS, OBS * np.nan]), np.zeros(2, np.float32), no, no.copy()
+        return np.stack([OBS, OBS * np.nan]), np.zeros(2, np.float32), no, no.copy()
 
     def begin_again(self, which: Any, seeds: list[int]) -> Any:  # noqa: ARG002
         return np.zeros((len(which), 4), np.float32)
@@ -201,7 +202,7 @@ class Pooled:
 def test_nan_of_a_pool_has_its_seed_and_an_idle_environment_may_give_it() -> None:
     envs = PoolVecEnv(Pooled())
     envs.reset([7, 8])
-    with pytest.raises(Fault, match="an environment returned NaN or infinity, .* with seed 8$") as fault:
+    with pytest.raises(Fault, match=r"an environment returned NaN or infinity, .* with seed 8$") as fault:
         envs.step(np.zeros(2, int))
     assert fault.value.seed == 8
     envs.reset([7])
