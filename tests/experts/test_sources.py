@@ -101,7 +101,7 @@ def test_unknown_experts_name_the_nearest(
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(tmp_path))
     with pytest.raises(InputError, match="did you mean 'a2c/CartPole-v1'"):
         load_expert("zoo:a2c/CartPoel-v1")
-    with pytest.raises(InputError, match="names no environment: write zoo:a2c/CartPole-v1$"):
+    with pytest.raises(InputError, match=r"names no environment: write zoo:a2c/CartPole-v1$"):
         load_expert("zoo:a2c")
     with pytest.raises(InputError, match="did you mean 'zoo:a2c/CartPole-v1'"):
         load_expert("zoo-a2c/CartPole-v1")
