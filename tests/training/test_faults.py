@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,21 @@ def test_the_experts_are_asked_about_all_states_before_the_environment_failed(
     assert others or sorted(obs for piece in before for obs in piece[:-1]) == sorted(Oracle.asked)
     assert execute(wanted, out, resume=True)
     assert labels(out)[: len(before)] == before
+
+
+def test_steps_that_the_expert_failed_to_label_are_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails once the last roll-in is over. The run must not end without its last fit."""
+    monkeypatch.setattr(Oracle, "when", 320)
+    wanted, out = experiment().changed(MIXED), tmp_path / "run"
+    with pytest.raises(InputError, match="ConnectionError"):
+        execute(wanted, out)
+    monkeypatch.setattr(Oracle, "when", np.inf)
+    assert execute(wanted, out, resume=True)
+    with DemoReader(out / "aggregated.h5") as store:
+        assert store.num_steps == 399  # of 400: 301 were labelled, and both environments step together
+    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["env_steps"] == 399
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -158,9 +158,14 @@ class RollIn:
         return Labelled(rollout, answers, turns)
 
     def _keep_known(self, rollout: Rollout, turns: Array) -> None:
-        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known."""
-        for segment in rollout.segments(*self.teacher.known(rollout, turns)):
+        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known.
+
+        The others don't count, so that they are played again. Otherwise the run could end without its last fit.
+        """
+        answers, known = self.teacher.known(rollout, turns)
+        for segment in rollout.segments(answers, known):
             self.store.append(segment)
+        self.sampler.env_steps -= int((rollout.steps & ~known).sum())
 
     def metrics(self, policy: ActorPolicy, obs: Array, labels: Array) -> dict[str, float]:
         """The expert's share, the number of states so far, and the policy's agreement with labels (B, ...) that it has
