@@ -170,14 +170,21 @@ def _as_array(value: Any, what: str) -> Array:
 
 
 def misfit(array: Array, space: Space) -> str:
-    """The reason why floats can't be cast to the whole numbers of a space, for a message; empty if they can.
+    """The reason why numbers can't be cast to the whole numbers of a space, for a message; empty if they can.
 
     A Box of whole numbers takes no floats at all: a picture in [0, 1] would become black, and a 1.0 in it may mean 255.
     """
-    if array.dtype.kind != "f" or np.dtype(space.dtype).kind not in "iub":
+    wanted = np.dtype(space.dtype)
+    if wanted.kind not in "iub" or array.dtype == wanted:
+        return ""
+    if array.dtype.kind in "iu" and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        outside = array[(array < limits.min) | (array > limits.max)]
+        return f"holds {outside[0]}: wanted {wanted}, {limits.min} to {limits.max}" if len(outside) else ""
+    if array.dtype.kind != "f":
         return ""
     if isinstance(space, spaces.Box):
-        return f"is {array.dtype}, wanted {space.dtype} (cast it; multiply a picture in [0, 1] by 255 first)"
+        return f"is {array.dtype}, wanted {wanted} (cast it; multiply a picture in [0, 1] by 255 first)"
     fractions = array[array % 1 != 0]  # NaN too
     return f"holds {fractions[0]:g}: wanted whole numbers of {space}" if len(fractions) else ""
 

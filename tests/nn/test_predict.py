@@ -146,6 +146,14 @@ def test_a_picture_of_floats_is_refused(shade: float) -> None:
         ActorPolicy(spaces.Dict(camera=camera), actions).predict({"camera": picture})
 
 
+def test_whole_numbers_that_a_byte_does_not_hold_are_refused() -> None:
+    """300 would become 44."""
+    camera = spaces.Box(0, 255, (40, 40, 3), np.uint8)
+    for wrong in (300, -1):
+        with pytest.raises(InputError, match=rf"holds {wrong}: wanted uint8, 0 to 255$"):
+            ActorPolicy(camera, spaces.Discrete(2)).act(np.full(camera.shape, wrong))
+
+
 def test_whole_numbers_of_other_widths_are_taken() -> None:
     space = as_fields(
         spaces.Dict(
