@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -65,8 +64,9 @@ class Trajectory:
                 object.__setattr__(self, name, _array(name, given))
         for name in ("terminated", "truncated"):
             flag = getattr(self, name)
-            if not isinstance(flag, bool | np.bool_ | Integral):
+            if np.ndim(flag) or np.asarray(flag).dtype.kind not in "biu":
                 raise InputError(f"{name} of a trajectory must be True or False, got {flag!r}")
+            object.__setattr__(self, name, bool(flag))
         steps = len(self.actions)
         if steps < 1:
             raise InputError("a trajectory needs at least one step, got 0")
@@ -113,7 +113,7 @@ def _array(name: str, given: Any) -> Array:
     got = f"a {type(given).__name__}"
     try:
         array = rows_of(given) if isinstance(given, Mapping) else np.asarray(given)
-        if array.ndim and array.dtype.kind in "biufcV":
+        if array.ndim and array.dtype.kind in "biufV":
             return array
     except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, tensors on a GPU
         got += f" ({one_line(error)})"

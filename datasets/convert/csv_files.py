@@ -239,14 +239,13 @@ def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> R
             rows[name] = _taken(steps, places[role])
     if "reward" in places:
         rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
-    flags = {
-        role: np.array([_flag(line[places[role][0]]) for line in steps], bool)
-        for role in FLAGS
-        if role in places
-    }
-    early = sum(int(flag[:-1].sum()) for flag in flags.values())
-    notes["a flag is left out, as more lines of its episode follow: the number says where it ends"] += early
-    return rows | both_flags(flags)
+    flags = {role: places[role][0] for role in FLAGS if role in places}
+    early = sum(_is_set(line[place]) for place in flags.values() for line in steps[:-1])
+    notes["a flag in the middle of an episode is left out: the episode ends where its number changes"] += (
+        early
+    )
+    last_flags = {role: [_flag(line[place]) for line in steps[-1:]] for role, place in flags.items()}
+    return rows | both_flags({role: np.array(flag, bool) for role, flag in last_flags.items()})
 
 
 def _numbers(lines: Sequence[_Line], places: Sequence[int]) -> Array:
@@ -276,6 +275,14 @@ def _taken(lines: Sequence[_Line], places: Sequence[int]) -> Array:
     if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
         return _numbers(lines, places)
     return np.array([int(line[places[0]]) for line in lines], np.int64)[:, None]
+
+
+def _is_set(text: str) -> bool:
+    """True for a flag that is set; False also for a text that is no flag, such as NA."""
+    try:
+        return _flag(text)
+    except ValueError:
+        return False
 
 
 def _flag(text: str) -> bool:

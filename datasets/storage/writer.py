@@ -7,6 +7,7 @@ against power cuts.
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -406,9 +407,13 @@ def _total(rows: Mapping[str, Array]) -> float:
 
 def _row(trajectory: Trajectory, length: int, total: float) -> Array:
     """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later."""
-    seed = trajectory.info.get("seed", -1)
-    if not isinstance(seed, int | np.integer) or not -(2**63) <= seed < 2**63:
-        raise InputError(f"the seed of an episode must be a whole number, got {seed!r}")
+    given = trajectory.info.get("seed", -1)
+    try:
+        seed = operator.index(given)
+    except TypeError:
+        raise InputError(f"the seed of an episode must be a whole number, got {given!r}") from None
+    if not -(2**63) <= seed < 2**63:
+        raise InputError(f"the seed of an episode must be below 2**63, got {seed}")
     if not (trajectory.terminated or trajectory.truncated):
         raise InputError(
             "an episode is neither terminated nor truncated: one that was only stopped is truncated "

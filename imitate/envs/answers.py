@@ -96,7 +96,7 @@ class Answering:
                 array = None
             if array is None or array.shape != self._shape or array.dtype.kind not in "fiubV":
                 self._fail(f"returned {_form(obs)} as observation, its space is {self.env.observation_space}")
-            if wrong := misfit(array, self.env.observation_space):
+            if discrete is None and (wrong := misfit(array, self.env.observation_space)):
                 self._fail(f"returned an observation that {wrong}")
         if discrete is not None and (obs % 1 or not 0 <= obs - discrete.start < discrete.n):
             self._fail(f"returned {obs} as observation, its space is {discrete}")
@@ -174,6 +174,9 @@ class Checked(gym.Wrapper[Any, Any, Any, Any]):
 
     def render(self) -> Any:
         return self._answering.picture()
+
+    def close(self) -> None:
+        self._answering.close()
 
 
 def _form(answer: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -102,10 +101,8 @@ class SyncVecEnv:
         self.seeds = np.zeros(self.num_envs, np.int64)
         self._seeds: Iterator[int] = iter(())
         self._reset_fault: InputError | None = None
-        self._taken, self._begun = (
-            0,
-            [0] * self.num_envs,
-        )  # steps, and those before each environment's episode
+        self._taken = 0  # steps so far
+        self._begun = [0] * self.num_envs  # steps before each environment's episode
         shape, dtype = self.single_observation_space.shape, self.single_observation_space.dtype
         self._obs = np.zeros((self.num_envs, *(shape or ())), dtype)
         axes = len(shape or ())
@@ -129,15 +126,14 @@ class SyncVecEnv:
         truncated = np.zeros(self.num_envs, bool)
         # An assignment would broadcast a number or an array with fewer axes, and cut a fraction to a whole number. This
         # loop must be fast, so of floats with one axis only the length is checked.
-        length, is_checked, answer, total = self._length, self._is_checked, None, 0.0
+        length, is_checked, answer = self._length, self._is_checked, None
         for index, running in enumerate(self.running.tolist()):
             if not running:
                 continue
             try:
                 answer = self._steps[index](actions[index])
                 obs, reward, ended, cut, _ = answer
-                rewards[index] = number = float(reward)  # NumPy would take None for NaN
-                total += number
+                rewards[index] = float(reward)  # NumPy would take None for NaN
                 terminated[index], truncated[index] = ended, cut
                 if type(reward) not in _NUMBERS or type(ended) not in _FLAGS or type(cut) not in _FLAGS:
                     self._envs[index].check_kinds(reward, ended, cut)
@@ -147,7 +143,7 @@ class SyncVecEnv:
             except BaseException as error:
                 self._envs[index].blame(error, answer)
         self._taken += 1
-        if not (math.isfinite(total) and all_finite(final_obs)):
+        if not (all_finite(rewards) and all_finite(final_obs)):  # as float32, in which 1e300 is infinite
             for index in np.flatnonzero(self.running).tolist():
                 taken = self._taken - self._begun[index]
                 self._envs[index].check_finite(final_obs[index], rewards[index], taken)
@@ -172,3 +168,4 @@ class SyncVecEnv:
         if seed is not None:
             self.seeds[index], self._begun[index] = seed, self._taken
             obs[index] = self._envs[index].reset(seed)[0]
+            self._envs[index].check_finite(obs[index], 0.0, 0)

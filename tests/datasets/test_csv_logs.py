@@ -67,6 +67,16 @@ def test_an_episode_that_comes_again_is_named_by_its_line(tmp_path: Path) -> Non
     assert not (tmp_path / "demos.h5").exists()
 
 
+def test_flags_before_the_last_line_of_an_episode_may_be_any_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "episode,obs_0,action_0,terminated\n0,1,0.5,NA\n0,2,0.5,1\n0,3,,\n1,3,0.5,NA\n1,4,0.5,true\n1,5,,\n"
+    )
+    convert(path, tmp_path / "log.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "log.h5") as demos:
+        assert [(len(each), each.terminated) for each in demos] == [(2, True), (2, True)]
+
+
 def test_a_flag_in_the_middle_of_an_episode_is_noted(tmp_path: Path) -> None:
     log = "episode,obs_0,action_0,terminated,truncated\n"
     for name, rows, noted in (
@@ -76,9 +86,7 @@ def test_a_flag_in_the_middle_of_an_episode_is_noted(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(log + rows)
         out = tmp_path / f"{name}.h5"
         notes = convert(tmp_path / f"{name}.csv", out, env_id="Nowhere-v0").notes
-        assert (
-            any("a flag is left out, as more lines of its episode follow" in note for note in notes) == noted
-        )
+        assert any("a flag in the middle of an episode is left out" in note for note in notes) == noted
         with DemoReader(out) as reader:
             assert [(len(each), each.terminated, each.truncated) for each in reader] == [(3, False, True)]
 

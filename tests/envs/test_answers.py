@@ -179,6 +179,19 @@ def test_nan_is_found_in_its_step(vector: Callable[..., VecEnv], obs: Any, rewar
     assert fault.value.seed == 8
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize(("first", "reward"), [(OBS, 1e300), (np.array([0.0, 0, 1e300, 0]), 1.0)])
+def test_what_float32_does_not_hold_is_infinity(first: Any, reward: float) -> None:
+    envs = SyncVecEnv([partial(Odd, (first, {}), (OBS, reward, False, False, {}))])
+
+    def play() -> None:
+        envs.reset([7])
+        envs.step(np.zeros(1, int))
+
+    with pytest.raises(Fault, match=r"holds NaN or infinity .* with seed 7$"):
+        play()
+
+
 class Pooled:
     """Two environments elsewhere, as in C++, that nobody has checked; the second one gives NaN."""
 
@@ -191,7 +204,7 @@ class Pooled:
 
     def step(self, actions: Any) -> Any:  # noqa: ARG002
         no = np.zeros(2, bool)
-        return np.stack([OBS, OBS * np.nan]), np.zeros(2, np.float32), no, no.copy()
+        return np.stack([OBS, OBS * np.nan]), np.array([0, np.nan], np.float32), no, no.copy()
 
     def begin_again(self, which: Any, seeds: list[int]) -> Any:  # noqa: ARG002
         return np.zeros((len(which), 4), np.float32)

@@ -74,13 +74,13 @@ def test_a_controller_finds_the_environment_beside_it_and_its_name_says_where(
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
         "class Robot(CartPoleEnv):\n"
         "    pass\n"
-        "gym.register('Robot-v0', entry_point=Robot, max_episode_steps=9)\n"
+        "gym.register('TrustedRobot-v0', entry_point=Robot, max_episode_steps=9)\n"
         "def make_expert():\n"
         "    return lambda obs: (obs[:, 2] > 0).astype('int64')\n"
     )
     trust("robot:make_expert")
-    assert load_expert("robot:make_expert", env_id="Robot-v0").env_id == "robot:Robot-v0"
-    assert load_expert("robot:make_expert", env_id="robot:Robot-v0").env_id == "robot:Robot-v0"
+    assert load_expert("robot:make_expert", env_id="TrustedRobot-v0").env_id == "robot:TrustedRobot-v0"
+    assert load_expert("robot:make_expert", env_id="robot:TrustedRobot-v0").env_id == "robot:TrustedRobot-v0"
     assert load_expert("robot:make_expert", env_id="CartPole-v1").env_id == "CartPole-v1"
 
 

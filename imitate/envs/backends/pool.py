@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -64,16 +64,16 @@ class PoolVecEnv:
         self.seeds[self.running] = drawn
         self._obs = self.pool.begin(drawn + [0] * (self.num_envs - len(drawn)))
         self._obs[~self.running] = self._obs[0]  # zeros may be outside the space
+        self._check(self._obs, np.zeros(self.num_envs, np.float32))
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:
         final_obs, rewards, terminated, truncated = self.pool.step(actions)
         if not self.running.all():  # hide the output of idle environments, which may be anything
             final_obs[~self.running] = self._obs[~self.running]
-            rewards = rewards * self.running
+            rewards = np.where(self.running, rewards, 0).astype(rewards.dtype)  # NaN too
             terminated, truncated = terminated & self.running, truncated & self.running
-        if not (all_finite(final_obs) and all_finite(rewards)):
-            self._blame(finite_rows(final_obs, 1) & np.isfinite(rewards))
+        self._check(final_obs, rewards)
         obs = final_obs
         ended = terminated | truncated
         if np.count_nonzero(ended):
@@ -85,8 +85,11 @@ class PoolVecEnv:
     def close(self) -> None:
         self.pool.close()
 
-    def _blame(self, finite: Array) -> NoReturn:
-        """Raise a `Fault` for the first environment that is not `finite` (N,) bool."""
+    def _check(self, obs: Array, rewards: Array) -> None:
+        """Raise a `Fault` for the first environment whose observation (N, ...) or reward (N,) holds NaN or infinity."""
+        if all_finite(obs) and all_finite(rewards):
+            return
+        finite = finite_rows(obs, 1) & np.isfinite(rewards)
         fault = Fault(
             f"an environment returned NaN or infinity, in the episode with seed {self.seeds[finite.argmin()]}"
         )
@@ -100,3 +103,4 @@ class PoolVecEnv:
         if drawn:
             self.seeds[begun] = drawn
             obs[begun] = self.pool.begin_again(begun, drawn)
+            self._check(obs, np.zeros(self.num_envs, np.float32))

@@ -15,7 +15,7 @@ from torch import Tensor
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.errors import InputError
+from imitate.errors import Fault, InputError
 from imitate.imitators.bc import mean_agreement
 from imitate.imitators.roll_in.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
@@ -137,7 +137,10 @@ class RollIn:
         except BaseException as error:
             if (cut := self.sampler.broken_off) is not None:
                 turns = self.mixture.turns[: len(cut.actions)]
-                if isinstance(error, KeyboardInterrupt):  # it stops at once, and nobody is asked
+                of_expert = (
+                    isinstance(error, Fault) and error.seed is None
+                )  # an environment's names its episode
+                if of_expert or isinstance(error, KeyboardInterrupt):  # nobody is asked again
                     self._keep_known(cut, turns)
                 else:
                     with suppress(InputError):  # the first failure is the one to report
