@@ -16,9 +16,10 @@ from tqdm import tqdm
 
 from imitate.datasets import play
 from imitate.datasets.noise import ActionNoise
+from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
-from imitate.datasets.storage.schema import DemoInfo, outside
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.seeds import episode_seeds

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.fields import Fields, as_fields
+from imitate.envs.fields import as_fields
 from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
 from imitate.errors import InputError, one_line
 from imitate.files import versions
@@ -36,7 +36,6 @@ __all__ = [
     "info_from_plain",
     "info_to_plain",
     "lowest_actions",
-    "outside",
     "read_attribute",
     "read_info",
     "write_info",
@@ -341,24 +340,6 @@ def _checked(name: str, value: Any, kind: type[T]) -> T:
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         raise InputError(f"attribute {name!r} has {len(value)} characters, over the limit of {_LONGEST_TEXT}")
     return value
-
-
-def outside(space: gym.Space[Any], values: Array) -> Array:
-    """Mask (T,) of the values (T, *shape) that are not in their space. For Dict observations, only discrete parts are
-    checked; if a Box's numbers leave its bounds, the environment declared wrong bounds."""
-    if isinstance(space, Fields):
-        parts = [
-            outside(part, values[name]) for name, part in space.items() if not isinstance(part, spaces.Box)
-        ]
-        return np.any(parts, axis=0) if parts else np.zeros(len(values), bool)
-    discrete = values_of(space)
-    if discrete is not None:
-        first, count = discrete
-        beyond = (values < first) | (values >= first + count)
-    else:
-        assert isinstance(space, spaces.Box)
-        beyond = (values < space.low) | (values > space.high)
-    return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))
 
 
 def lowest_actions(space: gym.Space[Any], steps: int) -> Array:

@@ -18,17 +18,17 @@ from typing import Any, Self
 
 import h5py
 import numpy as np
-from gymnasium.spaces import Box
 
 from imitate.datasets.play import unstack_frames
+from imitate.datasets.storage.fit import check_fit
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
-from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions, outside
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.spaces import Array, Space
+from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 from imitate.files import atomic
 
@@ -199,7 +199,8 @@ class DemoWriter:
 
     def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
         """The rows of a trajectory by column, without its row of the table. Raises InputError if they don't fit."""
-        self._check(trajectory)
+        self._check_open()
+        check_fit(trajectory, self.info, self.path, labels="expert_actions" in self._columns)
         actions = trajectory.actions
         if not self.info.has_actions:
             actions = lowest_actions(self.info.action_space, len(actions))
@@ -355,39 +356,6 @@ class DemoWriter:
     def _check_open(self) -> None:
         if not self._file:
             raise InputError(f"{self.path} is closed: go on with DemoWriter.resume({str(self.path)!r})")
-
-    def _check(self, trajectory: Trajectory) -> None:
-        """Raise InputError if the writer is closed, or the trajectory does not fit the spaces."""
-        self._check_open()
-        spaces: dict[str, Space] = {"obs": self.info.observation_space}
-        if self.info.has_actions:
-            spaces["actions"] = self.info.action_space
-        if self.info.has_actions and trajectory.expert_actions is not None:
-            if "expert_actions" not in self._columns:
-                raise InputError(f"{self.path} has no expert_actions: create it with expert_actions=True")
-            spaces["expert_actions"] = self.info.action_space
-        states, size = trajectory.states, self.info.state_size
-        if size and (states is None or states.dtype != np.float64 or states.shape[1:] != (size,)):
-            got = "none" if states is None else f"{states.dtype} {states.shape[1:]}"
-            raise InputError(f"states are {got}, wanted float64 ({size},) as in the file's state_size")
-        for name, space in spaces.items():
-            array: Array = getattr(trajectory, name)
-            if array.dtype != space.dtype or array.shape[1:] != space.shape:
-                raise InputError(
-                    f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
-                )
-            # The reader lets observations leave a Box, too: then the environment declared wrong bounds.
-            if (name == "obs" and isinstance(space, Box)) or not (beyond := outside(space, array)).any():
-                continue
-            step = int(beyond.argmax())
-            if name == "obs":
-                raise InputError(
-                    f"obs leave the space {space} in step {step} of their episode: correct the space, or what gave them"
-                )
-            raise InputError(
-                f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
-                "them to what the environment takes, as `imitate data convert --clip` does"
-            )
 
 
 def _as_float32(rewards: Array) -> Array:

@@ -1,0 +1,67 @@
+"""Whether an episode fits a file: its spaces, its labels and its states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from gymnasium import spaces
+
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.trajectory import Trajectory
+from imitate.envs.fields import Fields
+from imitate.envs.spaces import Array, Space, values_of
+from imitate.errors import InputError
+
+__all__ = ["check_fit", "outside"]
+
+
+def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: bool) -> None:
+    """Raise InputError if an episode does not fit the file at `path`, which has expert_actions if it has `labels`."""
+    wanted: dict[str, Space] = {"obs": info.observation_space}
+    if info.has_actions:
+        wanted["actions"] = info.action_space
+    if info.has_actions and trajectory.expert_actions is not None:
+        if not labels:
+            raise InputError(f"{path} has no expert_actions: create it with expert_actions=True")
+        wanted["expert_actions"] = info.action_space
+    states, size = trajectory.states, info.state_size
+    if size and (states is None or states.dtype != np.float64 or states.shape[1:] != (size,)):
+        got = "none" if states is None else f"{states.dtype} {states.shape[1:]}"
+        raise InputError(f"states are {got}, wanted float64 ({size},) as in the file's state_size")
+    for name, space in wanted.items():
+        array: Array = getattr(trajectory, name)
+        if array.dtype != space.dtype or array.shape[1:] != space.shape:
+            raise InputError(
+                f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
+            )
+        # The reader lets observations leave a Box, too: then the environment declared wrong bounds.
+        if (name == "obs" and isinstance(space, spaces.Box)) or not (beyond := outside(space, array)).any():
+            continue
+        step = int(beyond.argmax())
+        if name == "obs":
+            raise InputError(
+                f"obs leave the space {space} in step {step} of their episode: correct the space, or what gave them"
+            )
+        raise InputError(
+            f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
+            "them to what the environment takes, as `imitate data convert --clip` does"
+        )
+
+
+def outside(space: Space, values: Array) -> Array:
+    """Mask (T,) of the values (T, *shape) that are not in their space. For Dict observations, only discrete parts are
+    checked; if a Box's numbers leave its bounds, the environment declared wrong bounds."""
+    if isinstance(space, Fields):
+        parts = [
+            outside(part, values[name]) for name, part in space.items() if not isinstance(part, spaces.Box)
+        ]
+        return np.any(parts, axis=0) if parts else np.zeros(len(values), bool)
+    discrete = values_of(space)
+    if discrete is not None:
+        first, count = discrete
+        beyond = (values < first) | (values >= first + count)
+    else:
+        assert isinstance(space, spaces.Box)
+        beyond = (values < space.low) | (values > space.high)
+    return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))
