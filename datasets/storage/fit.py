@@ -31,10 +31,8 @@ def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: boo
         raise InputError(f"states are {got}, wanted float64 ({size},) as in the file's state_size")
     for name, space in wanted.items():
         array: Array = getattr(trajectory, name)
-        if array.dtype != space.dtype or array.shape[1:] != space.shape:
-            raise InputError(
-                f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}: convert them"
-            )
+        if wrong := _difference(name, space, array):
+            raise InputError(f"{wrong}: convert them")
         # The reader lets observations leave a Box, too: then the environment declared wrong bounds.
         if (name == "obs" and isinstance(space, spaces.Box)) or not (beyond := outside(space, array)).any():
             continue
@@ -47,6 +45,21 @@ def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: boo
             f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
             "them to what the environment takes, as `imitate data convert --clip` does"
         )
+
+
+def _difference(name: str, space: Space, array: Array) -> str:
+    """How the type or the shape of rows (T, *shape) differs from the space's; empty if it does not."""
+    if array.dtype == space.dtype and array.shape[1:] == (space.shape or ()):
+        return ""
+    names = array.dtype.names
+    if not isinstance(space, Fields) or names is None:
+        return f"{name} are {array.dtype} {array.shape[1:]}, the space is {space}"
+    if set(names) != set(space.spaces):
+        return f"{name} have the parts {', '.join(names)}, the space has {', '.join(space.spaces)}"
+    parts = ((f"{part!r} of {name}", inner, array[part]) for part, inner in space.spaces.items())
+    return next(
+        filter(None, (_difference(*each) for each in parts)), f"{name} have their parts in another order"
+    )
 
 
 def outside(space: Space, values: Array) -> Array:

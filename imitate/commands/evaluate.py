@@ -175,9 +175,9 @@ def _measured(policy: Policy, env_id: str, episodes: int, **settings: Any) -> ev
         if not ended:
             raise
         raise InputError(f"{error}; {so_far()}") from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         if ended:
-            print(f"imitate: {so_far()}", file=sys.stderr)
+            interrupt.add_note(so_far())
         raise
 
 

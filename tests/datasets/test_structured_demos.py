@@ -21,6 +21,7 @@ from imitate.datasets.play import RandomPolicy
 from imitate.datasets.replay import replay
 from imitate.datasets.trajectory import parts_of, tensor_of
 from imitate.envs import make_vec
+from imitate.envs.fields import as_fields
 from imitate.nn.fields import fields_of
 
 
@@ -76,6 +77,20 @@ def test_actions_outside_of_their_space_are_refused(tmp_path: Path) -> None:
     wrong = replace(episode, actions=episode.actions + np.array([3, 0]))
     with DemoWriter(tmp_path / "b.h5", info) as writer, pytest.raises(InputError, match="leave the space"):
         writer.append(wrong)
+
+
+def test_the_part_of_another_type_is_named(tmp_path: Path) -> None:
+    space = as_fields(spaces.Dict(far=spaces.Box(-1, 1, (2,)), near=spaces.Dict(x=spaces.Box(-1, 1, (1,)))))
+    info = DemoInfo("Nowhere-v0", space, spaces.Discrete(2))
+    obs: dict[str, Any] = {"far": np.zeros((3, 2), np.float32), "near": {"x": np.zeros((3, 1))}}
+    rest: Any = np.zeros(2, np.int64), np.zeros(2), True, False
+    with DemoWriter(tmp_path / "a.h5", info) as writer:
+        with pytest.raises(
+            InputError, match=r"^'x' of 'near' of obs are float64 \(1,\), the space is Box.*convert"
+        ):
+            writer.append(Trajectory(obs, *rest))
+        with pytest.raises(InputError, match=r"^obs have the parts far, the space has far, near"):
+            writer.append(Trajectory({"far": obs["far"]}, *rest))
 
 
 def test_batches_are_bytes_of_rows_that_come_apart_again(tmp_path: Path) -> None:

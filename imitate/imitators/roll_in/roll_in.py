@@ -127,8 +127,8 @@ class RollIn:
         """The roll-in of an iteration, labelled and stored, and whether the iteration is the last.
 
         The remaining steps, at most `limit`, are divided over the remaining iterations, so that the last one, with its
-        long fit, always takes place. If the environment fails, the steps before are labelled and stored; after Ctrl-C
-        only those whose labels are known.
+        long fit, always takes place. If the environment fails, the steps before are labelled and stored; after Ctrl-C,
+        or if the expert fails, only those whose labels are known.
         """
         room, iterations = self.plan(iteration, limit, self.env_steps, self.least_steps)
         self.begin(learner, iteration)
@@ -137,10 +137,9 @@ class RollIn:
         except BaseException as error:
             if (cut := self.sampler.broken_off) is not None:
                 turns = self.mixture.turns[: len(cut.actions)]
-                of_expert = (
-                    isinstance(error, Fault) and error.seed is None
-                )  # an environment's names its episode
-                if of_expert or isinstance(error, KeyboardInterrupt):  # nobody is asked again
+                # An environment's fault names its episode, an expert's does not: then nobody is asked again.
+                of_expert = isinstance(error, Fault) and error.seed is None
+                if of_expert or isinstance(error, KeyboardInterrupt):
                     self._keep_known(cut, turns)
                 else:
                     with suppress(InputError):  # the first failure is the one to report
