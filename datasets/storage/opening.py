@@ -14,7 +14,7 @@ from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, damaged, read_info
-from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file
+from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file, half_open
 from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, register
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
@@ -74,6 +74,10 @@ def open_demos(path: Path) -> h5py.File:
             f"{path} was never closed, and the machine was started again: `imitate data repair {path}` restores the "
             "episodes that were synced; a recording that is resumed does so itself"
         )
+    for _ in range(_TRIES):
+        if not (is_half_open := half_open(_superblock(path))):
+            break
+        time.sleep(0.02)  # a living writer needs less
     writing = being_written(_superblock(path))
     for tries_left in reversed(range(_TRIES if writing else 1)):
         begin = time.monotonic()
@@ -85,7 +89,8 @@ def open_demos(path: Path) -> h5py.File:
                 raise
             time.sleep(0.02)
     with damaged(path, "it"):
-        file = h5py.File(path, "r", libver="latest", swmr=writing)
+        source = Settled(path) if is_half_open else path
+        file = h5py.File(source, "r", libver="latest", swmr=writing and not is_half_open)
         try:
             if read_info(file).compression == "zstd":
                 register(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from imitate.errors import InputError
 
-__all__ = ["Settled", "being_written", "end_of_file"]
+__all__ = ["Settled", "being_written", "end_of_file", "half_open"]
 
 SIZE = 48
 _VERSION = 8
@@ -26,6 +26,12 @@ _CHECKSUM = slice(44, 48)
 def being_written(superblock: bytes) -> bool:
     """True if a writer has the file open, or was killed while it had."""
     return len(superblock) == SIZE and superblock[_VERSION] == 3 and superblock[_FLAGS] & 5 != 0
+
+
+def half_open(superblock: bytes) -> bool:
+    """True if a writer has opened the file and not yet begun its SWMR mode, which takes milliseconds, or was killed in
+    between. HDF5 then reads the file in no mode."""
+    return being_written(superblock) and superblock[_FLAGS] & 5 != 5
 
 
 def end_of_file(superblock: bytes) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import pytest
+from recordings import INFO, trajectory
+
+from imitate.datasets import DemoReader, DemoWriter
 
 
 def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
@@ -23,6 +28,21 @@ def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["vectors", "pixels"])
 def test_a_few_kills(tmp_path: Path, kind: str) -> None:
     campaign(tmp_path, 3, 300, kind)
+
+
+def test_a_writer_that_was_killed_as_it_began_leaves_a_file_to_go_on_with(tmp_path: Path) -> None:
+    """Between HDF5's modes for writing and for readers beside the writer, which takes milliseconds."""
+    path = tmp_path / "killed.h5"
+    if (child := os.fork()) == 0:
+        h5py.File.swmr_mode = property(fset=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        DemoWriter(path, INFO)
+    os.waitpid(child, 0)
+    with DemoReader(path) as killed:
+        assert len(killed) == 0
+    with DemoWriter.resume(path) as writer:
+        writer.append(trajectory())
+    with DemoReader(path) as resumed:
+        assert len(resumed) == 1
 
 
 @pytest.mark.attack
