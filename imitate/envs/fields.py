@@ -28,6 +28,7 @@ __all__ = [
     "misfit",
     "part_of",
     "rows_of",
+    "values_of",
 ]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
@@ -143,11 +144,11 @@ def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
             )
         if wrong := misfit(value, part):
             raise Fault(f"{inner} {wrong}")
-        if isinstance(part, spaces.Discrete):
-            beyond = (value < part.start) | (value >= part.start + part.n)
+        if (discrete := values_of(part)) is not None:
+            first, count = discrete
+            beyond = (value < first) | (value >= first + count)
             if beyond.any():
-                wanted = f"{part.start} to {part.start + part.n - 1}"
-                raise Fault(f"{inner} holds {value[beyond][0]:g}, wanted {wanted}")
+                raise Fault(f"{inner} holds {value[beyond][0]:g}, wanted {first} to {first + count - 1}")
         rows[name] = value
 
 
@@ -172,6 +173,18 @@ def _as_array(value: Any, what: str) -> Array:
         raise Fault(
             f"{what} is a {type(value).__name__} of parts that differ in shape: wanted one array{hint}"
         ) from None
+
+
+def values_of(space: Space) -> tuple[Any, Any] | None:
+    """The first value and the number of values: ints for Discrete; arrays with one entry per part for MultiDiscrete and
+    MultiBinary; None for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start.astype(np.int64), space.nvec.astype(np.int64)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
+    return None
 
 
 def misfit(array: Array, space: Space) -> str:

@@ -58,6 +58,19 @@ def test_a_tuple_of_observations_has_its_places_for_names() -> None:
     assert tuple(obs.item()) == gym.make("Blackjack-v1").reset(seed=0)[0]
 
 
+@pytest.mark.parametrize(
+    ("part", "values", "said"),
+    [
+        (spaces.Discrete(3, start=-1), 2, "holds 2, wanted -1 to 1"),
+        (spaces.MultiDiscrete([3, 2], start=[5, 0]), [4, 1], r"holds 4, wanted \[5 0\] to \[7 1\]"),
+        (spaces.MultiBinary(2), [0, 2], r"holds 2, wanted \[0 0\] to \[1 1\]"),
+    ],
+)
+def test_a_part_outside_its_space_is_named(part: spaces.Space[Any], values: Any, said: str) -> None:
+    with pytest.raises(Fault, match=f"^'a' of an observation {said}$"):
+        in_rows(as_fields(spaces.Dict(a=part)), {"a": np.array(values)})
+
+
 def test_infinity_is_found_in_any_field() -> None:
     rows = np.zeros(2, as_fields(NESTED).dtype)
     assert all_finite(rows)
