@@ -79,13 +79,11 @@ def _given(obs: Array, error: BaseException) -> str:
 
 def acting(policy: Any) -> Callable[[Array, bool], Any]:
     """The policy's `act`, or the policy itself if it is a function, called with observations and `deterministic`, which
-    a plain controller need not take."""
-    act = getattr(policy, "act", None)
-    if act is None:
-        return lambda obs, deterministic: policy(obs)  # noqa: ARG005
-    if _takes_deterministic(act):
-        return lambda obs, deterministic: act(obs, deterministic=deterministic)
-    return lambda obs, deterministic: act(obs)  # noqa: ARG005
+    a plain controller need not take. It gets a copy: it may scale observations in place, and they are learned from."""
+    act = getattr(policy, "act", policy)
+    if act is not policy and _takes_deterministic(act):
+        return lambda obs, deterministic: act(obs.copy(), deterministic=deterministic)
+    return lambda obs, deterministic: act(obs.copy())  # noqa: ARG005
 
 
 def _takes_deterministic(act: Callable[..., Any]) -> bool:

@@ -165,6 +165,23 @@ def test_a_controller_need_not_know_of_randomness() -> None:
     assert asking(Plain(), PUSH)(OBS).tolist() == OBS.tolist()
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_controller_that_scales_observations_in_place_changes_no_record(*, known: bool) -> None:
+    class Scales:
+        def act(self, obs: Any, **options: bool) -> Any:
+            assert bool(options) is known
+            obs *= 0.5
+            return obs
+
+    def scales(obs: Any) -> Any:
+        obs *= 0.5
+        return obs
+
+    obs = OBS + 1
+    assert (asking(Scales() if known else scales, PUSH)(obs) == 0.5).all()
+    assert (obs == 1).all()
+
+
 def test_a_controller_of_one_observation_hears_how_many_it_was_given() -> None:
     with pytest.raises(Fault, match=r"too many values.*; it was given 3 observations as one array \(3, 2\)"):
         asking(Single(), PUSH)(OBS)
