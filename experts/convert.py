@@ -87,7 +87,7 @@ def _convert(found: Found, source: str, folder: Path, env_id: str | None) -> Non
     keys = list(observations.spaces) if isinstance(observations, spaces.Dict) else []
     spec, normalisation = agent.spec(observations, actions, None), agent.normalisation(keys)
     if normalisation is None:
-        warn_if_normalised(found, source)
+        warn_if_normalised(agent, found, source)
     mean, std = published_of(spec.algorithm, env_id, found, source)
     results = {"mean_reward": mean, "std_reward": std}
     origin = Origin(

@@ -45,6 +45,7 @@ class Agent:
     spec            makes the PolicySpec for an observation space, an action space and columns
     normalisation   reads the statistics, if there are any, for the keys of Dict observations
     normalised_by   the file of the statistics; empty if there is none
+    was_normalised  a zip says that it was trained under VecNormalize
     """
 
     sha256: str
@@ -55,6 +56,7 @@ class Agent:
     spec: Callable[[spaces.Space[Any], spaces.Space[Any], tuple[int, ...] | None], PolicySpec]
     normalisation: Callable[[Sequence[str]], Normalisation | None]
     normalised_by: str
+    was_normalised: bool = False
 
 
 @dataclass(frozen=True)

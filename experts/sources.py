@@ -37,6 +37,7 @@ _ALGORITHM_PREFIX = re.compile(
     r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
 )
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
+_CHECKPOINT = re.compile(r"(.+)_(\d+_steps)")  # SB3's CheckpointCallback names its zips like this
 COMPANIONS = ("args.yml", "config.yml", "env_kwargs.yml", "results.json", *_STATISTICS)
 
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -148,7 +149,8 @@ def _without_version(name: str) -> str:
 
 def companions(path: Path) -> Found:
     """The zip at `path` with its statistics, options and environment id. They are in a folder of the zip's name beside
-    it, as in the zoo, or next to the zip, as on the hub.
+    it, as in the zoo, or next to the zip, as on the hub. The best model and the checkpoints of a run of the zoo share
+    the folder of its last model.
 
     Raises InputError for a missing zip or a damaged companion.
     """
@@ -168,7 +170,7 @@ def companions(path: Path) -> Found:
     return Found(
         path,
         env_id=env_id,
-        vecnormalize=beside(*_STATISTICS),
+        vecnormalize=beside(*_statistics(path)),
         env_kwargs=read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
         config=read_yaml(beside("config.yml")),
         results=_read_results(results) if results else {},
@@ -177,12 +179,24 @@ def companions(path: Path) -> Found:
 
 def files_beside(path: Path) -> dict[str, Path]:
     """The zip and the files that `companions` would read, by names relative to the zip's folder."""
-    files = [path, *(folder / name for folder in _beside(path) for name in COMPANIONS)]
+    names = dict.fromkeys((*COMPANIONS, *_statistics(path)))
+    files = [path, *(folder / name for folder in _beside(path) for name in names)]
     return {file.relative_to(path.parent).as_posix(): file for file in files if file.is_file()}
 
 
-def _beside(path: Path) -> tuple[Path, Path]:
-    return path.parent / path.stem, path.parent
+def _beside(path: Path) -> list[Path]:
+    folders = [path.parent / path.stem, path.parent]
+    if path.stem == "best_model" or _CHECKPOINT.fullmatch(path.stem):
+        runs = [arguments.parent for arguments in path.parent.glob("*/args.yml")]
+        folders += runs if len(runs) == 1 else []
+    return folders
+
+
+def _statistics(path: Path) -> tuple[str, ...]:
+    """Names that the statistics of a zip may have; those of a checkpoint are its own."""
+    of_checkpoint = _CHECKPOINT.fullmatch(path.stem)
+    own = (f"{of_checkpoint[1]}_vecnormalize_{of_checkpoint[2]}.pkl",) if of_checkpoint else ()
+    return (*own, *_STATISTICS)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from imitate.experts.measure import measure
 from imitate.experts.placing import Agent, Asked, Place, place_agent
 from imitate.experts.published import published
 from imitate.experts.sb3.acting import AgentPolicy
-from imitate.experts.sb3.archive import discount, policy_spec, read_archive, stored_space
+from imitate.experts.sb3.archive import discount, policy_spec, read_archive, stored_space, was_normalised
 from imitate.experts.sb3.networks import PolicySpec, build_networks
 from imitate.experts.sb3.vecnormalize import Normalisation, read_vecnormalize
 from imitate.experts.sb3.zoo_options import is_normalised, time_feature_of
@@ -60,6 +60,7 @@ def read_zip(found: Found, vecnormalize: str | None = None) -> Agent:
         spec=lambda obs, actions, columns: policy_spec(archive, obs, actions, columns=columns),
         normalisation=normalisation,
         normalised_by=str(statistics or ""),
+        was_normalised=was_normalised(archive),
     )
 
 
@@ -119,7 +120,7 @@ def _build(agent: Agent, found: Found, asked: Asked, place: Place) -> Expert:
     """The expert of an agent, its statistics and its place."""
     normalisation = agent.normalisation(place.keys)
     if normalisation is None and asked.vecnormalize is None:
-        warn_if_normalised(found, asked.spec)
+        warn_if_normalised(agent, found, asked.spec)
     policy = agent.spec(*place.trained, place.columns)
     published, std = (None, None)
     if asked.env_id in (None, found.env_id, place.current) or place.env_id == _registered(place.current):
@@ -168,11 +169,17 @@ def agent_parts(
     }
 
 
-def warn_if_normalised(found: Found, source: str) -> None:
-    """Warn that the agent, which has no statistics, was trained with some, if its config says so."""
+def warn_if_normalised(agent: Agent, found: Found, source: str) -> None:
+    """Warn that the agent, which has no statistics, was trained with some, if its config or its zip says so."""
     if is_normalised(found.config):
         logger.warning(
             "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
+        )
+    elif agent.was_normalised:
+        logger.warning(
+            "%s was trained under VecNormalize, but no vecnormalize.pkl is beside it: expect little if that normalised "
+            "observations",
+            source,
         )
 
 

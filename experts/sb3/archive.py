@@ -27,7 +27,15 @@ from imitate.experts.sb3.pickled_values import to_float, to_space
 from imitate.experts.sb3.pickles import Global, Record, read_pickle
 from imitate.experts.sb3.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
 
-__all__ = ["SB3_ALGORITHMS", "Archive", "discount", "policy_spec", "read_archive", "stored_space"]
+__all__ = [
+    "SB3_ALGORITHMS",
+    "Archive",
+    "discount",
+    "policy_spec",
+    "read_archive",
+    "stored_space",
+    "was_normalised",
+]
 
 SB3_ALGORITHMS = ("PPO", "A2C", "TRPO", "DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "ARS")
 _LARGEST_ARCHIVE = 1 << 30  # bytes, including optimisers; only the policy is read
@@ -91,6 +99,16 @@ def discount(archive: Archive) -> float | None:
     """The training's gamma; None if the file has none (ARS)."""
     gamma = archive.data.get("gamma")
     return float(gamma) if isinstance(gamma, int | float) and 0 <= gamma <= 1 else None
+
+
+def was_normalised(archive: Archive) -> bool:
+    """True if an on-policy agent or ARS was trained under VecNormalize: SB3 then keeps the original observations too.
+
+    Off-policy agents always do, so that nothing is known of them.
+    """
+    return (
+        not archive.has("critic.") and not archive.has("q") and bool(archive.data.get("_last_original_obs"))
+    )
 
 
 def policy_spec(

@@ -21,6 +21,7 @@ from imitate.envs.make import make_env
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
+from imitate.experts.load import expert_files
 from imitate.experts.placing import spaces_here
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
@@ -92,6 +93,44 @@ def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.Lo
     (path.parent / CARTPOLE / "config.yml").write_text(config)
     load_expert(path)
     assert "trained on normalised observations, but has no vecnormalize.pkl" in caplog.text
+
+
+def test_checkpoints_and_the_best_model_of_a_run_are_normalised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SB3's callbacks write both beside the folder ENV of the zoo; a checkpoint may have statistics of its own."""
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
+    model = sb3.A2C("MlpPolicy", venv, device="cpu").learn(5)
+    path = zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
+    run = path.parent
+    for name in ("best_model", "rl_model_10_steps", "rl_model_20_steps", "copy"):
+        model.save(run / name)
+    venv.save(str(run / "rl_model_vecnormalize_10_steps.pkl"))
+    venv.obs_rms.mean += 1.0
+    venv.save(str(run / CARTPOLE / "vecnormalize.pkl"))
+    last = load_expert(path)
+    for name, wanted in (("best_model", True), ("rl_model_20_steps", True), ("rl_model_10_steps", False)):
+        expert = load_expert(run / f"{name}.zip")
+        assert (expert.env_id, expert.normalisation is not None) == (CARTPOLE, True)
+        assert (expert.normalisation_sha256 == last.normalisation_sha256) == wanted
+        assert sorted(expert_files(str(run / f"{name}.zip"))) == sorted(
+            ["CartPole-v1/args.yml", "CartPole-v1/config.yml", "CartPole-v1/vecnormalize.pkl", f"{name}.zip"]
+            + (["rl_model_vecnormalize_10_steps.pkl"] if "10" in name else [])
+        )
+    assert not caplog.text
+    load_expert(run / "copy.zip", env_id=CARTPOLE)  # any other zip may be of another agent
+    assert "copy.zip was trained under VecNormalize, but no vecnormalize.pkl is beside it" in caplog.text
+    load_expert(run / "copy.zip", env_id=CARTPOLE, vecnormalize="none")
+    assert len(caplog.records) == 1
+
+
+def test_an_agent_that_was_not_normalised_needs_no_statistics(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, algorithm in (("a2c", sb3.A2C), ("dqn", sb3.DQN)):
+        algorithm("MlpPolicy", CARTPOLE, device="cpu").learn(5).save(tmp_path / name)
+        load_expert(tmp_path / f"{name}.zip", env_id=CARTPOLE)
+    assert not caplog.text
 
 
 def test_unknown_experts_name_the_nearest(
