@@ -24,6 +24,7 @@ __all__ = [
     "Normalise",
     "OneHot",
     "compiled",
+    "to_tensors",
 ]
 
 _FEW_ROWS = 64  # above this many, torch is as fast and rounds exactly as SB3 does
@@ -124,7 +125,7 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
     def forward(values: Any) -> Array:
         if not plain or len(values) > _FEW_ROWS:
             with torch.inference_mode():
-                return np.asarray(network(_to_tensor(values)))
+                return np.asarray(network(to_tensors(values)))
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # extreme observations are the environment's responsibility
@@ -135,11 +136,12 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
     return forward
 
 
-def _to_tensor(values: Any) -> Any:
+def to_tensors(values: Any) -> Any:
+    """Observations as a network takes them: a tensor, or of Dict observations a dict of tensors."""
     if isinstance(values, Mapping):
-        return {key: _to_tensor(value) for key, value in values.items()}
+        return {key: to_tensors(value) for key, value in values.items()}
     if values.dtype.names is not None:  # rows of Dict observations
-        return {name: _to_tensor(values[name]) for name in values.dtype.names}
+        return {name: to_tensors(values[name]) for name in values.dtype.names}
     return torch.as_tensor(np.ascontiguousarray(values))
 
 

@@ -97,7 +97,7 @@ class CriticOracle(nn.Module):
         if self.num_actions is not None:
             return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
         low, high = cast(Tensor, self.low), cast(Tensor, self.high)
-        scaled = 2.0 * (actions - low) / (high - low) - 1.0  # SB3's critics saw actions in [-1, 1]
+        scaled = (2.0 * (actions - low) / (high - low) - 1.0).flatten(-low.ndim)  # SB3's critics saw [-1, 1]
         inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled], -1)
         each = inputs.expand(len(self.critics), *inputs.shape[-2:])
         return torch.stack([critic(x).mean(1) for critic, x in zip(self.critics, each, strict=True)])

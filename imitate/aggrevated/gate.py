@@ -70,7 +70,9 @@ def measure_gate(
 ) -> Gate:
     """Measure the gate on raw observations (B, ...) and their labels; it is open from `threshold` on."""
     values = oracle.heads(obs, labels)  # (H, B)
-    drawn = [torch.from_numpy(uniform_actions(space, len(obs), rng)).to(obs.device) for _ in range(_RANDOM)]
+    drawn = [
+        torch.from_numpy(uniform_actions(space, len(labels), rng)).to(labels.device) for _ in range(_RANDOM)
+    ]
     random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
     gap = (values - random).abs().mean((0, 2)).clamp(min=1e-8)
     if oracle.greedy:

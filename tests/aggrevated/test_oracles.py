@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from numpy.testing import assert_allclose
+from stable_baselines3 import SAC
 from torch import Tensor
 
 from imitate.aggrevated.critic_check import check_critic, check_oracle
@@ -30,6 +32,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.values.fqe import FittedQ, FQEConfig
+from imitate.improvement.teacher import Watched
 
 
 class Corridor(gym.Env[Any, Any]):
@@ -303,3 +306,32 @@ def test_the_command_line_checks_an_expert(capsys: pytest.CaptureFixture[str]) -
     assert found["agreement"] is None
     assert main(["expert", "check", "CartPole-v1:ppo"]) == 0
     assert "fitted Q evaluation" in capsys.readouterr().out
+
+
+class Parts(gym.ObservationWrapper[Any, Any, Any]):
+    """Pendulum with Dict observations."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(gym.make("Pendulum-v1", **options))
+        self.observation_space = spaces.Dict(
+            tip=spaces.Box(-1, 1, (2,), np.float32), rate=spaces.Box(-8, 8, (1,), np.float32)
+        )
+
+    def observation(self, observation: Array) -> dict[str, Array]:
+        return {"tip": observation[:2], "rate": observation[2:]}
+
+
+gym.register("PendulumParts-v0", entry_point=Parts, max_episode_steps=10, disable_env_checker=True)
+
+
+def test_a_critic_of_dict_observations_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = SAC("MultiInputPolicy", "PendulumParts-v0", buffer_size=10, device="cpu", seed=0)
+    model.save(tmp_path / "PendulumParts-v0.zip")
+    command = ["expert", "check", str(tmp_path / "PendulumParts-v0.zip"), "--json", "--probes", "2"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["oracle"], found["steps"], found["probes"]) == ("critic", 80, 2)
+    watched = Watched(load_expert(tmp_path / "PendulumParts-v0.zip"))
+    with closing(SyncVecEnv([lambda: make_env("PendulumParts-v0")])) as envs:
+        watched.act(envs.reset([0]))
+    assert watched.trusted(0) in (0.0, 0.5, 1.0)  # two critics, one state

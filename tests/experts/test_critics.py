@@ -15,6 +15,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
 from imitate.experts import load_expert
+from imitate.experts.sb3.archive import policy_spec, read_archive
+from imitate.experts.sb3.networks import build_networks
 from imitate.experts.values.critics import CriticOracle
 from imitate.nn.stored_policy import load_policy
 from imitate.training.execute import execute
@@ -62,6 +64,25 @@ def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) ->
     assert not any(parameter.requires_grad for parameter in expert.oracle.parameters())
     with pytest.raises(InputError, match="discrete"):
         expert.oracle.q_all(raw_obs)
+
+
+def test_critics_of_a_matrix_of_actions(tmp_path: Path, raw_obs: torch.Tensor) -> None:
+    def matrix(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        space = gym.spaces.Box(-2, 2, (1, 1), np.float32)
+        return gym.wrappers.TransformAction(env, lambda action: action[0], space)
+
+    venv = DummyVecEnv([lambda: matrix(gym.make("Pendulum-v1"))])
+    path = _saved(sb3.SAC("MlpPolicy", venv, buffer_size=10, device="cpu", seed=0), tmp_path / "a.zip")
+    spec = policy_spec(archive := read_archive(path), venv.observation_space, venv.action_space)
+    oracle = CriticOracle(spec, build_networks(spec, archive.tensors, None))
+    flat = load_expert(
+        _saved(sb3.SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu", seed=0), tmp_path / "b.zip"),
+        env_id="Pendulum-v1",
+    ).oracle
+    assert flat is not None
+    actions = torch.linspace(-2, 2, 100).reshape(2, 50, 1)  # each head has its own
+    torch.testing.assert_close(oracle.heads(raw_obs, actions[..., None]), flat.heads(raw_obs, actions))
+    torch.testing.assert_close(oracle.q(raw_obs, actions[0, ..., None]), flat.q(raw_obs, actions[0]))
 
 
 @pytest.mark.parametrize("algorithm", [sb3.DQN, sb3_contrib.QRDQN])
