@@ -265,7 +265,18 @@ def _from_callable(asked: Asked) -> Expert:
     except BaseException as error:  # a driver may raise SystemExit
         raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
-        raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}")
+        hint = (
+            ", such as lambda obs: model.predict(obs, deterministic=True)[0]"
+            if hasattr(made, "predict")
+            else ""
+        )
+        raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}{hint}")
+    if callable(getattr(made, "reset", None)):
+        logger.warning(
+            "%s has a method reset, which nobody calls: its answers must depend on the observations alone, so what it "
+            "remembers belongs into these",
+            asked.spec,
+        )
     return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made), reproducible=False)
 
 

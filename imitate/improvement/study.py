@@ -44,7 +44,8 @@ class Study:
             played = self._play(watched, seeds[:LEAST_PAIRS], 0.0)
             if len(played.seeds) < LEAST_PAIRS:
                 raise InputError(
-                    f"a budget of {self.task.budget} steps is too small: {LEAST_PAIRS} episodes of the expert take more"
+                    f"a budget of {self.task.budget} steps is too small: {LEAST_PAIRS} episodes of the expert take "
+                    "more; give a larger --budget, or end episodes with --env-kwargs '{\"max_episode_steps\": N}'"
                 )
             self.journal.expert, self.journal.trusted = played, watched.trusted(self.seed(Stream.VALIDATION))
             return played

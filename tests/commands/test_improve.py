@@ -47,7 +47,10 @@ def refused(capsys: pytest.CaptureFixture[str], *command: str) -> str:
         (replaced(expert="human"), "a person can't be asked for so many episodes"),
         (replaced(env="Pendulum-v1"), "CartPole-v1 is not for Pendulum-v1"),
         (replaced(budget="0"), "budget must be at least 1, got 0"),
-        (replaced(budget="1000"), "3 episodes of the expert take more"),
+        (
+            replaced(budget="1000"),
+            "3 episodes of the expert take more; give a larger --budget, or end episodes",
+        ),
         (replaced(budget="9000"), "an episode of the expert takes 500 steps"),
         ([*CARTPOLE, "--bugdet", "9"], "did you mean '--budget'"),
         ([*CARTPOLE, "--env-kwargs", "no"], "not JSON"),

@@ -107,6 +107,14 @@ def make_none() -> Any:
     return None
 
 
+def make_predicting() -> Any:
+    return SimpleNamespace(predict=lambda obs: (obs, None))
+
+
+def make_resettable() -> Any:
+    return SimpleNamespace(act=lambda obs: obs, reset=lambda: None)
+
+
 def control(obs: Any) -> Any:
     return obs
 
@@ -119,6 +127,10 @@ WANTED = r"wanted a function without arguments that returns an object with act\(
     [
         ("make_raising", r"make_raising raised LookupError: no licence \(test_asking.py:\d+\)$"),
         ("make_none", f"make_none returned a NoneType: {WANTED}"),
+        (
+            "make_predicting",
+            r"of observations, such as lambda obs: model\.predict\(obs, deterministic=True\)\[0\]$",
+        ),
         ("control", f"control needs arguments: {WANTED}"),
         ("OBS", f"has no callable 'OBS', {WANTED}"),
     ],
@@ -127,6 +139,12 @@ def test_factories_that_make_no_expert_are_refused(name: str, message: str) -> N
     trust(f"{__name__}:{name}")
     with pytest.raises(InputError, match=message):
         load_expert(f"{__name__}:{name}", env_id="CartPole-v1")
+
+
+def test_a_controller_that_wants_to_be_reset_hears_that_it_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    trust(f"{__name__}:make_resettable")
+    load_expert(f"{__name__}:make_resettable", env_id="CartPole-v1")
+    assert "has a method reset, which nobody calls" in caplog.text
 
 
 def test_its_name_is_in_the_line_of_a_command(
