@@ -14,23 +14,28 @@ that of the student's values. What is handed over is a moving average of the stu
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.qdagger import QDaggerConfig
 from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
+from imitate.errors import InputError
 from imitate.nn.q_net import QNet
 from imitate.rl.batches import Batch
 from imitate.rl.dqn import DQN
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
+
+logger = logging.getLogger(__name__)
 
 _SMOOTHING = 0.3  # share of an iteration's episodes in the student's return
 _FALL = 0.1  # share of the run that the weight takes at least to fall to 0
@@ -114,9 +119,12 @@ class QDagger:
         seed: int,
         device: torch.device | str = "cpu",
     ) -> None:
+        actions = envs.single_action_space
+        if isinstance(actions, spaces.Box):
+            raise InputError(f"qdagger wants discrete actions, got {actions}; use guided")
         self.config, self.dqn = config, DQN(config, envs=envs, seed=seed, device=device)
         self.policy = self.dqn.policy
-        self.teacher = Teacher(expert, envs.single_action_space, config.temperature, self.dqn.first_action)
+        self.teacher = Teacher(expert, actions, config.temperature, self.dqn.first_action)
         self.taught = False
         self.teacher_return = self.student_return = self.lowest = math.nan
         self.weight = config.distill_coef
@@ -148,6 +156,12 @@ class QDagger:
         else:
             metrics = self._learn_offline(limit)
             self.taught, self.teacher_return = True, metrics.get("train_return", math.nan)
+            if math.isnan(self.teacher_return):
+                logger.warning(
+                    "no episode of the expert ended in its %d steps, so that its return is unknown and distillation "
+                    "keeps its whole weight: give more --teacher-steps",
+                    self.env_steps,
+                )
         return metrics | {"distill_coef": weight}
 
     def _learn_offline(self, limit: int | None) -> dict[str, float]:

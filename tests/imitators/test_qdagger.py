@@ -150,5 +150,16 @@ def test_what_cannot_work_is_refused() -> None:
         with pytest.raises(InputError, match=next(iter(given))):
             QDaggerConfig(**given)  # type: ignore[arg-type]
     envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")])
-    with pytest.raises(InputError, match="discrete actions"):
+    with pytest.raises(InputError, match=r"qdagger wants discrete actions, got Box.*; use guided"):
         QDagger(QDaggerConfig(), envs=envs, expert=blind_to_two, seed=0)
+
+
+@pytest.mark.parametrize(("teacher_steps", "known"), [(72, False), (80, True)])
+def test_a_teacher_whose_return_is_unknown_is_named(
+    teacher_steps: int, caplog: pytest.LogCaptureFixture, *, known: bool
+) -> None:
+    """Its eight episodes take ten steps each."""
+    student = learner(teacher_steps=teacher_steps, offline_updates=4)
+    student.step()
+    assert math.isnan(student.teacher_return) is not known
+    assert ("no episode of the expert ended in its 72 steps" in caplog.text) is not known
