@@ -56,6 +56,7 @@ class Journal:
     finalists   names of the snapshots that are validated on more episodes, and `final`, the number of these
     counts    number of episodes of the test, at first and after it was extended
     tests     episodes of the test, by player: `expert` or the name of a snapshot
+    weights   hashes of the expert's weights and statistics; empty if it has none
     """
 
     task: Task
@@ -67,6 +68,7 @@ class Journal:
     final: Count = 0
     counts: list[Count] = field(default_factory=list)
     tests: dict[str, Played] = field(default_factory=dict)
+    weights: str = ""
 
     @classmethod
     def open(cls, out: Path, task: Task) -> Journal:

@@ -51,14 +51,17 @@ _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 def search(task: Task, out: Path) -> Verdict:
     """Carry out the search in `out`, or the rest of it; see `imitate.improve`."""
     Journal.open(out, task)  # before the expert, which takes seconds
+    expert = _expert(task)
     if (out / "verdict.json").exists():
+        _journal(out, task, expert)
         logger.info("%s is finished: this is its verdict", out)
         return read_json(out / "verdict.json", Result).verdict
-    expert = _expert(task)
     try:
         with lock(out, "a search"):
             sweep(out)
-            study = Study(Journal.open(out, task), expert, out)  # read again: another search may have gone on
+            study = Study(
+                _journal(out, task, expert), expert, out
+            )  # read again: another search may have gone on
             plan = _plan(study)
             race(study, plan)
             verdict = _test(study, _choose(study, plan))
@@ -71,6 +74,16 @@ def search(task: Task, out: Path) -> Verdict:
         if out.is_dir() and not any(out.iterdir()):
             out.rmdir()
     return verdict
+
+
+def _journal(out: Path, task: Task, expert: Expert) -> Journal:
+    """The journal, in which the expert's weights are noted. Raises InputError if it was begun with others."""
+    journal, weights = Journal.open(out, task), f"{expert.sha256} {expert.normalisation_sha256}".strip()
+    if journal.expert is None:
+        journal.weights = weights
+    elif journal.weights not in ("", weights):
+        raise InputError(f"{task.expert} has changed since the search in {out} began: choose another --out")
+    return journal
 
 
 def _expert(task: Task) -> Expert:

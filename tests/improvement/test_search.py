@@ -19,6 +19,7 @@ import imitate
 from imitate.cli import main
 from imitate.envs.trust import trust
 from imitate.errors import InputError
+from imitate.experts import load_expert
 from imitate.files import read_json
 from imitate.improvement import search
 from imitate.improvement.episodes import Played
@@ -79,6 +80,22 @@ def test_a_finished_search_says_its_verdict_again(found: tuple[Path, Verdict, in
     before = teachers.Tallied.taken
     assert imitate.improve("teachers:always_first", "Uneven-v0", BUDGET, out) == verdict
     assert teachers.Tallied.taken == before
+
+
+def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
+    found: tuple[Path, Verdict, int], tmp_path: Path
+) -> None:
+    """As by somebody who trains the agent anew and repeats the command."""
+    shutil.copytree(found[0] / "policy", tmp_path / "agent")
+    shutil.copytree(found[0], out := tmp_path / "out")
+    repeated = replace(task(), expert=str(tmp_path / "agent"))
+    journal = read_json(out / "journal.json", Journal)
+    for weights in (load_expert(repeated.expert, env_id="Uneven-v0").sha256, ""):  # older journals have none
+        replace(journal, task=repeated, weights=weights).write(out)
+        assert search.search(repeated, out) == found[1]
+    replace(journal, task=repeated, weights="another").write(out)
+    with pytest.raises(InputError, match=r"has changed since the search in .* began: choose another --out"):
+        search.search(repeated, out)
 
 
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
