@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["concat", "drawn", "keep", "merge", "save", "split", "step_of", "subsample", "thinned"]
+__all__ = ["concat", "drawn", "keep", "merge", "save", "shown", "split", "step_of", "subsample", "thinned"]
 
 Source = str | Path | Sequence[str | Path]
 
@@ -131,6 +131,17 @@ def subsample(
             steps = np.sort(np.random.default_rng(seed).choice(reader.num_steps, pairs, replace=False))
         info = replace(reader.info, seed=None)
         save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
+
+
+def shown(
+    reader: DemoReader, episodes: Array | None, *, every: int, pairs: int | None, seed: int
+) -> tuple[DemoReader, Array | None]:
+    """What a learner with `demo_every` and `demo_pairs` is shown of `episodes` (None: all), and its episodes."""
+    if every > 1:
+        reader, episodes = thinned(reader, every, episodes), None
+    if pairs is not None:
+        reader, episodes = drawn(reader, pairs, seed, episodes), None
+    return reader, episodes
 
 
 def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = None) -> DemoReader:

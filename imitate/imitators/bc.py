@@ -20,7 +20,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.bc import BCConfig
-from imitate.datasets.edit import drawn, thinned
+from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
@@ -172,10 +172,9 @@ class BC:
         loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
                 units) to (B,)
         """
-        if config.demo_every > 1:
-            demos, episodes = thinned(demos, config.demo_every, episodes), None
-        if config.demo_pairs is not None:
-            demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        demos, episodes = shown(
+            demos, episodes, every=config.demo_every, pairs=config.demo_pairs, seed=draw_seed(seed, 2)
+        )
         self._loss = loss or bc_loss
         self.config, self.demos, self.seed, self.device = config, demos, seed, torch.device(device)
         observations, actions = demos.info.observation_space, demos.info.action_space

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.datasets.edit import drawn, thinned
+from imitate.datasets.edit import shown
 from imitate.datasets.storage.batches import Field
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
@@ -237,10 +237,9 @@ class GAIL:
         self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
         self.expert_share = share_of_demos(demos, episodes, self.gamma)
-        if config.demo_every > 1:
-            demos, episodes = thinned(demos, config.demo_every, episodes), None
-        if config.demo_pairs is not None:
-            demos, episodes = drawn(demos, config.demo_pairs, draw_seed(seed, 2), episodes), None
+        demos, episodes = shown(
+            demos, episodes, every=config.demo_every, pairs=config.demo_pairs, seed=draw_seed(seed, 2)
+        )
         self.demos, self.episodes = demos, episodes
         self.clock = np.zeros(2)  # the learner's steps and terminations, exponentially discounted
         self.iteration = 0

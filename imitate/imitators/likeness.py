@@ -26,6 +26,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -52,10 +53,20 @@ def energy_distance(x: Tensor, y: Tensor, x_weights: Tensor, y_weights: Tensor) 
 class Likeness:
     """Compares rollouts with demonstrations; `episodes` are indices of these, by default all; `every` n-th step counts.
 
+    pairs   only so many of these count, drawn by the seed as for the learner
+
     Raises InputError unless observations and actions are vectors or numbers.
     """
 
-    def __init__(self, demos: DemoReader, episodes: Array | None = None, *, every: int = 1) -> None:
+    def __init__(
+        self,
+        demos: DemoReader,
+        episodes: Array | None = None,
+        *,
+        every: int = 1,
+        pairs: int | None = None,
+        seed: int = 0,
+    ) -> None:
         info = demos.info
         self.spaces = (info.observation_space, *((info.action_space,) if info.has_actions else ()))
         for space in self.spaces:
@@ -66,11 +77,16 @@ class Likeness:
                 )
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         recorded = [demos[index] for index in chosen]
+        terminations = sum(each.terminated for each in recorded) / every
+        if pairs is not None:
+            terminations = every * terminations * pairs / sum(map(len, recorded))
+            demos, episodes = shown(demos, episodes, every=every, pairs=pairs, seed=seed)
+            recorded, every = list(demos), 1
         obs = np.concatenate([each.obs[:-1:every] for each in recorded])
         points = self._columns(obs, np.concatenate([each.labels[::every] for each in recorded]))
         self.mean, std = points.mean(0), points.std(0, correction=0)
         self.std = torch.where(std > 1e-6, std, 1.0)
-        self.points, self.weights = self._weighted(points, sum(each.terminated for each in recorded) / every)
+        self.points, self.weights = self._weighted(points, terminations)
 
     def distance(self, rollout: Rollout) -> float:
         """Of the steps of a rollout whose actions are the environment's."""

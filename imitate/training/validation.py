@@ -43,7 +43,9 @@ def validation_of(experiment: Experiment, inputs: Inputs) -> Validate:
     if experiment.validate_by == "return" or not experiment.eval_every:
         return by_return
     assert inputs.demos is not None  # `Experiment.check_inputs`
-    likeness = Likeness(inputs.demos, inputs.episodes, every=experiment.hyperparameters.get("demo_every", 1))
+    given = experiment.hyperparameters
+    few = {"every": given.get("demo_every", 1), "pairs": given.get("demo_pairs")}
+    likeness = Likeness(inputs.demos, inputs.episodes, **few, seed=draw_seed(experiment.seed, 2))
     makers = [partial(make_env, experiment.env_id, experiment.env_kwargs)] * experiment.eval_episodes
 
     def by_demos(policy: ActorPolicy, max_steps: int) -> Evaluation:

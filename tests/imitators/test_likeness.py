@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,17 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
+from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.imitators.gail import GAIL
 from imitate.imitators.likeness import Likeness, energy_distance
 from imitate.rl.rollout import Rollout, whole_episodes
-from imitate.training.execute import execute
+from imitate.training.execute import execute, make_learner
 from imitate.training.experiment import Experiment
+from imitate.training.inputs import open_inputs
+from imitate.training.validation import validation_of
 
 ENV = "ContinuousIdentity-v0"
 
@@ -55,6 +60,30 @@ def test_who_does_as_the_expert_is_closest(tmp_path: Path) -> None:
     assert few.points.shape == (20 + 1, 3)  # each fifth step of ten, and the absorbing state
     assert 0 <= expert < 0.1
     assert expert < 0.5 * min(still, wrong)
+
+
+def test_pairs_that_the_learner_is_not_shown_choose_nothing(tmp_path: Path) -> None:
+    """The policy is chosen by the pairs that GAIL draws; how often the expert's episodes end, the whole file says."""
+    path = named(tmp_path / "demos.h5", ENV)
+    distances = []
+    for few in ({}, {"demo_every": 3, "demo_pairs": 7}):
+        run = Experiment.create(
+            "gail", ENV, demos=path, seed=3, validate_by="demos", eval_every=300,
+            hyperparameters={"bc_updates": 0, **few},
+        )  # fmt: skip
+        with ExitStack() as stack:
+            inputs = open_inputs(run, stack)
+            learner = make_learner(run, inputs)
+            distances.append(validation_of(run, inputs)(learner.policy, 1_000).distance)
+    assert distances[0] != distances[1]
+    assert isinstance(learner, GAIL)
+    with DemoReader(path) as demos:
+        likeness = Likeness(demos, every=3, pairs=7, seed=draw_seed(3, 2))
+        whole = Likeness(demos)
+    drawn = learner.demos.transitions()
+    points = likeness.points[:-1, :-1] * likeness.std + likeness.mean
+    torch.testing.assert_close(points, torch.cat([drawn.obs, drawn.labels], 1))
+    torch.testing.assert_close(likeness.weights[-1], whole.weights[-1])
 
 
 def test_an_end_that_the_expert_never_meets_is_far(tmp_path: Path) -> None:
