@@ -50,6 +50,7 @@ from imitate.errors import InputError
 from imitate.imitators.airl import ShapedNet
 from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.bc import BC, BCConfig, new_policy
+from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
 from imitate.nn.networks import MLP, Encoder, seeded
 from imitate.nn.policy import ActorPolicy
@@ -211,6 +212,8 @@ class GAIL:
 
         PPO can start from a `policy`, for example one that BC trained, instead of a clone.
         """
+        if config.reward == "airl":
+            warn_of_noise(demos, "airl", "take another reward")
         self.config, self.seed, self.device = config, seed, torch.device(device)
         self.gamma: float = config.learner_config.gamma
         handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}

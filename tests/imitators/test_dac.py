@@ -29,7 +29,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.dac import DAC, PairNet, zero_centred_penalty
 from imitate.imitators.gaifo import GAIfO
-from imitate.imitators.gail import absorbed_share
+from imitate.imitators.gail import GAIL, GAILConfig, absorbed_share
 from imitate.imitators.iq import IQ
 from imitate.imitators.sqil import SQIL
 from imitate.nn.state import load_state, save_state
@@ -181,7 +181,9 @@ def test_noise_in_the_demonstrations_is_named(tmp_path: Path, caplog: pytest.Log
     SQIL(SQILConfig(), envs=envs, demos=demos, seed=0)
     IQ(IQConfig(), envs=envs, demos=demos, seed=0)
     GAIfO(GAIfOConfig(), envs=envs, demos=demos, seed=0)
-    for name, said in zip(("dac", "sqil", "iq", "gaifo"), caplog.messages, strict=True):
+    GAIL(GAILConfig(bc_updates=0), envs=envs, demos=demos, seed=0)  # sees no next observation
+    GAIL(GAILConfig(bc_updates=0, reward="airl"), envs=envs, demos=demos, seed=0)
+    for name, said in zip(("dac", "sqil", "iq", "gaifo", "airl"), caplog.messages, strict=True):
         assert f"noise in their actions: {name} learns" in said
 
 
