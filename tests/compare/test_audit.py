@@ -47,6 +47,13 @@ def test_controls_are_the_run_but_for_what_they_are_about(tmp_path: Path) -> Non
         assert len(random.transitions().actions.unique()) == 3
 
 
+def test_the_expert_does_not_choose_the_policy_of_a_constant_reward(tmp_path: Path) -> None:
+    demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
+    run = Experiment.create("gail", "Identity-v0", demos=str(demos), eval_every=300, validate_by="demos")
+    found = {name: each.eval_every for name, each in controls(run, tmp_path / "audit")}
+    assert found == {"plus-one": 0, "minus-one": 0, "one-action": 300, "random": 300}
+
+
 def test_a_control_of_dac_sees_no_transition_of_the_expert(tmp_path: Path) -> None:
     """SAC would learn from the expert's half of a batch which actions survive, whatever the reward."""
     demos = named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 2)

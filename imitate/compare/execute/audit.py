@@ -84,6 +84,8 @@ def controls(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Experi
             with DemoReader(path) as demos:
                 more = demos.num_steps - steps  # the last episode's; they don't shorten the training
             run = replace(run, demos=str(path), demo_episodes=None, budget=run.budget + more)
+        elif run.validate_by == "demos":
+            run = replace(run, eval_every=0)  # the expert's demonstrations would choose its policy
         yield name, run
 
 
