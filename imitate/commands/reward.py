@@ -86,14 +86,16 @@ def _facts(subject: Path, found: Agreement) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any], found: Agreement) -> list[str]:
-    def said(correlation: Correlation) -> str:
+    def said(correlation: Correlation, count: int) -> str:
+        if count < 2:
+            return "none: a correlation takes two or more"
         if correlation.linear is None:
             return "none: the true or the learned reward never varies"
         return f"correlation {correlation.linear:.3f}, of ranks {correlation.ranks:.3f}"
 
     lines = {
         "reward": f"{facts['network']['kind']} {facts['sha256'][:12]}",
-        "steps": f"{facts['steps']:,}: {said(found.per_step)}",
-        "returns": f"{facts['episodes']:,}: {said(found.per_episode)}",
+        "steps": f"{facts['steps']:,}: {said(found.per_step, facts['steps'])}",
+        "returns": f"{facts['episodes']:,}: {said(found.per_episode, facts['episodes'])}",
     }
     return [f"{name:<8} {text}" for name, text in lines.items()]

@@ -192,5 +192,9 @@ def test_the_command_compares_it_with_the_true_reward(
     assert "is what the reward was learned from: record other episodes" in caplog.text
     said = capsys.readouterr().out.splitlines()
     assert said[1] == "steps    50: none: the true or the learned reward never varies"
+    one = tmp_path / "one.h5"
+    assert main(["collect", "random", "--env", ENV, "--episodes", "1", "--out", str(one)]) == 0
+    assert main(["reward", str(gail), "--demos", str(one)]) == 0
+    assert "returns  1: none: a correlation takes two or more" in capsys.readouterr().out
     assert main(["reward", str(gail), "--demos", str(other), "--plot", str(plot)]) == 2
     assert "exists already: choose another name" in capsys.readouterr().err
