@@ -316,6 +316,9 @@ def subsample(
 ) -> int:
     """Keep some steps: every k-th of each episode, or so many at random.
 
+    The new file does not tell how often episodes end, which gail, dac, gaifo, sqil and iq learn from: give these the
+    whole file and --demo-every (gail also takes --demo-pairs).
+
     Args:
         file: a file of demonstrations, a folder of them or a pattern
         out: the file to write
