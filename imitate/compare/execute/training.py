@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.fields import in_rows
 from imitate.envs.make import make_env
+from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import execute, make_learner
@@ -105,6 +106,11 @@ class Trained:
         name, algorithm = base(job.algorithm), find(job.algorithm)
         given = overrides(comparison, job.algorithm)
         if comparison.demo_every > 1 and job.demos is not None:
+            if "demo_every" not in {each.name for each in fields(algorithm.config)}:
+                raise InputError(
+                    f"{name} can't learn from one of {comparison.demo_every} steps of its demonstrations: "
+                    f"leave demo_every out, or {name}"
+                )
             given["demo_every"] = comparison.demo_every
         run_fields = {} if comparison.num_envs is None else {"num_envs": comparison.num_envs}
         preset = Experiment.preset(name, comparison.env_id)
