@@ -31,7 +31,7 @@ class RunArguments:
     env_kwargs: Annotated[JsonObject, Rare]
     """keyword arguments of the environment, as a JSON object"""
     demos: str | None
-    """demonstrations to learn from"""
+    """demonstrations to learn from: a file, a folder of them, or a pattern such as 'demos/*.h5'"""
     demo_episodes: Annotated[int | None, Rare]
     """use only this many episodes, the first ones"""
     expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]

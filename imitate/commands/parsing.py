@@ -60,11 +60,13 @@ def read(options: Sequence[Option], argv: Sequence[str], name: str, summary: str
 
 def _values(options: Sequence[Option], known: Mapping[str, _Known], line: CommandLine) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    left = [*line.words]
+    left, more = [*line.words], ""
     for typed in line.options:
         path, option, switch = known[typed.name]
         count = 0 if option.switch else len(typed.words) if option.greedy else 1
         left += typed.words[count:]
+        if count == 1 < len(typed.words):
+            more = f" ({typed.name} takes one value)"
         value: Any = _value(option, typed.name, typed.words[:count]) if switch is None else switch
         *configs, last = path
         place = found
@@ -79,7 +81,7 @@ def _values(options: Sequence[Option], known: Mapping[str, _Known], line: Comman
             found[option.name] = _value(option, str(option.metavar), left[:count])
             left = left[count:]
     if left:
-        raise InputError(f"Unrecognized options: {' '.join(left)}")
+        raise InputError(f"Unrecognized options: {' '.join(left)}{more}")
     return found
 
 
