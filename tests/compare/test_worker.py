@@ -13,6 +13,7 @@ from forked import run
 
 from imitate.compare.execute import worker
 from imitate.compare.execute.recording import in_order
+from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import Job, jobs
 from imitate.compare.statistics.job_results import Result
 from imitate.datasets.storage.reader import DemoReader
@@ -55,6 +56,26 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
     assert 2_000 < found.env_steps <= 3_000
+
+
+def test_nothing_is_trained_again_on_all_demonstrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two episodes of 1,000 steps are a quarter of the budget, and one is an eighth."""
+    trained = []
+    monkeypatch.setattr(worker, "training", lambda *given: trained.append(given[2]) or training(*given))
+    settings = {"bc": {"max_updates": 20}}
+    given = {"budget": 4_000, "demo_episodes": 2, "episodes": 2, "curve_episodes": 1}
+    wanted = comparison("bc", hyperparameters=settings, **given)
+    planned = jobs(wanted, tmp_path, 500)
+    for job in planned:
+        (worker.record if job.records else worker.train_and_measure)(wanted, job, lambda _steps: None)
+    found = Result.load(planned[-1].folder)
+    assert found is not None
+    assert trained == [2, 1]
+    assert [point.steps for point in found.curve] == [0, 0, 500, 500, *[1_000] * 13]
+    assert len({tuple(point.returns) for point in found.curve[4:]}) == 1
+    assert len({point.cpu_seconds for point in found.curve[4:]}) == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no server of workers")

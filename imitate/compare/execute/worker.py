@@ -77,7 +77,7 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
     seconds = read_json(job.folder / "timing.json", dict[str, float])["cpu_seconds"]
     marks = snapshots.complete(job.folder / ("last_policy" if validation_steps else "policy"), spent, seconds)
     if not online:
-        parts = _parts(comparison, job)
+        parts = _parts(comparison, job, marks[POINTS])
         if parts is None:
             return False
         marks = parts | {POINTS: marks[POINTS]}
@@ -147,9 +147,10 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
     return [float(value) for value in evaluation.returns]
 
 
-def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
-    """Marks of an offline learner, trained anew on the first 1/16, 1/8, 1/4 and 1/2 of its demonstrations. The curve is
-    flat between these points. A share of less than one episode teaches nothing. None if Ctrl-C came first."""
+def _parts(comparison: Comparison, job: Job, whole: Mark) -> dict[int, Mark] | None:
+    """Marks of an offline learner, trained anew on what 1/16, 1/8, 1/4 and 1/2 of the budget pays for; `whole` is that
+    of the run, on all demonstrations. The curve is flat between these points. A share of less than one episode teaches
+    nothing. None if Ctrl-C came first."""
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
@@ -160,13 +161,16 @@ def _parts(comparison: Comparison, job: Job) -> dict[int, Mark] | None:
         count = int(np.searchsorted(steps, job.steps * n / POINTS, side="right"))
         marks[n] = marks[n - 1]
         if n in TRAINED_ANEW and count > trained:
+            trained = count
+            if count == len(steps):
+                marks[n] = whole
+                continue
             folder = job.folder / "snapshots" / f"{n:02}-run"
             if not training(comparison, job, count).execute(folder, lambda _steps: None):
                 return None
             seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
             own = int(steps[count - 1])
             marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
-            trained = count
     return marks
 
 
