@@ -131,7 +131,8 @@ def _train(base: Experiment, line: CommandLine) -> int:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} is of validations, and there are none: add --eval-every STEPS")
     if audit and (out / "finished.json").exists():
-        return _audit(out)  # of a finished run, or the rest of an interrupted audit
+        # Of a finished run, or the rest of an interrupted audit.
+        return _audit(out, looks=settings.get("looks", True))
     measure, remeasure = settings.get("measure", True), settings.get("remeasure", False)
     if remeasure and not measure:
         raise InputError("--no-measure and --remeasure contradict each other: give one of them")
@@ -153,15 +154,16 @@ def _check_audit(algorithm: str) -> None:
         raise InputError(f"--audit is for {able}, whose reward may leak; {algorithm} has none")
 
 
-def _audit(out: Path) -> int:
+def _audit(out: Path, *, looks: bool) -> int:
     from imitate.compare.execute.audit import controls, table, write_audit
 
     experiment = Experiment.read(out / "config.json")
+    go_on = f"{experiment.resume_with(out)}{'' if looks else ' --no-looks'} --audit"
     for name, control in controls(experiment, out / "audit"):
         folder = out / "audit" / name
         if (folder / "finished.json").exists():
             continue
-        if code := _execute(control, folder, resume=folder.exists()):
+        if code := _execute(control, folder, resume=folder.exists(), looks=looks, go_on=go_on):
             return code
     print(table(write_audit(experiment, out)))
     return 0
@@ -203,6 +205,8 @@ def _resume(line: CommandLine) -> int:
             experiment = experiment.changed(device=device)
         if audit:
             _check_audit(experiment.algorithm)
+            if (resume / "finished.json").exists():
+                return _audit(resume, looks=looks)
         return _execute(
             experiment,
             resume,
@@ -279,6 +283,7 @@ def _execute(
     wandb: bool = False,
     video_every: int = 0,
     audit: bool = False,
+    go_on: str = "",
 ) -> int:
     # Torch takes a second: arguments are read before.
     from imitate.training.execute import beginning, check_folder, execute
@@ -319,13 +324,11 @@ def _execute(
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        print(
-            f"imitate: interrupted and saved; go on with `{experiment.resume_with(out)}{again}`",
-            file=sys.stderr,
-        )
+        go_on = go_on or f"{experiment.resume_with(out)}{again}"
+        print(f"imitate: interrupted and saved; go on with `{go_on}`", file=sys.stderr)
         return status
     _conclude(experiment, out, looks=looks)
-    return _audit(out) if audit else 0
+    return _audit(out, looks=looks) if audit else 0
 
 
 def _conclude(experiment: Experiment, out: Path, *, looks: bool) -> None:

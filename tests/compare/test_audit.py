@@ -18,6 +18,7 @@ from imitate.compare.execute.audit import CONTROLS, OneAction, controls
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import jobs
 from imitate.datasets.storage.reader import DemoReader
+from imitate.training import execute as execution
 from imitate.training.experiment import Experiment
 
 
@@ -67,7 +68,9 @@ def test_a_control_of_dac_sees_no_transition_of_the_expert(tmp_path: Path) -> No
 def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
     words = f"train gail --env Identity-v0 --demos {demos} --budget 600 --out {tmp_path / 'run'} --audit"
-    assert main([*words.split(), "--bc-updates", "20", "--ppo.num-steps", "32", "--eval-every", "0"]) == 0
+    options = "--bc-updates 20 --ppo.num-steps 32 --eval-every 0 --no-looks"
+    assert main([*words.split(), *options.split()]) == 0
+    assert not list(tmp_path.rglob("look.json"))
     written = (tmp_path / "run" / "audit.json").read_bytes()
     assert main(words.split()) == 0  # of a finished run: nothing is trained again
     assert (tmp_path / "run" / "audit.json").read_bytes() == written
@@ -77,6 +80,24 @@ def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert "constant reward -1" in capsys.readouterr().out
     assert main(["train", "ppo", "--env", "Identity-v0", "--out", str(tmp_path / "ppo"), "--audit"]) == 2
     assert not (tmp_path / "ppo").exists()
+
+
+def test_an_audit_that_was_interrupted_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demos, run = named(tmp_path / "demos.h5", "Identity-v0", 3), tmp_path / "run"
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 600 --out {run} --audit --no-looks"
+    options = "--bc-updates 20 --ppo.num-steps 32 --eval-every 0"
+    with monkeypatch.context() as patch:
+        whole = execution.execute
+        patch.setattr(
+            execution, "execute", lambda *given, **more: given[1] == run and whole(*given, **more)
+        )  # Ctrl-C in the first control
+        assert main([*words.split(), *options.split()]) == 130
+    go_on = f"imitate train --resume {run} --no-looks --audit"
+    assert f"interrupted and saved; go on with `{go_on}`" in capsys.readouterr().err
+    assert main(go_on.split()[1:]) == 0
+    assert (run / "audit.json").exists()
 
 
 @pytest.mark.parametrize(
