@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,15 +45,21 @@ def reward(argv: list[str]) -> int:
             raise InputError("no recording to compare on: name one or more with --demos")
         experiment = _experiment(subject)
         from imitate.datasets.convert.sources import in_our_format
+        from imitate.datasets.storage.opening import paths_of
         from imitate.datasets.storage.reader import DemoReader
         from imitate.imitators.learned_reward import load_reward
         from imitate.imitators.reward_check import plot_agreement, reward_agreement
 
         learned = load_reward(subject)
-        env_id = "" if experiment is None else experiment.env_id
-        with DemoReader([in_our_format(each, env_id) for each in demos]) as reader:
+        env_id, env_kwargs = ("", None) if experiment is None else (experiment.env_id, experiment.env_kwargs)
+
+        def ours(name: str) -> str:
+            return in_our_format(name, env_id, env_kwargs or None)
+
+        with DemoReader([ours(each) for each in demos]) as reader:
             if experiment is not None and experiment.demos is not None:
-                _warn(Path(experiment.demos), reader.paths)
+                with suppress(InputError):  # if it is gone
+                    _warn(paths_of(ours(experiment.demos)), reader.paths)
             found, title = reward_agreement(learned, reader), f"{subject.name} on {reader.info.env_id}"
         if plot is not None:
             plot_agreement(found, plot, title)
@@ -69,9 +76,11 @@ def _experiment(run: Path) -> Experiment | None:
     return Experiment.read(path) if path.is_file() else None
 
 
-def _warn(learned_from: Path, shown: list[Path]) -> None:
-    if learned_from.resolve() in [path.resolve() for path in shown]:
-        logger.warning("%s is what the reward was learned from: record other episodes", learned_from)
+def _warn(learned_from: list[Path], shown: list[Path]) -> None:
+    known = {path.resolve() for path in learned_from}
+    for path in shown:
+        if path.resolve() in known:
+            logger.warning("%s is what the reward was learned from: record other episodes", path)
 
 
 def _facts(subject: Path, found: Agreement) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -198,3 +199,19 @@ def test_the_command_compares_it_with_the_true_reward(
     assert "returns  1: none: a correlation takes two or more" in capsys.readouterr().out
     assert main(["reward", str(gail), "--demos", str(other), "--plot", str(plot)]) == 2
     assert "exists already: choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("learned_from", ["*.h5", "demos.npz"])
+def test_it_knows_what_it_was_learned_from_in_a_pattern_and_another_format(
+    gail: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, learned_from: str
+) -> None:
+    run, demos = tmp_path / "run", tmp_path / "demos.h5"
+    shutil.copytree(gail, run)
+    shutil.copy(gail.parent / "demos.h5", demos)
+    assert main(["data", "convert", str(demos), str(tmp_path / "demos.npz")]) == 0
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"demos": str(tmp_path / learned_from)}))
+    shown = demos if learned_from == "*.h5" else tmp_path / learned_from
+    assert main(["reward", str(run), "--demos", str(shown)]) == 0
+    assert "is what the reward was learned from" in caplog.text
