@@ -72,6 +72,8 @@ def split(
 ) -> None:
     """Split whole episodes at random into two files; a share `holdout` of them, at least one, goes to the second."""
     check_seed(seed)
+    if Path(train).resolve() == Path(held_out).resolve():
+        raise InputError(f"{train} can't be both parts: name two files")
     with DemoReader(sources) as reader:
         parts = reader.split(holdout, np.random.default_rng(seed))
         for out in (train, held_out):

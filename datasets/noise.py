@@ -45,7 +45,7 @@ class ActionNoise:
         if not sound:
             raise InputError(
                 f"noise {spec!r}: wanted gaussian:SIGMA, 0 < SIGMA <= 10, gaussian:[[covariance]], or random:P, "
-                "0 < P <= 1"
+                "0 < P <= 1; `imitate collect` also takes dart:RUN"
             )
         self._disturb = self._gaussian if kind == "gaussian" else self._random
         self._space = action_space

@@ -120,6 +120,7 @@ FLOORS = (
     ("improvement",),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 """From the ground up. A module may import from its own floor and from those below."""
 

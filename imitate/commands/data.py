@@ -327,6 +327,8 @@ def subsample(
         seed: which ones follows from it
         json: print the description of the new file as JSON
     """
+    if every is None and pairs is None:
+        raise InputError("give either --every N or --pairs N, got neither")
     edit.subsample(file, out, every=every, pairs=pairs, seed=seed)
     _say(out, as_json=json)
     return 0

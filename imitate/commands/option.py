@@ -36,8 +36,8 @@ class Offers:
 
 _METAVARS = {
     "env": "ENV", "expert": "EXPERT", "spec": "EXPERT", "intervene": "EXPERT", "subject": "RUN|EXPERT",
-    "resume": "RUN", "init": "RUN", "reward": "RUN", "demos": "FILE", "file": "FILE", "files": "FILE",
-    "vecnormalize": "FILE",
+    "run_folder": "RUN", "resume": "RUN", "init": "RUN", "reward": "RUN",
+    "demos": "FILE", "file": "FILE", "files": "FILE", "vecnormalize": "FILE",
     "folders": "FOLDER", "watch": "FOLDER", "algorithms": "ALGO", "add": "ALGO", "algo": "ALGO",
     "source": "DATA", "out": "PATH",
 }  # fmt: skip

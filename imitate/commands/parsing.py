@@ -6,6 +6,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn, get_origin
 
 import msgspec
@@ -13,13 +14,15 @@ import tyro
 
 from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Option, as_dataclass
-from imitate.errors import InputError, did_you_mean, one_line
+from imitate.errors import InputError, one_line
 from imitate.terminal import raw
 
 __all__ = ["Asked", "by_name", "read"]
 
 _Path = tuple[str, ...]
 """The name of an option, after those of the configs that it is in: ("ppo", "batch_size")."""
+_STEPS = ("--budget", "--steps", "--timesteps", "--total-timesteps", "--n-timesteps", "--max-steps")
+"""Names of the number of environment steps, here and in other toolkits."""
 _Known = tuple[_Path, Option, bool | None]
 """An option, and what its name sets if it is a switch: `--looks` True, `--no-looks` False."""
 
@@ -148,12 +151,15 @@ def _print_help(options: Sequence[Option], line: CommandLine, name: str, summary
     raise AssertionError("tyro's help ends the process")
 
 
-def _meant(typed: str, known: Iterable[str]) -> str:
+def _meant(typed: str, known: Sequence[str]) -> str:
     """The option with these initials, as in --lr, or that begins with what was typed, or else the closest one."""
-    near = [name for name in known if _initials(name) == typed] or [
-        name for name in known if name.startswith(typed)
-    ]
-    return f"; did you mean {near[0]!r}?" if near and typed[2:] else did_you_mean(typed, known)
+    near = (
+        [name for name in _STEPS if typed in _STEPS and name in known]
+        or [name for name in known if _initials(name) == typed]
+        or [name for name in known if name.startswith(typed)]
+        or [f"--{name}" for name in get_close_matches(typed[2:].lower(), [name[2:] for name in known])]
+    )
+    return f"; did you mean {near[0]!r}?" if near and typed[2:] else ""
 
 
 def _initials(name: str) -> str:

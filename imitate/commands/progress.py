@@ -44,9 +44,15 @@ def chosen(run: Path) -> str:
     if best is None:
         return ""
     by = "was closest to the demonstrations" if "distance" in best else "did best"
+    several = len(rows) > 1
+    who = (
+        f"of {len(rows)} policies that were validated this one {by}"
+        if several
+        else "only this one was validated"
+    )
     return (
-        f"of {len(rows)} policies that were validated this one {by}, after {best['env_steps']:,} steps of its own "
-        f"with a return of {best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
+        f"{who}, after {best['env_steps']:,} steps of its own with a return of {best['mean_return']:.4g}; the last one "
+        f"is in {run / 'last_policy'}"
     )
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 def reward(argv: list[str]) -> int:
     def command(
-        subject: tyro.conf.Positional[Path],
+        run_folder: tyro.conf.Positional[Path],
         /,
         demos: tuple[str, ...],
         plot: Path | None = None,
@@ -35,22 +35,22 @@ def reward(argv: list[str]) -> int:
         correlation over steps, and over the returns of episodes.
 
         Args:
-            subject: the run
+            run_folder: the run
             demos: recordings of the same environment, best of good and bad players, and none that the run learned from
             plot: write the two clouds of points as a .png
             json: print JSON
         """
-        reward_folder(subject)  # before torch is imported, which takes a second
+        reward_folder(run_folder)  # before torch is imported, which takes a second
         if not demos:
             raise InputError("no recording to compare on: name one or more with --demos")
-        experiment = _experiment(subject)
+        experiment = _experiment(run_folder)
         from imitate.datasets.convert.sources import in_our_format
         from imitate.datasets.storage.opening import paths_of
         from imitate.datasets.storage.reader import DemoReader
         from imitate.imitators.learned_reward import load_reward
         from imitate.imitators.reward_check import plot_agreement, reward_agreement
 
-        learned = load_reward(subject)
+        learned = load_reward(run_folder)
         env_id, env_kwargs = ("", None) if experiment is None else (experiment.env_id, experiment.env_kwargs)
 
         def ours(name: str) -> str:
@@ -60,10 +60,10 @@ def reward(argv: list[str]) -> int:
             if experiment is not None and experiment.demos is not None:
                 with suppress(InputError):  # if it is gone
                     _warn(paths_of(ours(experiment.demos)), reader.paths)
-            found, title = reward_agreement(learned, reader), f"{subject.name} on {reader.info.env_id}"
+            found, title = reward_agreement(learned, reader), f"{run_folder.name} on {reader.info.env_id}"
         if plot is not None:
             plot_agreement(found, plot, title)
-        facts = _facts(subject, found) | {"network": asdict(learned.description.network)}
+        facts = _facts(run_folder, found) | {"network": asdict(learned.description.network)}
         print_json(facts) if json else print("\n".join(_lines(facts, found)))
         return 0
 

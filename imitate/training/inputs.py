@@ -47,8 +47,10 @@ logger = logging.getLogger(__name__)
 def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError unless the demonstrations are of this environment and, if it is installed, have its spaces."""
     if bare_id(demos.info.env_id) != bare_id(env_id):
+        own = demos.info.env_id
         raise InputError(
-            f"the demonstrations are of {demos.info.env_id}, not of {env_id}; record some with `imitate collect`"
+            f"the demonstrations are of {own}, not of {env_id}: give --env {own}, or record some of {env_id} with "
+            "`imitate collect`"
         )
     if not is_installed(env_id):
         own = demos.info.env_id

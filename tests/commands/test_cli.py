@@ -170,3 +170,16 @@ def test_a_full_disk_is_one_line_and_status_2() -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "full.h5" in done.stderr.splitlines()[-1]
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "imitate", "trian"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "imitate: unknown command 'trian'; did you mean 'train'?; see `imitate --help`\n"
+
+
+def test_a_reward_is_that_of_a_run_and_not_of_an_expert(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["reward", "--help"])
+    assert capsys.readouterr().out.startswith("usage: imitate reward [-h] RUN --demos FILE ...")

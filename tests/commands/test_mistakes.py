@@ -63,13 +63,25 @@ MISTAKES = {
     ),
     "no amount": ("collect CartPole-v1:ppo --out o.h5", "either --episodes N or --steps N"),
     "noise": ("collect CartPole-v1:ppo --episodes 1 --noise gaussian:1 --out o.h5", "use random:P"),
+    "unknown noise": (
+        "collect CartPole-v1:ppo --episodes 1 --noise dort:bc --out o.h5",
+        "also takes dart:RUN",
+    ),
+    "no share of the steps": (
+        "data subsample demos.h5 --out o.h5",
+        "give either --every N or --pairs N, got neither",
+    ),
+    "both parts in one file": (
+        "data split demos.h5 --train o.h5 --held-out ./o.h5",
+        "o.h5 can't be both parts: name two files",
+    ),
     "output exists": ("collect CartPole-v1:ppo --episodes 1 --out demos.h5", "exists"),
     "run exists": ("train ppo --env CartPole-v1 --out bc", "finished run"),
     "no demos": ("train bc --env CartPole-v1 --out o", "--demos FILE"),
     "no expert": ("train dagger --env CartPole-v1 --out o", "--expert SPEC"),
     "demos of another environment": (
         "train bc --env Acrobot-v1 --demos demos.h5 --out o",
-        "are of CartPole-v1, not of Acrobot-v1",
+        "are of CartPole-v1, not of Acrobot-v1: give --env CartPole-v1, or record some of Acrobot-v1",
     ),
     "expert of another environment": (
         "train dagger --env Acrobot-v1 --expert CartPole-v1:ppo --out o",

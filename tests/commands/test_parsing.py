@@ -89,6 +89,8 @@ def test_what_is_no_whole_number_is_said(typed: str) -> None:
         (("--lr", "3"), "unknown option --lr; did you mean '--learning-rate'?; see `imitate do --help-all`"),
         (("--learn", "3"), "unknown option --learn; did you mean '--learning-rate'?"),
         (("--budgte=3",), "unknown option --budgte; did you mean '--budget'?"),
+        (("--timesteps", "3"), "unknown option --timesteps; did you mean '--budget'?"),
+        (("--gpu", "3"), "unknown option --gpu; see"),
         (("--quite-another", "3"), "unknown option --quite-another; see"),
         (("--no-budget",), "unknown option --no-budget"),
         (("--hidden", "256,256"), "lists are written with spaces, so write --hidden 256 256"),

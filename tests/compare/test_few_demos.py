@@ -126,7 +126,7 @@ def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["compare", "few-demos", "--list", "--seeds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("CartPole-v1-with-1 ")
-    assert "1 seed, 20,000 steps, demonstrations: 1, one of 20 steps: 4 runs, about" in lines[0]
+    assert "1 seed, 20,000 steps, demonstrations: 1, one step in 20: 4 runs, about" in lines[0]
     assert lines[-1].startswith("24 comparisons, 115 runs, about ")
     assert main(["compare", "few-demos"]) == 2
     assert "name the folder of the report with --out" in capsys.readouterr().err

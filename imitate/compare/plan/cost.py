@@ -48,7 +48,7 @@ def listing(wanted: Comparison | Suite) -> str:
         part = each.comparison
         seeds = counted(part.seeds, "seed")
         shown = "" if part.demo_episodes is None else f", demonstrations: {part.demo_episodes}"
-        thinned = f", one of {part.demo_every} steps" if part.demo_every > 1 else ""
+        thinned = f", one step in {part.demo_every}" if part.demo_every > 1 else ""
         lines.append(
             f"{each.label:<{width}}  {', '.join(part.algorithms)}; {seeds}, {part.budget:,} steps"
             f"{shown}{thinned}: {counted(each.runs, 'run')}, about {duration(each.core_seconds)} of a core"
