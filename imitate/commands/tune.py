@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from imitate.tune.search import FIRST_SEED, Best, prepared
 from imitate.tune.search import tune as search
 
 __all__ = ["tune"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def tune(argv: list[str]) -> int:
             print(_USAGE)
             return 0
         raise InputError(
-            f"which algorithm? wanted `imitate tune {'|'.join(ALGORITHMS)} --env ENV --out FOLDER`"
+            f"which algorithm? wanted `imitate tune {'|'.join(ALGORITHMS)} --env ENV --trials N --out FOLDER`"
         )
     named = line.words[0]
     if is_own(named):
@@ -72,8 +75,9 @@ def tune(argv: list[str]) -> int:
     again = shlex.join(["imitate", "tune", *argv])
     try:
         experiment, experts = with_experts(experiment)
+        logger.info("%d trials: a line follows after each", trials)
         best = search(experiment, out, trials, held=found.hyperparameters, experts=experts)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM
         kept = (
             f"the best settings so far are in {out / 'best.toml'}; " if (out / "best.toml").exists() else ""
         )

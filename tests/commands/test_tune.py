@@ -32,15 +32,16 @@ TUNE = ("tune", "ppo", "--env", "ContinuousIdentity-v0", "--out", "search", "--b
 
 
 class Interrupting(Identity):
-    """Ctrl-C in one of its episodes."""
+    """Ctrl-C, or another signal, in one of its episodes."""
 
     episodes = 0
     last = 0
+    signal = signal.SIGINT
 
     def reset(self, **keywords: Any) -> Any:
         Interrupting.episodes += 1
         if Interrupting.episodes == Interrupting.last:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), Interrupting.signal)
         return super().reset(**keywords)
 
 
@@ -117,6 +118,17 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     assert main([*command, "--trials", "2"]) == 0
     assert Path("search/best.toml").read_text() == best
     assert "another --out" in refused(capsys, *command, "--trials", "2", "--vf-coef", "1")
+
+
+def test_sigterm_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Interrupting, "last", Interrupting.episodes + 100)
+    monkeypatch.setattr(Interrupting, "signal", signal.SIGTERM)
+    command = [word.replace("ContinuousIdentity", "Interrupting") for word in TUNE]
+    with pytest.raises(SystemExit, match="143"):
+        main([*command, "--trials", "2"])
+    assert "imitate: go on with `imitate tune ppo" in capsys.readouterr().err
 
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
