@@ -75,7 +75,7 @@ class OracleReport:
     def describe(self) -> str:
         """One line."""
         parts = [
-            f"oracle of {self.source}: discounted return {self.mean_return:.4g}, predicted {self.mean_q:.4g}",
+            f"critic of {self.source}: discounted return {self.mean_return:.4g}, predicted {self.mean_q:.4g}",
             f"rank correlation {self.rank_correlation:.2f}",
             "the expert is its argmax, so that putting it above random actions proves nothing"
             if math.isnan(self.better_than_random)
@@ -111,7 +111,7 @@ class OracleReport:
         )
         return (
             f"the critic of {self.source} doesn't know this task: it {finding}; is it another task's, or a poor "
-            "agent's? Take oracle fqe, or DAgger, which needs no critic"
+            "agent's? Take --oracle fqe, or DAgger, which needs no critic"
         )
 
 

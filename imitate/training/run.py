@@ -312,7 +312,7 @@ class Run:
     def _require_enough(self) -> None:
         costs = {"the demonstrations": self.demo_steps, "one update of the learner": self.learner.least_steps}
         if self.budget < (least := sum(costs.values())):
-            takes = ", ".join(f"{who} {steps}" for who, steps in costs.items() if steps)
+            takes = " and ".join(f"{who} ({steps})" for who, steps in costs.items() if steps)
             fewer = " or fewer --demo-episodes" if self.demo_steps else ""
             raise InputError(
                 f"a budget of {self.budget} steps is too small for {takes}: give at least --budget {least}{fewer}"

@@ -134,7 +134,7 @@ MISTAKES = {
     ),
     "budget": (
         "train bc --env CartPole-v1 --demos demos.h5 --budget 100 --out o",
-        "a budget of 100 steps is too small for the demonstrations 1500: give at least --budget 1500",
+        "a budget of 100 steps is too small for the demonstrations (1500): give at least --budget 1500",
     ),
     "file as a folder": ("train ppo --env CartPole-v1 --out demos.h5/x", "demos.h5/x"),
     "file as a run": ("train ppo --env CartPole-v1 --init demos.h5 --out o", "is not a run"),

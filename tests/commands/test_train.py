@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 def test_mistakes_are_one_line_and_leave_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "budget must be at least 1, got -5" in refused(capsys, *PPO, "--budget", "-5", "--out", "o")
     line = refused(capsys, *PPO, "--budget", "3", "--out", "o")
-    assert "too small for one update of the learner 8: give at least --budget 8" in line
+    assert "too small for one update of the learner (8): give at least --budget 8" in line
     assert "--audit is for gail" in refused(capsys, *PPO, "--audit", "--out", "o")
     assert not Path("o").exists()
 

@@ -9,6 +9,7 @@ import pytest
 from reported import fill, five, outcome, result
 
 from imitate.compare.plan.comparison import POINTS
+from imitate.compare.report.page_data import tiles
 from imitate.compare.report.report import write_report
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.job_results import Point, Result
@@ -25,6 +26,12 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     assert ppo.worst == 95.0  # of ten episodes the worst
     assert ppo.typical.seed == 2
     assert [entry.imitates for entry in (bc, dagger, ppo)] == [True, True, False]
+
+
+def test_less_than_a_second_is_not_shown_as_none(tmp_path: Path) -> None:
+    curve = [Point(100 * n, 50 * n, 0.02 * n, [500.0 * (n == POINTS)] * 2) for n in range(POINTS + 1)]
+    shown = {each["title"]: each["value"] for each in tiles(outcome(tmp_path, changes={"curve": curve}))}
+    assert (shown["Steps to 95 % of the expert"], shown["CPU seconds to 95 %"]) == ("1,600", "0.32")
 
 
 def test_share_is_of_the_way_from_random_to_expert(tmp_path: Path) -> None:

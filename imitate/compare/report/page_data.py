@@ -48,7 +48,7 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
         if not there:
             return None
         best = min(there, key=lambda name: there[name])
-        return {"value": number(round(there[best])), "who": best}
+        return {"value": number(there[best]), "who": best}
 
     everybody = list(outcome.learners)
     imitators = [entry for entry in everybody if entry.imitates]
