@@ -50,7 +50,8 @@ def evaluate(argv: list[str]) -> int:
         render: bool = False,
         json: bool = False,
     ) -> int:
-        """Measure a run or an expert: mean, std, IQM and 95 % interval of the return, and episode lengths.
+        """Measure a run or an expert: mean, std, IQM (the mean of the middle half) and 95 % interval of
+        the return, and episode lengths.
 
         Args:
             subject: a run folder, a policy's folder, or an expert as for `imitate collect`
