@@ -30,8 +30,9 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.imitators.absorbing import endings, share_of_demos, share_of_replay
 from imitate.imitators.architecture import Architecture, Kind
-from imitate.imitators.gail import bce, endings, reward_of, share_of_demos, share_of_replay
+from imitate.imitators.discriminator import bce, reward_of
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
 from imitate.nn.graphed import Graphed

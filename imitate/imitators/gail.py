@@ -9,16 +9,7 @@ learner visit (s, a) with densities d_E and d_L, the best D is d_E / (d_E + d_L)
 best logit is log d_E - log d_L: above 0 where the expert is more frequent. Every reward grows with the logit. (The
 paper's D is the probability of the learner, and its cost log D is the negative of our `positive` reward -log(1 - D).)
 
-Ends of episodes. A reward that is never negative pays for staying alive, whatever the expert does, and one that is
-never positive pays for dying (arXiv:1809.02925). The remedy: when an episode terminates, its return continues in an
-absorbing state, which is rewarded like any other. There is only one such state, so the best discriminator there needs
-no network: if p_E and p_L are the shares of time that expert and learner spend in it,
-
-    log d_E - log d_L  =  log p_E - log p_L                              in the absorbing state
-                       =  logit(s, a) + log(1 - p_E) - log(1 - p_L)      elsewhere, if the network sees that alone
-
-and staying there forever is worth gamma / (1 - gamma) times its reward, which is added at the last step. An episode
-that the time limit truncates does not enter it: its return is bootstrapped.
+Ends of episodes. A reward of one sign pays for staying alive or for dying; `absorbing` derives the remedy.
 
 The policy can begin as a clone of the demonstrations, as the paper suggests (section 7) to save environment steps.
 `airl` has another discriminator, whose reward can be learned from where actions have other effects.
@@ -27,169 +18,42 @@ The policy can begin as a clone of the demonstrations, as the paper suggests (se
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from gymnasium import spaces
-from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch import Tensor
 
-from imitate.configs.gail import GAILConfig, Reward
+from imitate.configs.gail import GAILConfig
 from imitate.datasets.edit import shown
-from imitate.datasets.storage.batches import Field
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.imitators.absorbing import absorbed_share, endings, share_of_demos
 from imitate.imitators.airl import ShapedNet
-from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.bc import BC, BCConfig, new_policy
+from imitate.imitators.discriminator import Discriminator, bce, gradient_penalty, reward_of
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam
-from imitate.nn.networks import MLP, Encoder, seeded
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.a2c import A2C
 from imitate.rl.budget import rounds
 from imitate.rl.ppo import PPO
 from imitate.rl.reinforce import REINFORCE
-from imitate.rl.replay import Replay
 from imitate.rl.rollout import Rollout
 
-__all__ = [
-    "GAIL",
-    "Discriminator",
-    "GAILConfig",
-    "absorbed_share",
-    "bce",
-    "endings",
-    "gradient_penalty",
-    "reward_of",
-    "share_of_demos",
-    "share_of_replay",
-]
+__all__ = ["GAIL", "GAILConfig"]
 
 _LEARNERS: dict[str, type[Any]] = {"ppo": PPO, "a2c": A2C, "reinforce": REINFORCE}
 _STATEFUL = ("learner", "discriminator", "optimizer")
 _MEMORY = 10_000  # steps over which the learner's share of time in the absorbing state is averaged
-_LEAST_SHARE = 0.01  # keeps log p finite when no termination was seen
 _EDGE = 1 - 1e-6  # of squashed actions, whose density ends at 1
-
-
-class Discriminator(nn.Module):
-    """Logit of "this pair is the expert's", from observations and actions, encoded as for a policy.
-
-    fields        columns of a step that `prepare` takes
-    architecture  what a stored reward needs to make the network again (`learned_reward`)
-    """
-
-    kind: ClassVar[Kind] = "gail"
-    fields: ClassVar[tuple[Field, ...]] = ("obs", "labels")
-
-    def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: GAILConfig
-    ) -> None:
-        super().__init__()
-        self.architecture = Architecture(self.kind, config.hidden, config.activation)
-        self.encoder = Encoder(observation_space, (), config.activation, normalize=True)
-        discrete = isinstance(action_space, spaces.Discrete)
-        self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
-        size = self.num_actions if discrete else int(np.prod(action_space.shape or ()))
-        self.net = MLP([self.encoder.features + size, *config.hidden], config.activation)
-        self.output = nn.Linear(config.hidden[-1] if config.hidden else self.encoder.features + size, 1)
-        if config.spectral_norm:
-            for module in list(self.modules()):
-                if isinstance(module, nn.Linear | nn.Conv2d):
-                    parametrizations.spectral_norm(module)
-
-    def prepare(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs of `forward`, from raw observations (B, *obs_shape) and actions from `ActorPolicy.to_unit`."""
-        if self.num_actions:
-            actions = F.one_hot(actions, self.num_actions)
-        return self.encoder.prepare(obs), actions.float()
-
-    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Prepared observations (B, ...) and actions (B, A) to logits (B,)."""
-        features = torch.cat([self.encoder(obs), actions], -1)
-        return self.output(self.net(features)).squeeze(-1)  # type: ignore[no-any-return]
-
-    def judge(self, obs: Tensor, actions: Tensor, *_: Tensor) -> Tensor:
-        """Logits (B,) of raw observations (B, *obs_shape) and actions from `ActorPolicy.to_unit`."""
-        return self(*self.prepare(obs, actions))  # type: ignore[no-any-return]
-
-
-def bce(logits: Tensor, is_expert: Tensor) -> Tensor:
-    """Mean binary cross-entropy of logits (B,) and labels (B,): 1 for the expert's pairs, 0 for the learner's."""
-    loss: Tensor = F.binary_cross_entropy_with_logits(logits, is_expert)
-    return loss
-
-
-def gradient_penalty(
-    discriminator: nn.Module,
-    expert_pairs: tuple[Tensor, Tensor],
-    learner_pairs: tuple[Tensor, Tensor],
-    mix: Tensor,
-    units: Sequence[float] = (1.0, 1.0),
-) -> Tensor:
-    """Mean of (|gradient of the logit| - 1)^2 between the expert's and the learner's pairs (arXiv:1704.00028).
-
-    Both are prepared (obs, actions) of B rows; mix (B,) in [0, 1] interpolates between them, and gradients are by
-    `units` of these inputs.
-    """
-    points = []
-    for one, other in zip(expert_pairs, learner_pairs, strict=True):
-        share = mix.view(-1, *[1] * (one.dim() - 1))
-        points.append((share * one + (1 - share) * other).requires_grad_())
-    gradients = torch.autograd.grad(discriminator(*points).sum(), points, create_graph=True)
-    slopes = [unit * gradient.flatten(1) for unit, gradient in zip(units, gradients, strict=True)]
-    norm = torch.cat(slopes, 1).norm(dim=1)  # (B,)
-    penalty: Tensor = ((norm - 1) ** 2).mean()
-    return penalty
-
-
-def reward_of(logits: Tensor, form: Reward) -> Tensor:
-    """Rewards (B,) from logits (B,); the signs are derived at the top of this file."""
-    match form:
-        case "positive":  # -log(1 - D) = -log sigmoid(-logit)
-            return F.softplus(logits)
-        case "negative":  # log D
-            return -F.softplus(-logits)
-        case "logit" | "airl":  # log D - log(1 - D)
-            return logits
-        case "plus_one":
-            return torch.ones_like(logits)
-        case "minus_one":
-            return -torch.ones_like(logits)
-
-
-def absorbed_share(steps: float, terminations: float, gamma: float) -> float:
-    """Share of discounted time spent in the absorbing state, which is gamma + gamma^2 + ... after each termination."""
-    absorbed = terminations * gamma / (1 - gamma)
-    return float(np.clip(absorbed / max(steps + absorbed, 1.0), _LEAST_SHARE, 1 - _LEAST_SHARE))
-
-
-def share_of_demos(demos: DemoReader, episodes: Array | None, gamma: float) -> float:
-    """`absorbed_share` of these episodes (indices, by default all)."""
-    table = demos.table if episodes is None else demos.table[episodes]
-    return absorbed_share(table["length"].sum(), table["terminated"].sum(), gamma)
-
-
-def share_of_replay(replay: Replay, gamma: float) -> float:
-    """`absorbed_share` of the steps in a learner's replay."""
-    return absorbed_share(len(replay), int(np.count_nonzero(replay.terminated & replay.acted)), gamma)
-
-
-def endings(expert_share: float, learner_share: float, gamma: float, form: Reward) -> tuple[float, float]:
-    """The absorbing state's additions to the logit of every pair, and to the reward of a termination."""
-    absorbed = torch.tensor(math.log(expert_share / learner_share))
-    worth = gamma / (1 - gamma) * float(reward_of(absorbed, form))
-    return math.log((1 - expert_share) / (1 - learner_share)), worth
 
 
 class GAIL:

@@ -32,8 +32,8 @@ from imitate.files import Number, write_json
 from imitate.imitators.airl import ShapedNet
 from imitate.imitators.architecture import Architecture
 from imitate.imitators.dac import PairNet
+from imitate.imitators.discriminator import Discriminator, reward_of
 from imitate.imitators.gaifo import ChangeNet
-from imitate.imitators.gail import Discriminator, reward_of
 from imitate.imitators.reward_files import NAME, reward_folder
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state

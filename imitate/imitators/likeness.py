@@ -30,7 +30,7 @@ from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.imitators.gail import absorbed_share
+from imitate.imitators.absorbing import absorbed_share
 from imitate.rl.rollout import Rollout
 
 __all__ = ["Likeness", "energy_distance"]

@@ -19,7 +19,8 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.airl import ShapedNet
-from imitate.imitators.gail import GAIL, bce, reward_of
+from imitate.imitators.discriminator import bce, reward_of
+from imitate.imitators.gail import GAIL
 from imitate.rl.rollout import Rollout
 
 

@@ -27,9 +27,10 @@ from imitate.datasets.trajectory import Trajectory
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.imitators.absorbing import absorbed_share
 from imitate.imitators.dac import DAC, PairNet, zero_centred_penalty
 from imitate.imitators.gaifo import GAIfO
-from imitate.imitators.gail import GAIL, GAILConfig, absorbed_share
+from imitate.imitators.gail import GAIL, GAILConfig
 from imitate.imitators.iq import IQ
 from imitate.imitators.sqil import SQIL
 from imitate.nn.state import load_state, save_state

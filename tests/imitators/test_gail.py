@@ -19,15 +19,9 @@ from imitate.datasets.evaluation import evaluate
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
-from imitate.imitators.gail import (
-    GAIL,
-    Discriminator,
-    GAILConfig,
-    absorbed_share,
-    bce,
-    gradient_penalty,
-    reward_of,
-)
+from imitate.imitators.absorbing import absorbed_share
+from imitate.imitators.discriminator import Discriminator, bce, gradient_penalty, reward_of
+from imitate.imitators.gail import GAIL, GAILConfig
 from imitate.nn.state import load_state, save_state
 from imitate.rl.rollout import Rollout
 from imitate.training.experiment import Experiment

@@ -9,8 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.configs.gail import GAILConfig
 from imitate.imitators.bc import agreement, imitation_loss
-from imitate.imitators.gail import Discriminator, GAILConfig, bce, gradient_penalty, reward_of
+from imitate.imitators.discriminator import Discriminator, bce, gradient_penalty, reward_of
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
