@@ -125,7 +125,7 @@ def policy_spec(
     """
     policy_class = _policy_class(archive)
     kwargs = _policy_kwargs(archive)
-    algorithm = _algorithm(archive, policy_class, kwargs)
+    algorithm = _algorithm(archive, policy_class)
     extractor = kwargs.get("features_extractor_class")
     if extractor is not None and _name(extractor) not in _BUILT_IN_EXTRACTORS:
         raise InputError(
@@ -205,7 +205,7 @@ def _policy_kwargs(archive: Archive) -> dict[str, Any]:
     return kwargs
 
 
-def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -> str:
+def _algorithm(archive: Archive, policy_class: str) -> str:
     """The algorithm, which SB3 doesn't store; attributes distinguish algorithms that share a policy class."""
     data = archive.data
     if any("lstm" in name for name in archive.tensors):
@@ -225,7 +225,7 @@ def _algorithm(archive: Archive, policy_class: str, kwargs: Mapping[str, Any]) -
     if archive.has("critic.qf0."):
         if archive.has("actor.latent_pi.") or "target_entropy" in data:
             return "SAC"
-        return "DDPG" if data.get("policy_delay") == 1 and kwargs.get("n_critics") == 1 else "TD3"
+        return "DDPG" if data.get("policy_delay") == 1 and data.get("target_noise_clip") == 0 else "TD3"
     if policy_class.startswith("ARS"):
         return "ARS"
     if archive.has("value_net."):

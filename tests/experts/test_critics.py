@@ -66,6 +66,21 @@ def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) ->
         expert.oracle.q_all(raw_obs)
 
 
+def test_ddpg_and_td3_are_told_apart_by_their_noise(tmp_path: Path) -> None:
+    """Either may have any number of critics, and TD3 may update its actor at each step."""
+    ddpg = sb3.DDPG("MlpPolicy", "Pendulum-v1", buffer_size=10, policy_kwargs={"n_critics": 3}, device="cpu")
+    td3 = sb3.TD3(
+        "MlpPolicy",
+        "Pendulum-v1",
+        buffer_size=10,
+        policy_delay=1,
+        policy_kwargs={"n_critics": 1},
+        device="cpu",
+    )
+    for name, model in (("DDPG", ddpg), ("TD3", td3)):
+        assert load_expert(_saved(model, tmp_path / "Pendulum-v1.zip")).algorithm == name
+
+
 def test_critics_of_a_matrix_of_actions(tmp_path: Path, raw_obs: torch.Tensor) -> None:
     def matrix(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
         space = gym.spaces.Box(-2, 2, (1, 1), np.float32)
