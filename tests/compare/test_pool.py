@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tasks import die, double, show
@@ -62,3 +65,24 @@ def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch
             while pool.running:
                 list(pool.ended())
         assert (tmp_path / "SHOWN").read_text() == value
+
+
+def test_ctrl_c_waits_until_the_worker_that_starts_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise nobody waits for this worker, which then finds its queue gone and prints a traceback."""
+    known = []
+
+    class Executor:
+        def __init__(self, *_: Any) -> None: ...
+
+        def submit(self, _perform: Any, task: Task) -> None:
+            os.kill(os.getpid(), signal.SIGINT)  # while the process starts
+            known.append(task.name)
+
+        def shutdown(self, **_: bool) -> None: ...
+
+    monkeypatch.setattr("imitate.compare.backends.processes.ProcessPoolExecutor", Executor)
+    with pytest.raises(KeyboardInterrupt), Processes(1) as backend:
+        backend.submit(Task("job", double, (1,), root=tmp_path))
+    assert known == ["job"]

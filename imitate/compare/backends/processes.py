@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing.context import BaseContext
 from types import TracebackType
@@ -29,6 +30,7 @@ __all__ = ["Processes"]
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
 
 class Processes:
@@ -50,12 +52,13 @@ class Processes:
         begun."""
         while self._waiting and len(self._running) < self._workers:
             task = self._waiting.popleft()
-            try:
-                future = self._executor.submit(_perform, task)
-            except BrokenProcessPool:  # this one has new processes
-                self._executor.shutdown(wait=False)
-                self._executor = self._processes()
-                future = self._executor.submit(_perform, task)
+            with _uninterrupted():
+                try:
+                    future = self._executor.submit(_perform, task)
+                except BrokenProcessPool:  # this one has new processes
+                    self._executor.shutdown(wait=False)
+                    self._executor = self._processes()
+                    future = self._executor.submit(_perform, task)
             self._running[future] = task.name
 
     def ended(self) -> Iterator[tuple[str, Failure | None]]:
@@ -102,6 +105,20 @@ class Processes:
             self._running.clear()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the executor knows the worker that it starts: one that it doesn't know outlives
+    this process, and ends with a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _context() -> BaseContext:
     """Workers are not forked from this process: torch's and HDF5's threads and locks do not survive a fork. On Linux
     they are forked from a server that has imported torch and runs nothing, as the import takes seconds."""
@@ -135,6 +152,8 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Any, environment: Mapping[
     os.environ.update(environment)
     if hasattr(os, "setpgrp"):
         os.setpgrp()
+    if hasattr(signal, "pthread_sigmask"):  # a spawned worker inherits the mask of `_uninterrupted`
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
