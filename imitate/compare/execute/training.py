@@ -175,7 +175,7 @@ class Trained:
 
 
 def _made_up(path: Path, run: Experiment) -> Path:
-    """A short episode of random observations and actions, enough to construct any learner."""
+    """A short episode of random observations and actions with rewards, enough to construct any learner."""
     with closing(make_env(run.env_id, run.env_kwargs)) as env:
         obs_space, action_space = env.observation_space, env.action_space
     obs = np.stack([in_rows(obs_space, obs_space.sample()) for _ in range(MADE_UP_STEPS + 1)])
@@ -184,5 +184,5 @@ def _made_up(path: Path, run: Experiment) -> Path:
     actions = np.stack([action_space.sample() for _ in range(MADE_UP_STEPS)])
     info = DemoInfo(run.env_id, obs_space, action_space, env_kwargs=run.env_kwargs, expert="random")
     with DemoWriter(path, info) as writer:
-        writer.append(Trajectory(obs, actions, np.zeros(MADE_UP_STEPS, np.float32), True, False))
+        writer.append(Trajectory(obs, actions, np.ones(MADE_UP_STEPS, np.float32), True, False))
     return path
