@@ -76,9 +76,13 @@ def searched(
         for name in (each.name for each in dataclasses.fields(config))
         if name in ALGORITHMS and ALGORITHMS[name].actions not in ("any", actions)
     }
+    if entry.offline:
+        unused.add(
+            "updates_per_iteration"
+        )  # of an offline learner these only lie between two lines of the log
     if entry.inner:
         unused |= ALGORITHMS.keys() - {getattr(config, entry.inner)}
-    used = {name: each for name, each in found.items() if "." not in name or name.split(".")[0] not in unused}
+    used = {name: each for name, each in found.items() if name.split(".")[0] not in unused}
 
     def fits(name: str, value: Any) -> bool:
         try:

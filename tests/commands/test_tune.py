@@ -147,6 +147,7 @@ def test_every_algorithm_has_something_to_search(name: str) -> None:
     assert any(each.endswith("learning_rate") for each in ranges)
     assert not any(each.startswith(("a2c.", "reinforce.", "sac.")) for each in ranges)
     assert "batch_size" not in searched(name, settings, {"batch_size": 64}, "discrete")
+    assert not (ALGORITHMS[name].offline and "updates_per_iteration" in ranges)
     for actions in ("discrete", "continuous"):
         for each, choice in searched(name, settings, {}, actions).items():
             for value in choice.values if isinstance(choice, OneOf) else (choice.low, choice.high):
