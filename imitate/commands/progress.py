@@ -44,15 +44,13 @@ def chosen(run: Path) -> str:
     if best is None:
         return ""
     by = "was closest to the demonstrations" if "distance" in best else "did best"
-    several = len(rows) > 1
-    who = (
-        f"of {len(rows)} policies that were validated this one {by}"
-        if several
-        else "only this one was validated"
-    )
+    who = f"of {len(rows)} policies that were validated this one {by}"
+    if len(rows) == 1:
+        who = "only this one was validated"
+    steps = best["env_steps"]  # 0 of an offline learner
+    when = f"after {steps:,} steps of its own" if steps else f"as number {rows.index(best) + 1}"
     return (
-        f"{who}, after {best['env_steps']:,} steps of its own with a return of {best['mean_return']:.4g}; the last one "
-        f"is in {run / 'last_policy'}"
+        f"{who}, {when} with a return of {best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
     )
 
 

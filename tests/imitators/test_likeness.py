@@ -164,6 +164,11 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
         f"return of {kept['mean_return']:.4g}; the last one is in {tmp_path / 'run' / 'last_policy'}"
     )
     assert not chosen(tmp_path)
+    (tmp_path / "evaluations.jsonl").write_text(
+        "".join(json.dumps(row | {"env_steps": 0}) + "\n" for row in rows)
+    )
+    place = rows.index(kept) + 1
+    assert f"closest to the demonstrations, as number {place} with" in chosen(tmp_path)  # an offline learner
 
 
 def test_a_distance_wants_demonstrations() -> None:
