@@ -2,7 +2,8 @@
 
 A reward that is never negative pays for staying alive, whatever the expert does, and one that is never positive pays
 for dying (arXiv:1809.02925). The remedy: when an episode terminates, its return continues in an absorbing state, which
-is rewarded like any other. There is only one such state, so the best discriminator there needs no network: if p_E and p_L are the shares of time that expert and learner spend in it,
+is rewarded like any other. There is only one such state, so the best discriminator there needs no network: if p_E and
+p_L are the shares of time that expert and learner spend in it,
 
     log d_E - log d_L  =  log p_E - log p_L                              in the absorbing state
                        =  logit(s, a) + log(1 - p_E) - log(1 - p_L)      elsewhere, if the network sees that alone
