@@ -146,7 +146,7 @@ class Expert:
             remeasure=remeasure,
         )
         logger.info("%s", self.describe())
-        if warning := verdict(self.measured, self.published_return):
+        if self.algorithm != "random" and (warning := verdict(self.measured, self.published_return)):
             logger.warning("%s is %s", self.source, warning)
         return self.measured
 

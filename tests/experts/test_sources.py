@@ -284,8 +284,10 @@ def test_a_callable_is_an_expert_if_its_module_is_trusted(
         load_expert("own_experts:leaning")
 
 
-def test_random_is_an_expert() -> None:
+def test_random_is_an_expert(caplog: pytest.LogCaptureFixture) -> None:
     expert = load_expert("random", env_id=CARTPOLE)
+    assert expert.measure(episodes=3).mean < 60
+    assert "no better than random" not in caplog.text  # who asks for random actions knows
     expert.seed(3)
     first = expert.act(np.zeros((50, 4)))
     expert.seed(3)

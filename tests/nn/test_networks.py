@@ -89,6 +89,9 @@ def test_a_policy_comes_back_from_its_folder_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no policy"):
         load_policy(tmp_path / "empty")
+    (tmp_path / "empty/first/policy").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"is a folder of 1 runs: name one, such as .*first$"):
+        load_policy(tmp_path / "empty")
 
 
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
