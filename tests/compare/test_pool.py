@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,15 @@ def test_ctrl_c_waits_until_the_worker_that_starts_is_known(
 
         def submit(self, _perform: Any, task: Task) -> None:
             os.kill(os.getpid(), signal.SIGINT)  # while the process starts
+            time.sleep(0.1)
             known.append(task.name)
 
         def shutdown(self, **_: bool) -> None: ...
 
     monkeypatch.setattr("imitate.compare.backends.processes.ProcessPoolExecutor", Executor)
+    idle = threading.Event()
+    threading.Thread(target=idle.wait, daemon=True).start()  # signals may go to another thread, as to one of NumPy's
     with pytest.raises(KeyboardInterrupt), Processes(1) as backend:
         backend.submit(Task("job", double, (1,), root=tmp_path))
+    idle.set()
     assert known == ["job"]

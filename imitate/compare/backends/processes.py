@@ -30,7 +30,7 @@ __all__ = ["Processes"]
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
-_SIGNALS = {signal.SIGINT, signal.SIGTERM}
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Processes:
@@ -109,14 +109,18 @@ class Processes:
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C and SIGTERM wait until the executor knows the worker that it starts: one that it doesn't know outlives
     this process, and ends with a traceback."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    if threading.current_thread() is not threading.main_thread():  # signals interrupt only that
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in _SIGNALS}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 def _context() -> BaseContext:
@@ -152,8 +156,6 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Any, environment: Mapping[
     os.environ.update(environment)
     if hasattr(os, "setpgrp"):
         os.setpgrp()
-    if hasattr(signal, "pthread_sigmask"):  # a spawned worker inherits the mask of `_uninterrupted`
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
