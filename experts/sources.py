@@ -187,8 +187,7 @@ def files_beside(path: Path) -> dict[str, Path]:
 def _beside(path: Path) -> list[Path]:
     folders = [path.parent / path.stem, path.parent]
     if path.stem == "best_model" or _CHECKPOINT.fullmatch(path.stem):
-        runs = [arguments.parent for arguments in path.parent.glob("*/args.yml")]
-        folders += runs if len(runs) == 1 else []
+        folders.append(path.parent / re.sub(r"_\d+$", "", path.parent.name))  # the zoo's ENV_1/ENV
     return folders
 
 

@@ -175,7 +175,7 @@ def warn_if_normalised(agent: Agent, found: Found, source: str) -> None:
         logger.warning(
             "%s was trained on normalised observations, but has no vecnormalize.pkl: expect little", source
         )
-    elif agent.was_normalised:
+    elif agent.was_normalised and "normalize" not in found.config:  # or it says that only rewards were
         logger.warning(
             "%s was trained under VecNormalize, but no vecnormalize.pkl is beside it: expect little if that normalised "
             "observations",

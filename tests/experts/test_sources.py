@@ -122,6 +122,8 @@ def test_checkpoints_and_the_best_model_of_a_run_are_normalised(
     assert "copy.zip was trained under VecNormalize, but no vecnormalize.pkl is beside it" in caplog.text
     load_expert(run / "copy.zip", env_id=CARTPOLE, vecnormalize="none")
     assert len(caplog.records) == 1
+    downloads = run.rename(tmp_path / "downloads")  # beside the folder of another agent
+    assert load_expert(downloads / "best_model.zip", env_id=CARTPOLE).normalisation is None
 
 
 def test_an_agent_that_was_not_normalised_needs_no_statistics(
@@ -172,6 +174,14 @@ def test_an_environment_that_is_not_here_still_opens(
     assert expert.act(np.zeros((3, 4), np.float32)).shape == (3,)
     with pytest.raises(InputError, match="can't be run here"):
         expert.measure()
+
+
+def test_only_rewards_were_normalised(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]), norm_obs=False)
+    model = sb3.A2C("MlpPolicy", venv, device="cpu").learn(5)
+    config = "- - normalize\n  - dict(norm_obs=False, norm_reward=True)\n"
+    load_expert(zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE, config))
+    assert not caplog.text
 
 
 def test_missing_statistics_are_announced(
