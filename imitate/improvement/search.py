@@ -51,17 +51,22 @@ _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 def search(task: Task, out: Path) -> Verdict:
     """Carry out the search in `out`, or the rest of it; see `imitate.improve`."""
     Journal.open(out, task)  # before the expert, which takes seconds
-    expert = _expert(task)
-    if (out / "verdict.json").exists():
+    finished = (out / "verdict.json").exists()
+    try:
+        expert = _expert(task)
+    except InputError as error:
+        if not finished:
+            raise
+        logger.warning("the expert can't be compared with the one that was searched from: %s", error)
+    else:
         _journal(out, task, expert)
+    if finished:
         logger.info("%s is finished: this is its verdict", out)
         return read_json(out / "verdict.json", Result).verdict
     try:
         with lock(out, "a search"):
             sweep(out)
-            study = Study(
-                _journal(out, task, expert), expert, out
-            )  # read again: another search may have gone on
+            study = Study(_journal(out, task, expert), expert, out)  # another search may have gone on
             plan = _plan(study)
             race(study, plan)
             verdict = _test(study, _choose(study, plan))

@@ -86,7 +86,9 @@ def test_ctrl_c_waits_until_the_worker_that_starts_is_known(
 
     monkeypatch.setattr("imitate.compare.backends.processes.ProcessPoolExecutor", Executor)
     idle = threading.Event()
-    threading.Thread(target=idle.wait, daemon=True).start()  # signals may go to another thread, as to one of NumPy's
+    threading.Thread(
+        target=idle.wait, daemon=True
+    ).start()  # signals may go to another thread, as to one of NumPy's
     with pytest.raises(KeyboardInterrupt), Processes(1) as backend:
         backend.submit(Task("job", double, (1,), root=tmp_path))
     idle.set()

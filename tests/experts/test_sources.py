@@ -179,7 +179,7 @@ def test_an_environment_that_is_not_here_still_opens(
 def test_only_rewards_were_normalised(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]), norm_obs=False)
     model = sb3.A2C("MlpPolicy", venv, device="cpu").learn(5)
-    config = "- - normalize\n  - dict(norm_obs=False, norm_reward=True)\n"
+    config = "  - - normalize\n    - '{''norm_obs'': False, ''norm_reward'': True}'\n"
     load_expert(zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE, config))
     assert not caplog.text
 

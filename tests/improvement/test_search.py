@@ -96,6 +96,8 @@ def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
     replace(journal, task=repeated, weights="another").write(out)
     with pytest.raises(InputError, match=r"has changed since the search in .* began: choose another --out"):
         search.search(repeated, out)
+    shutil.rmtree(tmp_path / "agent")
+    assert search.search(repeated, out) == found[1]
 
 
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
